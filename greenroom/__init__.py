@@ -1,0 +1,3 @@
+"""Greenroom."""
+
+from greenroom._version import __version__ as __version__

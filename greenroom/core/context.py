@@ -1,0 +1,124 @@
+"""The context that a tool is given: who calls, and what the runtime does for it.
+
+The model never sees it: it stands in no schema and in no result.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+from greenroom.core import serde
+from greenroom.core.errors import GreenroomError
+from greenroom.core.resources import ResourceMap
+from greenroom.core.workspace import Workspace
+
+__all__ = ["AgentContext"]
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def _no_cleanup(_: float) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@dataclass(kw_only=True)
+class AgentContext:
+    """Identity, lineage and resources of the agent on whose behalf a tool runs.
+
+    Attributes:
+        session_id: the agent's session.
+        agent_type: its type, such as "coder".
+        name: its name, by default its type.
+        description: what it is for.
+        parent_session_id: the session of the agent that spawned it, or None.
+        parent_tool_use_id: the call that spawned it, or None.
+        current_turn: how many turns have begun, this one included.
+        current_tool_use_id: the call that this context was made for, or None.
+        workspace: the folder it works in; shared by all copies of this context.
+        metadata: JSON values of the programmer's; serialised.
+        resources: run-time objects by class; never serialised, shared by all copies.
+        spill_folder: where results too long for the model are kept, or empty for a temporary file
+            folder; files there live as long as the session.
+        on_progress, on_cleanup, on_abandon: what the runtime puts behind `progress`, `cleanup` and
+            `abandoned`.
+
+    Example:
+        >>> context = AgentContext(session_id="s-1", agent_type="coder")
+        >>> context.with_tool_use_id("toolu_1").current_tool_use_id
+        'toolu_1'
+    """
+
+    session_id: str
+    agent_type: str
+    name: str = ""
+    description: str = ""
+    parent_session_id: str | None = None
+    parent_tool_use_id: str | None = None
+    current_turn: int = 0
+    current_tool_use_id: str | None = None
+    workspace: Workspace = field(default_factory=lambda: Workspace("."))
+    metadata: dict[str, object] = field(default_factory=dict)
+    resources: ResourceMap = field(default_factory=ResourceMap)
+    spill_folder: str = ""
+    on_progress: Callable[[str], None] = field(default=_ignore, repr=False)
+    on_cleanup: Callable[[float], AbstractContextManager[object]] = field(
+        default=_no_cleanup, repr=False
+    )
+    on_abandon: Callable[[str], None] = field(default=_ignore, repr=False)
+
+    def with_tool_use_id(
+        self, tool_use_id: str, on_progress: Callable[[str], None] | None = None
+    ) -> "AgentContext":
+        """Return a copy for one call; resources, metadata and workspace are shared."""
+        return replace(
+            self,
+            current_tool_use_id=tool_use_id,
+            on_progress=on_progress or self.on_progress,
+        )
+
+    def progress(self, text: str) -> None:
+        """Show output of the running tool at once; subscribers get a `ToolProgress`."""
+        self.on_progress(text)
+
+    def cleanup(self, grace: float) -> AbstractContextManager[object]:
+        """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
+
+        Use it as `with context.cleanup(2.0):` inside a `finally`.
+        """
+        return self.on_cleanup(grace)
+
+    def abandoned(self, what: str) -> None:
+        """Report something that could not be stopped, such as a thread; the interrupt lists it."""
+        self.on_abandon(what)
+
+    def set_metadata(self, key: str, value: object) -> None:
+        """Store a JSON value.
+
+        Raises:
+            GreenroomError: the value can't be written as JSON; the message names the key.
+        """
+        try:
+            serde.dumps(value)
+        except serde.InvalidJSONError as error:
+            raise GreenroomError(f"metadata {key!r}: {error}") from error
+        self.metadata[key] = value
+
+    def get_metadata(self, key: str) -> object:
+        """Return the JSON value of this key, or None."""
+        return self.metadata.get(key)
+
+    def to_json(self) -> dict[str, object]:
+        """Return what can be serialised: everything but the resources and the runtime's hooks."""
+        return {
+            "session_id": self.session_id,
+            "agent_type": self.agent_type,
+            "name": self.name,
+            "description": self.description,
+            "parent_session_id": self.parent_session_id,
+            "parent_tool_use_id": self.parent_tool_use_id,
+            "current_turn": self.current_turn,
+            "current_tool_use_id": self.current_tool_use_id,
+            "metadata": dict(self.metadata),
+        }

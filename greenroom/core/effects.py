@@ -1,0 +1,49 @@
+"""Effects: what a tool call would do to the world, stated as facts before it runs."""
+
+from typing import TypeAlias
+
+from greenroom.core.wire import Wire
+
+__all__ = ["Contact", "Effect", "Execute", "Opaque", "ReadPath", "ShellCommand", "WritePath"]
+
+
+class Execute(Wire, frozen=True, tag="execute"):
+    """Runs one program with exactly these words."""
+
+    argv: tuple[str, ...]
+    cwd: str = ""
+
+
+class ShellCommand(Wire, frozen=True, tag="shell"):
+    """Gives this text to a shell; it takes a parser to say what that executes."""
+
+    command: str
+    cwd: str = ""
+
+
+class ReadPath(Wire, frozen=True, tag="read"):
+    """Reads this file, or what lies in this folder; relative to the agent's working directory."""
+
+    path: str
+
+
+class WritePath(Wire, frozen=True, tag="write"):
+    """Creates, changes or removes this file; relative to the agent's working directory."""
+
+    path: str
+
+
+class Contact(Wire, frozen=True, tag="contact"):
+    """Contacts the host of this URL."""
+
+    url: str
+
+
+class Opaque(Wire, frozen=True, tag="opaque"):
+    """Does something that can't be told beforehand; the reason says why."""
+
+    reason: str
+
+
+Effect: TypeAlias = Execute | ShellCommand | ReadPath | WritePath | Contact | Opaque
+"""Any effect."""

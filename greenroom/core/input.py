@@ -1,0 +1,81 @@
+"""What an agent receives."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from greenroom.core.content import ContentBlock, TextBlock
+from greenroom.core.ids import new_id
+from greenroom.core.output import EndStatus
+from greenroom.core.tooling import ToolResult
+from greenroom.core.wire import Wire
+
+__all__ = [
+    "InputMessage",
+    "Interrupt",
+    "Shutdown",
+    "SubAgentResult",
+    "ToolResultInput",
+    "UserInput",
+]
+
+
+def _input_id() -> str:
+    return new_id("i")
+
+
+class UserInput(Wire, frozen=True, tag="user_input"):
+    """A person's, or a program's, contribution to the conversation."""
+
+    content: tuple[ContentBlock, ...]
+    id: str = msgspec.field(default_factory=_input_id)
+
+    @property
+    def text(self) -> str:
+        """The input's text, its text blocks joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+
+class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
+    """A subagent that went on after its turn has ended; its result arrives as an input.
+
+    Attributes:
+        session_id: the subagent's session.
+        agent_type: its type.
+        status: how it ended.
+        text: its last reply.
+        error: what went wrong, or empty.
+        id: the input's id.
+    """
+
+    session_id: str
+    agent_type: str
+    status: EndStatus
+    text: str = ""
+    error: str = ""
+    id: str = msgspec.field(default_factory=_input_id)
+
+    @property
+    def content(self) -> tuple[ContentBlock, ...]:
+        """The result as content for the conversation, saying where it comes from."""
+        head = f"[The subagent {self.agent_type} ({self.session_id}) has ended: {self.status}]"
+        return (TextBlock("\n".join(part for part in (head, self.text, self.error) if part)),)
+
+
+class ToolResultInput(Wire, frozen=True, tag="tool_result_input"):
+    """The result of a tool that the client runs; only `wait_tool_result` takes it."""
+
+    tool_use_id: str
+    result: ToolResult
+
+
+class Interrupt(Wire, frozen=True, tag="interrupt"):
+    """Somebody interrupted while no turn was open; only `receive()` shows it."""
+
+
+class Shutdown(Wire, frozen=True, tag="shutdown"):
+    """The agent is asked to end; only `receive()` shows it."""
+
+
+InputMessage: TypeAlias = UserInput | SubAgentResult | ToolResultInput | Interrupt | Shutdown
+"""Anything that an agent receives."""

@@ -1,0 +1,90 @@
+"""Messages: one side's contribution to a conversation."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from greenroom.core.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core.text import valid_unicode
+from greenroom.core.usage import Usage
+from greenroom.core.wire import Wire
+
+__all__ = ["Message", "Role", "StopReason", "as_blocks"]
+
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+class StopReason(StrEnum):
+    """Why a reply ended, in one vocabulary for every provider."""
+
+    END_TURN = "end_turn"
+    TOOL_USE = "tool_use"
+    MAX_TOKENS = "max_tokens"
+    STOP_SEQUENCE = "stop_sequence"
+    REFUSAL = "refusal"
+    PAUSE = "pause"
+    CONTENT_FILTER = "content_filter"
+    INTERRUPTED = "interrupted"
+    UNKNOWN = "unknown"
+
+
+class Message(Wire, frozen=True):
+    """One message of a conversation: a role and its blocks, in order.
+
+    Attributes:
+        role: "user" (which also carries tool results) or "assistant".
+        content: the blocks, in the order in which they came.
+        model: the model that answered, empty for a user's message.
+        provider: the provider it came from; block `extra` goes back only there.
+        stop_reason: why the reply ended; None for a user's message.
+        native_stop_reason: the provider's own word for it.
+        response_id: the provider's id of the reply.
+        usage: tokens of the call, or None where none were reported.
+        extra: fields of the reply that have no typed place here.
+
+    Example:
+        >>> Message.user("hello").text
+        'hello'
+    """
+
+    role: Role
+    content: tuple[ContentBlock, ...] = ()
+    model: str = ""
+    provider: str = ""
+    stop_reason: StopReason | None = None
+    native_stop_reason: str = ""
+    response_id: str = ""
+    usage: Usage | None = None
+    extra: dict[str, object] = {}
+
+    @classmethod
+    def user(cls, content: str | Iterable[ContentBlock]) -> "Message":
+        """Make a user's message of a text or of blocks."""
+        return cls("user", as_blocks(content))
+
+    @classmethod
+    def assistant(cls, content: str | Iterable[ContentBlock]) -> "Message":
+        """Make an assistant's message of a text or of blocks."""
+        return cls("assistant", as_blocks(content))
+
+    @property
+    def text(self) -> str:
+        """The message's text, its text blocks joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        """The tools that this message asks for, in order."""
+        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The tool results that this message brings, in order."""
+        return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
+
+
+def as_blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
+    """Take a text or blocks as blocks; a text becomes one block, made valid Unicode."""
+    if isinstance(content, str):
+        return (TextBlock(valid_unicode(content)),)
+    return tuple(content)

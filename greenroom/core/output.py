@@ -1,0 +1,249 @@
+"""Output chunks: everything that an agent tells its subscribers, in one ordered stream."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from greenroom.core.message import StopReason
+from greenroom.core.permission import PermissionPart, Remember, RuleDecision
+from greenroom.core.state import AgentState
+from greenroom.core.tooling import ToolInfo, ToolResult
+from greenroom.core.usage import Usage
+from greenroom.core.wire import Wire
+
+__all__ = [
+    "Done",
+    "EndStatus",
+    "Error",
+    "Exited",
+    "Lagged",
+    "OutputChunk",
+    "PermissionRequest",
+    "PermissionResponse",
+    "StateChange",
+    "SubAgentComplete",
+    "SubAgentOutput",
+    "SubAgentSpawned",
+    "TextComplete",
+    "TextDelta",
+    "ThinkingComplete",
+    "ThinkingDelta",
+    "ToolEnd",
+    "ToolProgress",
+    "ToolStart",
+    "TurnStart",
+    "TurnStatus",
+    "UsageReport",
+]
+
+
+class TurnStatus(StrEnum):
+    """How a turn ended."""
+
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class EndStatus(StrEnum):
+    """How an agent ended: its function returned, raised, was cancelled, or was killed."""
+
+    COMPLETED = "completed"
+    CRASHED = "crashed"
+    CANCELLED = "cancelled"
+    KILLED = "killed"
+
+
+class TurnStart(Wire, frozen=True, tag="turn_start"):
+    """A turn begins with the input of this id."""
+
+    input_id: str
+
+
+class TextDelta(Wire, frozen=True, tag="text_delta"):
+    """A piece of the reply's text."""
+
+    text: str
+
+
+class TextComplete(Wire, frozen=True, tag="text_complete"):
+    """A text block is whole: its deltas joined."""
+
+    text: str
+
+
+class ThinkingDelta(Wire, frozen=True, tag="thinking_delta"):
+    """A piece of the model's reasoning."""
+
+    text: str
+
+
+class ThinkingComplete(Wire, frozen=True, tag="thinking_complete"):
+    """A block of reasoning is whole: its deltas joined."""
+
+    text: str
+
+
+class ToolStart(Wire, frozen=True, tag="tool_start"):
+    """A tool begins to run, or is refused; exactly one `ToolEnd` with this id follows."""
+
+    id: str
+    name: str
+    input: dict[str, object] = {}
+    info: ToolInfo | None = None
+
+
+class ToolProgress(Wire, frozen=True, tag="tool_progress"):
+    """Output of a tool while it runs."""
+
+    id: str
+    output: str
+
+
+class ToolEnd(Wire, frozen=True, tag="tool_end"):
+    """The call has ended."""
+
+    id: str
+    result: ToolResult
+    is_error: bool = False
+
+
+class PermissionRequest(Wire, frozen=True, tag="permission_request"):
+    """A call waits for a person's decision; nothing of it has happened yet.
+
+    Attributes:
+        request_id: the id to answer, unique in the runtime.
+        tool_name: the tool.
+        action: one line on what it does.
+        details: the exact text that would run, be written or be fetched.
+        diff: a unified diff where a file would change.
+        input: the call's whole input.
+        parts: the verdict on each part of the call.
+        reason: why a person is asked.
+        remembers: the rules that a remembered allow would store, in words; empty where none is
+            offered.
+        digest: binds the answer to tool, input, working directory and resolved paths.
+        tool_use_id: the call.
+        session_id: the session of the agent that asks.
+        lineage: the agents' types from the root to the one that asks.
+        cwd: the working directory in which it would run.
+    """
+
+    request_id: str
+    tool_name: str
+    action: str
+    details: str = ""
+    diff: str = ""
+    input: dict[str, object] = {}
+    parts: tuple[PermissionPart, ...] = ()
+    reason: str = ""
+    remembers: tuple[str, ...] = ()
+    digest: str = ""
+    tool_use_id: str = ""
+    session_id: str = ""
+    lineage: tuple[str, ...] = ()
+    cwd: str = ""
+
+
+class PermissionResponse(Wire, frozen=True, tag="permission_response"):
+    """A request has been decided, or withdrawn; every subscriber can close its prompt."""
+
+    request_id: str
+    tool_name: str
+    decision: RuleDecision
+    by: str = ""
+    message: str = ""
+    remember: Remember | None = None
+    cancelled: bool = False
+
+
+class SubAgentSpawned(Wire, frozen=True, tag="subagent_spawned"):
+    """A subagent was spawned."""
+
+    session_id: str
+    agent_type: str
+    name: str = ""
+    tool_use_id: str = ""
+
+
+class SubAgentOutput(Wire, frozen=True, tag="subagent_output"):
+    """A chunk of a subagent; a grandchild's is wrapped twice."""
+
+    session_id: str
+    chunk: "OutputChunk"
+
+
+class SubAgentComplete(Wire, frozen=True, tag="subagent_complete"):
+    """A subagent has ended; the result is its last reply, or what went wrong."""
+
+    session_id: str
+    status: EndStatus
+    result: str = ""
+
+
+class StateChange(Wire, frozen=True, tag="state_change"):
+    """The agent's state is another now."""
+
+    state: AgentState
+
+
+class UsageReport(Wire, frozen=True, tag="usage_report"):
+    """A model call was billed: its own tokens, and all of this agent so far."""
+
+    usage: Usage
+    total: Usage
+    model: str = ""
+
+
+class Lagged(Wire, frozen=True, tag="lagged"):
+    """This reader was too slow, and this many chunks are gone for it; it goes on from here."""
+
+    missed: int
+
+
+class Error(Wire, frozen=True, tag="error"):
+    """Something went wrong; `kind` is the error's class, `hint` what to do about it."""
+
+    message: str
+    kind: str = ""
+    hint: str = ""
+
+
+class Done(Wire, frozen=True, tag="done"):
+    """A turn has ended, and how; the agent takes the next input."""
+
+    input_id: str
+    status: TurnStatus = TurnStatus.COMPLETED
+    stop_reason: StopReason | None = None
+    usage: Usage = Usage()
+    error: str = ""
+
+
+class Exited(Wire, frozen=True, tag="exited"):
+    """The agent has ended, and how; the last chunk of its stream."""
+
+    status: EndStatus
+    error: str = ""
+
+
+OutputChunk: TypeAlias = (
+    TurnStart
+    | TextDelta
+    | TextComplete
+    | ThinkingDelta
+    | ThinkingComplete
+    | ToolStart
+    | ToolProgress
+    | ToolEnd
+    | PermissionRequest
+    | PermissionResponse
+    | SubAgentSpawned
+    | SubAgentOutput
+    | SubAgentComplete
+    | StateChange
+    | UsageReport
+    | Lagged
+    | Error
+    | Done
+    | Exited
+)
+"""Anything that an agent tells its subscribers."""

@@ -1,0 +1,140 @@
+"""JSON in and out, in one place: msgspec for our own structs, orjson for plain values."""
+
+from typing import TypeAlias, TypeVar, cast
+
+import msgspec
+import orjson
+
+from greenroom.core.errors import GreenroomError
+from greenroom.core.text import valid_unicode
+
+__all__ = ["JSON", "InvalidJSONError", "decode", "dumps", "encode", "loads", "loads_object"]
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+"""A plain JSON value."""
+
+T = TypeVar("T")
+
+
+class InvalidJSONError(GreenroomError):
+    """Text that is no JSON, is JSON of another shape, or is ambiguous."""
+
+
+def encode(value: object) -> bytes:
+    """Encode one of our structs, or a plain value holding some, as compact JSON.
+
+    Lone surrogates, which UTF-8 can't carry, become U+FFFD.
+
+    Raises:
+        InvalidJSONError: the value holds something that JSON can't express.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_mended(msgspec.to_builtins(value)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """Decode JSON into the type `kind`, checking every field.
+
+    Raises:
+        InvalidJSONError: the text is no JSON, or does not fit the type; it says where.
+    """
+    try:
+        return _decoder(kind).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidJSONError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+def dumps(value: object, *, pretty: bool = False) -> bytes:
+    """Encode a plain value as JSON, compact or indented by two blanks with sorted keys.
+
+    Raises:
+        InvalidJSONError: the value holds something that JSON can't express.
+    """
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS if pretty else 0
+    try:
+        return orjson.dumps(value, option=options)
+    except TypeError as error:
+        mended = _mended(value)
+        if mended == value:
+            raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
+        return orjson.dumps(mended, option=options)
+
+
+def loads(data: bytes | str) -> JSON:
+    """Decode JSON into plain values.
+
+    Raises:
+        InvalidJSONError: the text is no JSON.
+    """
+    try:
+        value: JSON = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise InvalidJSONError(f"not JSON: {error}") from error
+    return value
+
+
+def loads_object(data: str) -> dict[str, object]:
+    """Decode one JSON object strictly, as what a model sends to a tool must be.
+
+    A key that stands twice is refused: two readers could take different values of it, so what was
+    judged would not be what runs. An empty text is an empty object, which is how providers send a
+    call without arguments.
+
+    Raises:
+        InvalidJSONError: no JSON, no object, a key that stands twice, or a lone surrogate.
+
+    Example:
+        >>> loads_object('{"command": "ls"}')
+        {'command': 'ls'}
+    """
+    if not data.strip():
+        return {}
+    # The standard library's decoder is the one that shows every pair before they are merged.
+    import json  # noqa: TID251
+
+    try:
+        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        data.encode()
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidJSONError(f"not usable as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InvalidJSONError(f"expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} stands twice")
+    return found
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _mended(value: object) -> object:
+    if isinstance(value, str):
+        return valid_unicode(value)
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_mended(item) for item in value]
+    return value
+
+
+_decoders: dict[object, msgspec.json.Decoder[object]] = {}
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Keep one decoder for each type; there are as many as the code has types, no more."""
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.json.Decoder(kind)
+    return cast("msgspec.json.Decoder[T]", _decoders[kind])

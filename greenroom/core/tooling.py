@@ -1,0 +1,85 @@
+"""What crosses between tools, models and prompts: definitions, descriptions and results."""
+
+from enum import StrEnum
+
+from greenroom.core.content import ResultContent, TextBlock, ToolResultBlock
+from greenroom.core.text import valid_unicode
+from greenroom.core.wire import Wire
+
+__all__ = ["ToolDefinition", "ToolInfo", "ToolResult", "ToolStatus"]
+
+
+class ToolDefinition(Wire, frozen=True):
+    """What a model is told of a tool: its name, what it does, and a JSON Schema of its input."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+class ToolInfo(Wire, frozen=True):
+    """What a person is told of one call before it runs.
+
+    Attributes:
+        action: one line, such as "Run a command".
+        details: the exact text that will run, be written or be fetched.
+        diff: a unified diff where a file would change, else empty.
+    """
+
+    action: str
+    details: str = ""
+    diff: str = ""
+
+
+class ToolStatus(StrEnum):
+    """How a call ended."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+
+
+class ToolResult(Wire, frozen=True):
+    """What a call gave: content for the model, how it ended, and facts for programs.
+
+    Attributes:
+        content: text, images and documents, in order.
+        status: how the call ended; everything but success is an error to the model.
+        metadata: JSON facts for programs, such as an exit code; the model does not see them.
+
+    Example:
+        >>> ToolResult.error("no such file").is_error
+        True
+    """
+
+    content: tuple[ResultContent, ...] = ()
+    status: ToolStatus = ToolStatus.SUCCESS
+    metadata: dict[str, object] = {}
+
+    @classmethod
+    def ok(cls, text: str, **metadata: object) -> "ToolResult":
+        """Make a successful result of a text."""
+        return cls((TextBlock(valid_unicode(text)),), ToolStatus.SUCCESS, metadata)
+
+    @classmethod
+    def error(
+        cls, text: str, status: ToolStatus = ToolStatus.ERROR, **metadata: object
+    ) -> "ToolResult":
+        """Make a failed result that tells the model what went wrong and what to do."""
+        return cls((TextBlock(valid_unicode(text)),), status, metadata)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the model is told that the call failed."""
+        return self.status is not ToolStatus.SUCCESS
+
+    @property
+    def text(self) -> str:
+        """The result's text, its text blocks joined by newlines."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    def block(self, tool_use_id: str) -> ToolResultBlock:
+        """Make the block that answers the call of this id in the next message."""
+        return ToolResultBlock(tool_use_id, self.content, self.is_error)

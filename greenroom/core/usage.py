@@ -1,0 +1,50 @@
+"""Tokens that model calls used."""
+
+from greenroom.core.wire import Wire
+
+__all__ = ["Usage"]
+
+
+class Usage(Wire, frozen=True):
+    """Tokens of one model call, or a sum of several; None is "not reported", which is not 0.
+
+    Attributes:
+        input_tokens: what was sent, without tokens read from or written to the provider's cache.
+        output_tokens: what the model wrote, reasoning included.
+        cache_read_tokens: sent, and served from the provider's cache.
+        cache_write_tokens: sent, and stored in the provider's cache.
+        reasoning_tokens: the part of `output_tokens` that was reasoning.
+
+    Example:
+        >>> (Usage(10, 5) + Usage(1, 2, cache_read_tokens=7)).total
+        25
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Add field by field; a field that neither reports stays unreported."""
+        return Usage(
+            *(_sum(getattr(self, field), getattr(other, field)) for field in self.__struct_fields__)
+        )
+
+    @property
+    def total(self) -> int:
+        """All tokens, sent and written; what is not reported counts as 0."""
+        parts = (
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+        )
+        return sum(part or 0 for part in parts)
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right

@@ -1,0 +1,70 @@
+"""The context: identity for tools, resources by class, nothing serialised that can't be."""
+
+import pytest
+
+from greenroom.core import AgentContext, GreenroomError, ResourceMap, Workspace, serde
+
+
+class Counter:
+    pass
+
+
+def test_resources_are_found_by_class_and_shared_by_copies():
+    context = AgentContext(session_id="s-1", agent_type="coder")
+    counter = Counter()
+    context.resources.insert(counter)
+    copy = context.with_tool_use_id("t1")
+    assert copy.resources.get(Counter) is counter
+    assert (copy.current_tool_use_id, context.current_tool_use_id) == ("t1", None)
+    assert copy.workspace is context.workspace
+
+
+def test_a_resource_can_be_replaced_and_removed():
+    resources = ResourceMap()
+    first, second = Counter(), Counter()
+    resources.insert(first)
+    resources.insert(second)
+    assert resources.contains(Counter)
+    assert len(resources) == 1
+    assert resources.remove(Counter) is second
+    assert resources.remove(Counter) is None
+    assert not resources.contains(Counter)
+
+
+def test_serialising_leaves_resources_out():
+    context = AgentContext(session_id="s-1", agent_type="coder")
+    context.resources.insert(Counter())
+    context.set_metadata("ticket", {"id": 7})
+    data = serde.loads(serde.dumps(context.to_json()))
+    assert data["metadata"] == {"ticket": {"id": 7}}
+    assert "resources" not in data
+    assert context.get_metadata("ticket") == {"id": 7}
+
+
+def test_metadata_that_is_no_json_is_refused_by_name():
+    context = AgentContext(session_id="s-1", agent_type="coder")
+    with pytest.raises(GreenroomError, match="ticket"):
+        context.set_metadata("ticket", Counter())
+
+
+def test_without_a_runtime_the_hooks_do_nothing():
+    context = AgentContext(session_id="s-1", agent_type="coder")
+    context.progress("a")
+    context.abandoned("a thread")
+    with context.cleanup(1.0):
+        pass
+
+
+def test_progress_goes_where_the_runtime_put_it():
+    seen = []
+    context = AgentContext(session_id="s-1", agent_type="coder").with_tool_use_id("t", seen.append)
+    context.progress("line")
+    assert seen == ["line"]
+
+
+def test_a_workspace_resolves_from_where_the_agent_stands(tmp_path):
+    workspace = Workspace(tmp_path)
+    workspace.cwd = tmp_path / "sub"
+    assert workspace.absolute("../a") == tmp_path / "a"
+    assert workspace.absolute("/etc/../x").as_posix() == "/x"
+    assert workspace.root == tmp_path

@@ -1,0 +1,40 @@
+"""Ids never repeat and never leave the store; timestamps come from one place."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from greenroom.core import InvalidSessionIdError, check_session_id, clock, new_id, seed_ids
+
+
+def test_ids_are_distinct():
+    assert len({new_id("s") for _ in range(10_000)}) == 10_000
+
+
+def test_ids_can_be_repeated_for_a_test():
+    seed_ids(7)
+    try:
+        first = new_id("s")
+        seed_ids(7)
+        assert new_id("s") == first
+    finally:
+        seed_ids(None)
+
+
+@pytest.mark.parametrize("bad", ["", "..", "a/b", "a\\b", ".hidden", "a\0b", "é", "a" * 129, "a\n"])
+def test_hostile_session_ids_are_refused(bad):
+    with pytest.raises(InvalidSessionIdError):
+        check_session_id(bad)
+
+
+def test_good_session_ids_pass():
+    assert check_session_id(new_id("s")).startswith("s-")
+
+
+def test_the_wall_clock_can_be_replaced():
+    clock.set_clock(lambda: datetime(2026, 1, 14, 10, 30, 0, 5, tzinfo=UTC))
+    try:
+        assert clock.timestamp(clock.now()) == "2026-01-14T10:30:00Z"
+    finally:
+        clock.set_clock(None)
+    assert clock.now().tzinfo is UTC

@@ -1,0 +1,50 @@
+"""JSON at the border: strict where a model's arguments come in, forgiving where text goes out."""
+
+import pytest
+
+from greenroom.core import InvalidJSONError, TextBlock, serde
+from greenroom.core.serde import loads_object
+
+
+def test_an_empty_argument_text_is_an_empty_object():
+    assert loads_object("") == {}
+    assert loads_object(" \n") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"command":"git status","command":"rm -rf src"}',
+        '{"a":{"b":1,"b":2}}',
+        '{"a":1} {"b":2}',
+        '{"a":',
+        "[1]",
+        "null",
+        '"text"',
+        '{"a":NaN}',
+        '{"a":"\\ud800"}',
+        "{" * 100_000,
+        "[" * 100_000,
+    ],
+)
+def test_ambiguous_or_broken_arguments_are_refused(text):
+    with pytest.raises(InvalidJSONError):
+        loads_object(text)
+
+
+def test_lone_surrogates_are_mended_on_the_way_out():
+    assert serde.decode(serde.encode(TextBlock("a\ud800b")), TextBlock).text == "a\ufffdb"
+    assert serde.loads(serde.dumps({"k\udc00": ["\ud800", 1]})) == {"k\ufffd": ["\ufffd", 1]}
+
+
+def test_what_json_cannot_express_is_a_typed_error():
+    with pytest.raises(InvalidJSONError):
+        serde.encode(object())
+    with pytest.raises(InvalidJSONError):
+        serde.dumps({"a": object()})
+    with pytest.raises(InvalidJSONError):
+        serde.loads("{")
+
+
+def test_pretty_text_is_sorted_and_indented():
+    assert serde.dumps({"b": 1, "a": [2]}, pretty=True) == b'{\n  "a": [\n    2\n  ],\n  "b": 1\n}'

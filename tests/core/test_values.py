@@ -1,0 +1,130 @@
+"""Every wire value survives the way to JSON and back."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import (
+    AgentState,
+    InputMessage,
+    InvalidJSONError,
+    Message,
+    OutputChunk,
+    SubAgentOutput,
+    TextBlock,
+    TextDelta,
+    ToolUseBlock,
+    UnknownBlock,
+    Usage,
+    serde,
+)
+
+text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def values_of(union):
+    """Build any member of a union of structs, its fields drawn by their types."""
+    return st.one_of([struct(kind) for kind in union.__args__])
+
+
+def struct(kind):
+    info = msgspec.inspect.type_info(kind)
+    return st.fixed_dictionaries({field.name: value(field.type) for field in info.fields}).map(
+        lambda fields: kind(**fields)
+    )
+
+
+def value(kind):
+    match kind:
+        case msgspec.inspect.StrType():
+            return text
+        case msgspec.inspect.BoolType():
+            return st.booleans()
+        case msgspec.inspect.IntType():
+            return st.integers(0, 2**40)
+        case msgspec.inspect.NoneType():
+            return st.none()
+        case msgspec.inspect.EnumType(cls=cls):
+            return st.sampled_from(cls)
+        case msgspec.inspect.LiteralType(values=values):
+            return st.sampled_from(values)
+        case msgspec.inspect.DictType():
+            return st.dictionaries(text, json, max_size=3)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return st.lists(value(item), max_size=3).map(tuple)
+        case msgspec.inspect.UnionType(types=types):
+            return st.one_of([value(item) for item in types])
+        case msgspec.inspect.StructType(cls=cls) if cls is SubAgentOutput:
+            return st.builds(SubAgentOutput, text, st.builds(TextDelta, text))
+        case msgspec.inspect.StructType(cls=cls):
+            return struct(cls)
+    raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("union", [OutputChunk, InputMessage], ids=["output", "input"])
+@given(st.data())
+def test_round_trip_through_json(union, data):
+    kinds = [kind for kind in union.__args__ if kind is not SubAgentOutput]
+    drawn = data.draw(st.one_of([struct(kind) for kind in kinds]))
+    assert serde.decode(serde.encode(drawn), union) == drawn
+
+
+@given(struct(Message))
+def test_messages_round_trip_with_every_kind_of_block(message):
+    assert serde.decode(serde.encode(message), Message) == message
+
+
+@given(st.data())
+def test_a_wrapped_chunk_round_trips_at_any_depth(data):
+    chunk = data.draw(struct(TextDelta))
+    for name in ("child", "grandchild"):
+        chunk = SubAgentOutput(name, chunk)
+    assert serde.decode(serde.encode(chunk), OutputChunk) == chunk
+
+
+def test_values_are_frozen():
+    with pytest.raises(AttributeError):
+        TextBlock("a").text = "b"
+
+
+def test_an_unknown_block_is_kept_verbatim():
+    raw = {"type": "hologram", "depth": [1, {"x": None}]}
+    message = Message.assistant([UnknownBlock(raw)])
+    assert serde.decode(serde.encode(message), Message).content[0].raw == raw
+
+
+def test_unknown_fields_of_newer_versions_do_not_stop_a_reader():
+    line = b'{"role":"user","content":[{"type":"text","text":"a","mood":"new"}],"shade":1}'
+    assert serde.decode(line, Message).text == "a"
+
+
+def test_a_decode_error_says_where():
+    with pytest.raises(InvalidJSONError, match=r"content\[0\]"):
+        serde.decode(b'{"role":"user","content":[{"type":"text"}]}', Message)
+
+
+def test_usage_adds_and_keeps_what_was_not_reported_apart_from_zero():
+    total = Usage(1, 2) + Usage(3, None, cache_read_tokens=0)
+    assert total == Usage(4, 2, 0)
+    assert total.cache_write_tokens is None
+
+
+def test_message_views():
+    call = ToolUseBlock("t1", "Read", {"file_path": "a"})
+    message = Message.assistant([TextBlock("let me "), TextBlock("look"), call])
+    assert message.text == "let me look"
+    assert message.tool_uses == (call,)
+    assert message.tool_results == ()
+
+
+def test_a_final_state_is_never_left():
+    for state in (AgentState.done(), AgentState.failed("boom")):
+        assert state.is_final
+        assert not state.may_become(AgentState.idle())
+    assert AgentState.idle().may_become(AgentState.processing())
