@@ -1,0 +1,115 @@
+"""The reply as far as it has come: a fold of the events that a reader has seen."""
+
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelStreamError,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    UnknownBlock,
+    Usage,
+)
+from greenroom.llm.events import (
+    BlockDelta,
+    BlockEnd,
+    StreamEnd,
+    StreamEvent,
+    StreamStart,
+    UsageUpdate,
+)
+
+__all__ = ["Draft"]
+
+
+class Draft:
+    """Add each event; ask at any time for what there is of the message.
+
+    Example:
+        >>> draft = Draft("anthropic")
+        >>> draft.add(BlockDelta(0, "text", "Hel"))
+        >>> draft.partial().text
+        'Hel'
+    """
+
+    def __init__(self, provider: str) -> None:
+        """Begin a reply of this provider, with nothing in it."""
+        self._provider = provider
+        self._start = StreamStart()
+        self._usage: Usage | None = None
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._blocks: dict[int, ContentBlock] = {}
+        self._message: Message | None = None
+
+    def add(self, event: StreamEvent) -> None:
+        """Take the next event into account."""
+        match event:
+            case StreamStart():
+                self._start = event
+            case BlockDelta(index, kind, text):
+                self._pieces.setdefault((index, kind), []).append(text)
+            case BlockEnd(index, block):
+                self._blocks[index] = block
+            case UsageUpdate(usage):
+                self._usage = usage
+            case StreamEnd(message):
+                self._message = message
+            case _:
+                pass
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply is complete."""
+        return self._message is not None
+
+    @property
+    def message(self) -> Message:
+        """The complete message.
+
+        Raises:
+            ModelStreamError: the reply is not complete; `partial` has what there is of it.
+        """
+        if self._message is None:
+            raise ModelStreamError("the reply is not complete", provider=self._provider)
+        return self._message
+
+    def partial(self) -> Message:
+        """Return what has come so far as a message that may stand in a history.
+
+        It holds the finished blocks and the text and thinking so far. What could not be sent back
+        is left out: unfinished tool calls, and server tools without their result. Its stop reason
+        is `interrupted`, unless the reply is complete: then it is the complete message.
+        """
+        if self._message is not None:
+            return self._message
+        return Message(
+            "assistant",
+            _paired([block for _, block in sorted(self._so_far().items())]),
+            model=self._start.model,
+            provider=self._provider,
+            stop_reason=StopReason.INTERRUPTED,
+            response_id=self._start.response_id,
+            usage=self._usage,
+        )
+
+    def _so_far(self) -> dict[int, ContentBlock]:
+        unfinished: dict[int, ContentBlock] = {}
+        for (index, kind), pieces in self._pieces.items():
+            text = "".join(pieces)
+            if text and kind == "text":
+                unfinished[index] = TextBlock(text)
+            elif text and kind == "thinking":
+                unfinished[index] = ThinkingBlock(text)
+        return unfinished | self._blocks
+
+
+def _paired(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
+    """Leave out calls of tools that the provider runs itself and whose result has not come."""
+    answered = {b.raw.get("tool_use_id") for b in blocks if isinstance(b, UnknownBlock)}
+    return tuple(
+        block
+        for block in blocks
+        if not isinstance(block, UnknownBlock)
+        or not str(block.raw.get("type", "")).endswith("_tool_use")
+        or block.raw.get("id") in answered
+    )

@@ -1,0 +1,49 @@
+"""The protocol that every model speaks here."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
+
+from greenroom.core import Message
+from greenroom.llm.request import ModelRequest
+from greenroom.llm.stream import ModelStream
+
+__all__ = ["LLMProvider"]
+
+
+@runtime_checkable
+class LLMProvider(Protocol):
+    """A model that can be asked; any object of this shape is one.
+
+    One provider may serve many requests at the same time. Leaving the block of `stream` early, or
+    cancelling it, closes the connection of that request and no other.
+    """
+
+    @property
+    def name(self) -> str:
+        """The provider's name, such as "anthropic"; `Message.provider` of its replies."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name, as the provider knows it."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+        """Send a request and stream the reply.
+
+        Raises:
+            ModelError: the request failed; raised on entering the block, or between two events.
+        """
+        ...
+
+    async def generate(self, request: ModelRequest) -> Message:
+        """Send a request and return the complete reply.
+
+        Raises:
+            ModelError: the request failed or the reply broke off; the subclass says why.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections that the provider keeps; it can't be used afterwards."""
+        ...

@@ -1,0 +1,149 @@
+"""The draft of a reply, and the stream that keeps it."""
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import (
+    Message,
+    ModelStreamError,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    Usage,
+    serde,
+)
+from greenroom.llm import (
+    BlockDelta,
+    BlockEnd,
+    BlockStart,
+    Draft,
+    Notice,
+    ReplayStream,
+    StreamEnd,
+    StreamEvent,
+    StreamStart,
+    UsageUpdate,
+    collect,
+    events_of,
+    replay,
+)
+
+REPLY = Message(
+    "assistant",
+    (
+        ThinkingBlock("let me see", "sig"),
+        TextBlock("Reading the file now."),
+        ToolUseBlock("t1", "Read", {"file_path": "a.py"}),
+    ),
+    model="m-1",
+    provider="acme",
+    stop_reason=StopReason.TOOL_USE,
+    response_id="r-1",
+    usage=Usage(3, 4),
+)
+
+
+async def test_a_replayed_message_arrives_as_it_is():
+    assert await collect(replay(REPLY)) == REPLY
+
+
+async def test_the_deltas_of_a_replay_join_to_the_text():
+    async with replay(REPLY) as stream:
+        events = [event async for event in stream]
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+    deltas = [e.text for e in events if isinstance(e, BlockDelta) and e.kind == "text"]
+    assert len(deltas) == 4
+    assert "".join(deltas) == REPLY.text
+    assert isinstance(events[0], StreamStart)
+    assert events[-1] == StreamEnd(REPLY)
+
+
+@given(st.text())
+def test_any_text_is_replayed_whole(text):
+    events = events_of(Message.assistant(text))
+    assert "".join(e.text for e in events if isinstance(e, BlockDelta)) == text
+
+
+async def test_a_message_that_is_not_complete_is_refused_but_its_part_is_there():
+    async with replay(REPLY) as stream:
+        async for event in stream:
+            if event == BlockDelta(1, "text", " the"):
+                break
+        with pytest.raises(ModelStreamError, match="not complete"):
+            _ = stream.message
+        partial = stream.partial()
+    assert partial.text == "Reading the"
+    assert partial.content[0] == ThinkingBlock("let me see", "sig")
+    assert partial.stop_reason is StopReason.INTERRUPTED
+    assert (partial.model, partial.provider, partial.response_id) == ("m-1", "acme", "r-1")
+
+
+async def test_a_cancelled_reader_keeps_exactly_what_it_read():
+    read: list[StreamEvent] = []
+    async with replay(REPLY) as stream:
+        with trio.CancelScope() as scope:
+            async for event in stream:
+                read.append(event)
+                if len(read) == 3:
+                    scope.cancel()
+        assert scope.cancelled_caught
+        assert len(read) == 3
+        assert stream.partial().content == (ThinkingBlock("let"),)
+
+
+def test_unfinished_tool_calls_are_left_out_and_finished_ones_kept():
+    draft = Draft("acme")
+    call = ToolUseBlock("t1", "Read", {"file_path": "a"})
+    draft.add(BlockStart(0, "tool_use"))
+    draft.add(BlockEnd(0, call))
+    draft.add(BlockStart(1, "tool_use"))
+    draft.add(BlockDelta(1, "tool_input", '{"file'))
+    assert draft.partial().content == (call,)
+
+
+def test_a_block_that_has_not_begun_to_speak_is_left_out():
+    draft = Draft("acme")
+    draft.add(BlockStart(0, "text"))
+    draft.add(BlockDelta(0, "text", ""))
+    draft.add(BlockDelta(1, "thinking", ""))
+    assert draft.partial().content == ()
+
+
+def test_a_server_tool_without_its_result_is_left_out_of_a_partial():
+    draft = Draft("acme")
+    search = UnknownBlock({"type": "server_tool_use", "id": "s1"})
+    found = UnknownBlock({"type": "web_search_tool_result", "tool_use_id": "s1"})
+    draft.add(BlockEnd(0, search))
+    assert draft.partial().content == ()
+    draft.add(BlockEnd(1, found))
+    assert draft.partial().content == (search, found)
+
+
+def test_a_partial_knows_the_usage_so_far_and_ignores_notices():
+    draft = Draft("acme")
+    draft.add(UsageUpdate(Usage(5, 1)))
+    draft.add(UsageUpdate(Usage(5, 2)))
+    draft.add(Notice("ping"))
+    assert draft.partial().usage == Usage(5, 2)
+
+
+def test_the_partial_of_a_complete_reply_is_the_reply():
+    draft = Draft("acme")
+    draft.add(StreamEnd(REPLY))
+    assert draft.ended
+    assert draft.partial() is draft.message is REPLY
+
+
+async def test_an_event_stream_may_begin_anywhere():
+    stream = ReplayStream("acme", [Notice("ping"), StreamEnd(REPLY)])
+    assert [event async for event in stream] == [Notice("ping"), StreamEnd(REPLY)]
+
+
+@pytest.mark.parametrize("event", list(events_of(REPLY)))
+def test_events_travel_as_json(event):
+    assert serde.decode(serde.encode(event), StreamEvent) == event
