@@ -1,0 +1,146 @@
+"""Execution: one call behind the gate, and several calls side by side."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import trio
+
+from greenroom.core import AgentContext, ToolError, ToolResult, ToolStatus, clip, serde
+from greenroom.tools.spill import capped
+
+if TYPE_CHECKING:
+    from greenroom.tools.registered_tool import RegisteredTool
+    from greenroom.tools.registry import ToolRegistry
+
+__all__ = ["Call", "execute_tool", "run_batch"]
+
+Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
+"""A tool's name, its input, and the context of this one call."""
+
+_MAX_MESSAGE = 4_000
+_MAX_LEAVES = 5
+_log = logging.getLogger("greenroom.tools")
+
+
+async def execute_tool(
+    tool: "RegisteredTool",
+    input: dict[str, object],  # noqa: A002
+    context: AgentContext,
+) -> ToolResult:
+    """Run one call as `ToolRegistry.execute` promises: validated, timed, isolated and capped."""
+    try:
+        fault = tool.validator.fault(input)
+        if fault:
+            return ToolResult.error(fault)
+        with trio.move_on_after(tool.timeout):
+            return _checked(
+                tool, await capped(await _run(tool, input, context), tool.name, context)
+            )
+    except Exception as error:  # noqa: BLE001  (whatever a tool raises is its result)
+        return _failed(tool, error)
+    except BaseExceptionGroup as group:
+        # A cancel beside a failure: the failure is told to the log, the cancel goes on.
+        failure, rest = group.split(Exception)
+        if failure is not None:
+            _failed(tool, failure)
+        assert rest is not None  # a group of Exceptions only is an Exception
+        raise rest from None
+    return ToolResult.error(
+        f"{tool.name} was stopped: it did not finish within {tool.timeout:g} seconds.",
+        ToolStatus.TIMEOUT,
+    )
+
+
+async def _run(
+    tool: "RegisteredTool",
+    input: dict[str, object],  # noqa: A002
+    context: AgentContext,
+) -> ToolResult:
+    result: object = await tool.tool.execute(input, context)
+    if not isinstance(result, ToolResult):
+        raise ToolError(f"{tool.name} returned {type(result).__name__}, which is no ToolResult")
+    return result
+
+
+def _checked(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
+    """Make sure that a result can be stored and sent: what it holds is typed, and is Unicode."""
+    try:
+        return serde.decode(serde.encode(result), ToolResult)
+    except serde.InvalidJSONError as error:
+        raise ToolError(f"{tool.name} returned a result that can't be used: {error}") from error
+
+
+def _failed(tool: "RegisteredTool", error: Exception) -> ToolResult:
+    if isinstance(error, ToolError):
+        _log.info("tool %s failed: %s", tool.name, error)
+    else:
+        _log.error("tool %s raised", tool.name, exc_info=error)
+    return ToolResult.error(clip(_described(error), _MAX_MESSAGE))
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        leaves = list(_leaves(error))
+        more = f"; and {len(leaves) - _MAX_LEAVES} more" if len(leaves) > _MAX_LEAVES else ""
+        return "; ".join(map(_described, leaves[:_MAX_LEAVES])) + more
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001  (a broken __str__ must not take the agent down)
+        message = "(its message can't be read)"
+    return message if isinstance(error, ToolError) else f"{type(error).__name__}: {message}"
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def run_batch(
+    calls: Sequence[Call],
+    registry: "ToolRegistry",
+    limit: int = 5,
+    on_result: Callable[[int, ToolResult], None] | None = None,
+) -> list[ToolResult]:
+    """Run the calls of one reply; the results stand in the calls' order.
+
+    They run side by side, at most `limit` at a time and begun in order, when every one of their
+    tools is marked concurrent; otherwise one after the other. A failed call stops no other.
+
+    Args:
+        calls: name, input and context of each call.
+        registry: the gate that each goes through.
+        limit: how many run at a time.
+        on_result: told the index and the result of each call as soon as it has ended; so on a
+            cancel, the caller knows of every call that had ended.
+
+    Example:
+        >>> from greenroom.tools import ToolRegistry, tool
+        >>> @tool(concurrent=True)
+        ... async def double(number: int) -> int:
+        ...     return 2 * number
+        >>> context = AgentContext(session_id="s-1", agent_type="demo")
+        >>> calls = [("double", {"number": n}, context) for n in (1, 2)]
+        >>> [result.text for result in trio.run(run_batch, calls, ToolRegistry([double]))]
+        ['2', '4']
+    """
+    results: dict[int, ToolResult] = {}
+    waiting = iter(enumerate(calls))
+
+    async def work() -> None:
+        for index, (name, arguments, context) in waiting:
+            results[index] = await registry.execute(name, arguments, context)
+            if on_result:
+                on_result(index, results[index])
+
+    tools = [registry.get(name) for name, _, _ in calls]
+    if all(tool is not None and tool.concurrent for tool in tools):
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(limit, len(calls))):
+                nursery.start_soon(work)
+    else:
+        await work()
+    return [results[index] for index in range(len(calls))]

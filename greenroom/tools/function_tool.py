@@ -1,0 +1,186 @@
+"""Function tools: `@tool` makes a tool of a typed function."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
+from greenroom.tools.blocking import run_blocking
+from greenroom.tools.docstring import parse_docstring
+from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_info
+from greenroom.tools.schema import Arguments, to_json
+
+__all__ = ["FunctionTool", "tool"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Function(Protocol):
+    """A function whose arguments have been checked at run time."""
+
+    def __call__(self, **arguments: object) -> object: ...
+
+
+class FunctionTool(Generic[P, R]):
+    """A tool made of a function, which it still can be called as.
+
+    Attributes:
+        name, description, category, parameters, requires_permission, timeout, concurrent: see
+            `greenroom.tools.Tool`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        category: str = "other",
+        timeout: float = DEFAULT_TIMEOUT,
+        requires_permission: bool = True,
+        concurrent: bool = False,
+        effects: EffectsFunction | None = None,
+    ) -> None:
+        """Make a tool of a function; `tool` says how.
+
+        Raises:
+            ToolError: the function can't be a tool.
+        """
+        _check(function)
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._effects = effects
+        self._is_async = inspect.iscoroutinefunction(function)
+        self.name = name or function.__name__
+        docstring = parse_docstring(function.__doc__ or "")
+        self._arguments = Arguments(function, self.name, docstring.parameters)
+        self.description = docstring.description or self.name.replace("_", " ")
+        self.category = category
+        self.parameters: dict[str, object] = self._arguments.schema
+        self.timeout = timeout
+        self.requires_permission = requires_permission
+        self.concurrent = concurrent
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, with nothing in between."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Describe the call by the tool's name and its input."""
+        return plain_info(self.name, input)
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
+        """State what the call would do, as far as the decorator was told how."""
+        return self._effects(input, context) if self._effects else ()
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Turn the input into typed arguments, call the function, and wrap what it returns.
+
+        Raises:
+            ToolError: the input does not fit the function, or its result can't be written as JSON.
+        """
+        arguments = self._arguments.bind(input, context)
+        call = functools.partial(cast("_Function", self._function), **arguments)
+        if not self._is_async:
+            return _result(self.name, await run_blocking(call, self.name, context))
+        outcome = call()
+        assert inspect.isawaitable(outcome)
+        return _result(self.name, await outcome)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    category: str = "other",
+    timeout: float = DEFAULT_TIMEOUT,
+    requires_permission: bool = True,
+    concurrent: bool = False,
+    effects: EffectsFunction | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    category: str = "other",
+    timeout: float = DEFAULT_TIMEOUT,
+    requires_permission: bool = True,
+    concurrent: bool = False,
+    effects: EffectsFunction | None = None,
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
+
+    Types and defaults of the parameters become the JSON Schema, the docstring the description, its
+    `Args:` section those of the parameters (`Annotated[int, "how many"]` does as well). A parameter
+    of type `AgentContext` is given the context of the call, and the model does not see it.
+
+    The model's input is turned into the declared types before the call. A returned text is the
+    result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
+
+    An async function runs as it is. A plain one runs in a thread, which nobody can stop: after a
+    time-out or an interrupt it is left behind and reported to `context.abandoned`.
+
+    Args:
+        function: the function, where the decorator is written without brackets.
+        name: the name that the model calls; by default the function's.
+        category: the kind that permission rules speak of, such as `read` or `network`.
+        timeout: seconds that one call may take.
+        requires_permission: whether each call has to be allowed.
+        concurrent: whether a call may run beside others.
+        effects: says what a call would do, for permission rules.
+
+    Raises:
+        ToolError: a parameter has no type, or one that no schema can express; it says which.
+
+    Example:
+        >>> @tool(category="read")
+        ... async def greet(name: str, times: int = 1) -> str:
+        ...     \"\"\"Greet somebody.
+        ...
+        ...     Args:
+        ...         name: who is greeted.
+        ...     \"\"\"
+        ...     return ", ".join(["Hello " + name] * times)
+        >>> greet.parameters["properties"]["name"]
+        {'description': 'who is greeted.', 'type': 'string'}
+    """
+
+    def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(
+            decorated,
+            name=name,
+            category=category,
+            timeout=timeout,
+            requires_permission=requires_permission,
+            concurrent=concurrent,
+            effects=effects,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def _check(function: object) -> None:
+    if not inspect.isroutine(function):
+        raise ToolError(f"{function!r} is no function", hint="@tool decorates functions")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ToolError(
+            f"{function.__name__} yields, so it has no single result",
+            hint="return the result; report progress with context.progress(text)",
+        )
+
+
+def _result(name: str, value: object) -> ToolResult:
+    if isinstance(value, ToolResult):
+        return value
+    if value is None:
+        return ToolResult.ok("done")
+    if isinstance(value, str):
+        return ToolResult.ok(value)
+    return ToolResult.ok(to_json(name, value))

@@ -1,0 +1,93 @@
+"""The tool protocol: what an agent can use, as structure and not as inheritance."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from greenroom.core import AgentContext, Effect, ToolInfo, ToolResult, serde
+
+__all__ = ["DEFAULT_TIMEOUT", "EffectsFunction", "Tool", "plain_info"]
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds that a call may take where its tool says nothing else."""
+
+EffectsFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Sequence[Effect]]
+"""States what a call would do, before it runs."""
+
+
+class Tool(Protocol):
+    """Something that an agent can use: six members, no base class.
+
+    A tool may have these members as well; registration fills in the value given here:
+
+    - `requires_permission: bool = True`: whether a person or a rule has to allow each call.
+    - `timeout: float = 30.0`: seconds that one call may take.
+    - `concurrent: bool = False`: whether a call may run beside others.
+    - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
+      permission rules judge. Without it a tool states none, and is judged by its name and category.
+
+    Example:
+        >>> class Shout:
+        ...     name = "Shout"
+        ...     description = "Return the text in capitals."
+        ...     category = "read"
+        ...     parameters = {
+        ...         "type": "object",
+        ...         "properties": {"text": {"type": "string"}},
+        ...         "required": ["text"],
+        ...     }
+        ...
+        ...     def info(self, input):
+        ...         return ToolInfo("Shout", input["text"])
+        ...
+        ...     async def execute(self, input, context):
+        ...         return ToolResult.ok(input["text"].upper())
+        >>> from greenroom.tools import ToolRegistry
+        >>> ToolRegistry([Shout()]).list_tools()
+        ('Shout',)
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that the model calls: 1 to 64 letters, digits, `_` and `-`."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does and when to use it, for the model."""
+        ...
+
+    @property
+    def category(self) -> str:
+        """The kind that rules speak of: `read`, `write`, `execute`, `network`, `plan` or another."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """A JSON Schema (2020-12) of type `object` that each input must satisfy."""
+        ...
+
+    def info(self, input: dict[str, object], /) -> ToolInfo:  # noqa: A002
+        """Say what this call would do, for the person who is asked to allow it."""
+        ...
+
+    async def execute(self, input: dict[str, object], context: AgentContext, /) -> ToolResult:  # noqa: A002
+        """Run the call. The input satisfies `parameters`.
+
+        Raise `ToolError` to tell the model what went wrong; any other exception is told as its type
+        and message, and logged with its traceback.
+        """
+        ...
+
+
+def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A002
+    """Describe a call by the tool's name and its input as JSON.
+
+    Example:
+        >>> plain_info("Add", {"a": 1}).action
+        'Use Add'
+    """
+    try:
+        details = serde.dumps(dict(input), pretty=True).decode()
+    except serde.InvalidJSONError:
+        details = repr(input)
+    return ToolInfo(f"Use {name}", details)

@@ -1,0 +1,138 @@
+"""A tool as the registry holds it: checked, complete and frozen."""
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from greenroom.core import AgentContext, Effect, Opaque, ToolError, ToolInfo, ToolResult, visible
+from greenroom.tools.execution import execute_tool
+from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, Tool, plain_info
+from greenroom.tools.validation import InputValidator
+
+__all__ = ["RegisteredTool"]
+
+_REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_log = logging.getLogger("greenroom.tools")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredTool:
+    """A view of a tool with every member, those it left out included; itself a `Tool`.
+
+    Its `execute` is the gate that `ToolRegistry.execute` describes.
+
+    Attributes:
+        name: the name that the model calls.
+        description: what it does, for the model.
+        category: the kind that permission rules speak of.
+        parameters: the JSON Schema of its input.
+        requires_permission: whether each call has to be allowed.
+        timeout: seconds that one call may take.
+        concurrent: whether a call may run beside others.
+    """
+
+    name: str
+    description: str
+    category: str
+    parameters: dict[str, object]
+    requires_permission: bool = True
+    timeout: float = DEFAULT_TIMEOUT
+    concurrent: bool = False
+    tool: Tool = field(repr=False)
+    validator: InputValidator = field(repr=False)
+
+    @classmethod
+    def of(cls, tool: Tool) -> "RegisteredTool":
+        """Check a tool and fill in the members that it leaves out.
+
+        Raises:
+            ToolError: a member is missing or of no use; it says which, and why.
+        """
+        if isinstance(tool, RegisteredTool):
+            return tool
+        _check_members(tool)
+        name = tool.name
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ToolError(
+                f"{str(name)[:80]!r} is no name for a tool",
+                hint="use 1 to 64 letters, digits, '_' and '-'",
+            )
+        parameters = dict(tool.parameters)
+        return cls(
+            name=name,
+            description=_text(tool, "description"),
+            category=_text(tool, "category"),
+            parameters=parameters,
+            requires_permission=bool(getattr(tool, "requires_permission", True)),
+            timeout=_timeout(tool),
+            concurrent=bool(getattr(tool, "concurrent", False)),
+            tool=tool,
+            validator=InputValidator(name, parameters),
+        )
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Say what a call would do, with hidden characters made visible. Never raises."""
+        try:
+            found = self.tool.info(input)
+            return ToolInfo(
+                " ".join(visible(found.action).split()), visible(found.details), visible(found.diff)
+            )
+        except Exception:  # noqa: BLE001  (an input not validated yet may upset any tool)
+            _log.debug("tool %s could not describe a call", self.name, exc_info=True)
+            plain = plain_info(self.name, input)
+            return ToolInfo(plain.action, visible(plain.details))
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
+        """State what a call would do; empty where the tool states nothing.
+
+        Never raises: where the tool can't tell, the effect is `Opaque`, which no rule allows by
+        what it does.
+        """
+        stated = cast("EffectsFunction | None", getattr(self.tool, "effects", None))
+        if stated is None:
+            return ()
+        try:
+            return tuple(stated(input, context))
+        except Exception as error:  # noqa: BLE001  (as above)
+            _log.debug("tool %s could not state its effects", self.name, exc_info=True)
+            return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Validate the input and run the call, as `ToolRegistry.execute` does."""
+        return await execute_tool(self, input, context)
+
+
+def _check_members(tool: object) -> None:
+    if isinstance(tool, type):
+        raise ToolError(
+            f"{tool.__name__} is a class, not a tool", hint=f"register {tool.__name__}()"
+        )
+    missing = [member for member in _REQUIRED if not hasattr(tool, member)]
+    if missing:
+        hint = "decorate the function with @tool" if callable(tool) else "see greenroom.tools.Tool"
+        label = getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__)
+        raise ToolError(f"{label} is no tool: it has no {', no '.join(missing)}", hint=hint)
+    for member in ("info", "execute"):
+        if not callable(getattr(tool, member)):
+            raise ToolError(f"{tool!r} is no tool: its {member} can't be called")
+    if not isinstance(getattr(tool, "parameters", None), Mapping):
+        raise ToolError(f"{tool!r} is no tool: its parameters are no JSON Schema object")
+
+
+def _text(tool: Tool, member: str) -> str:
+    value: object = getattr(tool, member)
+    if not isinstance(value, str):
+        raise ToolError(f"tool {tool.name}: its {member} is no text")
+    return value
+
+
+def _timeout(tool: Tool) -> float:
+    value: object = getattr(tool, "timeout", DEFAULT_TIMEOUT)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ToolError(
+            f"tool {tool.name}: its timeout is {value!r}", hint="give seconds, more than 0"
+        )
+    return float(value)

@@ -1,0 +1,101 @@
+"""The registry: the tools that an agent may call, and the one gate through which it calls them."""
+
+from collections.abc import Iterable
+
+from greenroom.core import AgentContext, ToolDefinition, ToolError, ToolInfo, ToolResult, visible
+from greenroom.tools.protocol import Tool, plain_info
+from greenroom.tools.registered_tool import RegisteredTool
+
+__all__ = ["ToolRegistry"]
+
+
+class ToolRegistry:
+    """Tools by name, empty unless tools are given. It may change while agents run.
+
+    Example:
+        >>> from greenroom.tools import tool
+        >>> @tool
+        ... def add(a: int, b: int) -> int:
+        ...     \"\"\"Add two numbers.\"\"\"
+        ...     return a + b
+        >>> registry = ToolRegistry([add])
+        >>> registry.list_tools()
+        ('add',)
+        >>> registry.definitions()[0].parameters["required"]
+        ['a', 'b']
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        """Register these tools, in order.
+
+        Raises:
+            ToolError: one of them can't be registered; see `register`.
+        """
+        self._tools: dict[str, RegisteredTool] = {}
+        for tool in tools:
+            self.register(tool)
+
+    def register(self, tool: Tool, *, replace: bool = False) -> RegisteredTool:
+        """Add a tool; the next model call sees it. A replaced tool keeps its place in the order.
+
+        Raises:
+            ToolError: a member is missing, the name is bad or taken, or the schema is broken.
+        """
+        registered = RegisteredTool.of(tool)
+        if registered.name in self._tools and not replace:
+            raise ToolError(
+                f"a tool named {registered.name} is already registered",
+                hint="pass replace=True to put this one in its place",
+            )
+        self._tools[registered.name] = registered
+        return registered
+
+    def get(self, name: str) -> RegisteredTool | None:
+        """Return the tool of this name, or None."""
+        return self._tools.get(name)
+
+    def list_tools(self) -> tuple[str, ...]:
+        """Return the names, in the order of registration."""
+        return tuple(self._tools)
+
+    def get_category(self, name: str) -> str | None:
+        """Return the category of the tool of this name, or None where there is none."""
+        found = self._tools.get(name)
+        return found.category if found else None
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return what a model is told of the tools, in the order of registration."""
+        return tuple(
+            ToolDefinition(tool.name, tool.description, tool.parameters)
+            for tool in self._tools.values()
+        )
+
+    def info(self, name: str, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Say what a call would do, for a person. Never raises, whatever the name and the input."""
+        found = self._tools.get(name)
+        if found:
+            return found.info(input)
+        plain = plain_info(name, input)
+        return ToolInfo(visible(plain.action), visible(plain.details))
+
+    async def execute(
+        self,
+        name: str,
+        input: dict[str, object],  # noqa: A002
+        context: AgentContext,
+    ) -> ToolResult:
+        """Run one call: the gate that every call of a model goes through.
+
+        The input is validated against the tool's schema; the call is stopped at its time-out; an
+        exception becomes an error result with its type and message, and its traceback goes to the
+        log `greenroom.tools`; a long text is cut, and the whole of it kept in a file that the
+        result names. An unknown name is answered with the names that exist.
+
+        Nothing that fails raises here. Only `trio.Cancelled`, `KeyboardInterrupt` and other
+        exceptions that no `except Exception` catches pass through.
+        """
+        found = self._tools.get(name)
+        if found is None:
+            known = ", ".join(self._tools) or "none"
+            return ToolResult.error(f"There is no tool named {name!r}. The tools are: {known}.")
+        return await found.execute(input, context)

@@ -1,0 +1,217 @@
+"""Schemas: what a function's signature says, as JSON Schema and as typed arguments."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, ParamSpec, get_args, get_origin, get_type_hints
+
+from greenroom.core import AgentContext, ToolError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
+
+__all__ = ["Arguments", "to_json"]
+
+P = ParamSpec("P")
+
+
+class Arguments:
+    """The parameters of one function: their schema, and how an input becomes arguments.
+
+    Attributes:
+        schema: a JSON Schema of type object that allows no other property.
+    """
+
+    def __init__(
+        self, function: Callable[P, object], name: str, descriptions: Mapping[str, str]
+    ) -> None:
+        """Read the signature.
+
+        Raises:
+            ToolError: a parameter has no type, or one that no schema can express; it says which.
+        """
+        self._name = name
+        hints = _hints(function, name)
+        parameters = inspect.signature(function).parameters.values()
+        self._injected = [p.name for p in parameters if _is_context(hints.get(p.name))]
+        fields = [p for p in parameters if p.name not in self._injected]
+        for parameter in fields:
+            _check_parameter(name, parameter, hints)
+        # The model's own names are f0, f1, …: a parameter may be named like a method of BaseModel.
+        self._parameters = {f"f{i}": p.name for i, p in enumerate(fields)}
+        self._model, self.schema = _build(name, fields, hints, descriptions)
+
+    def bind(self, input: dict[str, object], context: AgentContext) -> dict[str, object]:  # noqa: A002
+        """Return the arguments of a call: what was given, in its type, and the context.
+
+        Raises:
+            ToolError: the input does not fit; it names each place and what was expected.
+        """
+        from pydantic import ValidationError
+
+        try:
+            values = self._model.model_validate(input)
+        except ValidationError as error:
+            raise ToolError(f"{self._name}: the input does not fit: {_told(error)}") from None
+        arguments = {
+            parameter: getattr(values, field)
+            for field, parameter in self._parameters.items()
+            if field in values.model_fields_set
+        }
+        return arguments | dict.fromkeys(self._injected, context)
+
+
+def to_json(name: str, value: object) -> str:
+    """Write what a tool returned as JSON: plain values, dataclasses, models, dates and the like.
+
+    Raises:
+        ToolError: JSON can't express it.
+    """
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        return to_json(value).decode()
+    except (PydanticSerializationError, ValueError) as error:
+        raise ToolError(
+            f"{name} returned {type(value).__name__}, which can't be written as JSON: {error}"
+        ) from error
+
+
+def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ToolError(
+            f"tool {name}: the type {error.name!r} is not known at run time",
+            hint="import it outside of `if TYPE_CHECKING:`, and define it at the top of a module",
+        ) from None
+    except TypeError as error:
+        raise ToolError(f"tool {name}: its type hints can't be read: {error}") from None
+
+
+def _is_context(hint: object) -> bool:
+    """Whether a hint is AgentContext, or an Optional or Annotated of it."""
+    return hint is AgentContext or (
+        not isinstance(hint, type)
+        and get_origin(hint) is not None
+        and any(argument is AgentContext for argument in get_args(hint))
+    )
+
+
+def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:
+    place = f"tool {name}: the parameter {parameter.name!r}"
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise ToolError(
+            f"{place} stands for any number of arguments, which no schema can name",
+            hint="name each parameter, or take one list",
+        )
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ToolError(f"{place} has no name for callers", hint="remove the '/'")
+    if parameter.name not in hints:
+        raise ToolError(f"{place} has no type", hint=f"write `{parameter.name}: str`, or its type")
+
+
+def _build(
+    name: str,
+    parameters: list[inspect.Parameter],
+    hints: Mapping[str, object],
+    descriptions: Mapping[str, str],
+) -> tuple["type[BaseModel]", dict[str, object]]:
+    """Make the model and its schema, or say which parameter stands in the way."""
+    from pydantic.errors import PydanticUserError
+
+    fields = {
+        f"f{i}": (_described(hints[p.name]), _field(p, hints[p.name], descriptions))
+        for i, p in enumerate(parameters)
+    }
+    try:
+        model = _model(fields)
+        return model, _json_schema(model)
+    except PydanticUserError as error:
+        for parameter, definition in zip(parameters, fields.values(), strict=True):
+            _check_type(name, parameter, definition)
+        raise ToolError(f"tool {name}: no schema can be made: {_first_line(error)}") from error
+
+
+def _model(fields: Mapping[str, tuple[object, "FieldInfo"]]) -> "type[BaseModel]":
+    from pydantic import ConfigDict, create_model
+
+    model: type[BaseModel] = create_model(  # type: ignore[call-overload]  # fields known at run time
+        "Arguments", __config__=ConfigDict(extra="forbid"), **fields
+    )
+    return model
+
+
+def _check_type(
+    name: str, parameter: inspect.Parameter, definition: tuple[object, "FieldInfo"]
+) -> None:
+    from pydantic.errors import PydanticUserError
+
+    try:
+        _json_schema(_model({"f0": definition}))
+    except PydanticUserError as error:
+        raise ToolError(
+            f"tool {name}: no schema can express the type of the parameter {parameter.name!r}: "
+            f"{_first_line(error)}",
+            hint="use plain types, Literal, Enum, a dataclass, a TypedDict or a pydantic model",
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _described(hint: object) -> object:
+    """Take the texts out of `Annotated[int, "how many"]`; `_field` makes descriptions of them."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *extras = get_args(hint)
+    kept = tuple(extra for extra in extras if not isinstance(extra, str))
+    return Annotated[(kind, *kept)] if kept else kind
+
+
+def _field(
+    parameter: inspect.Parameter, hint: object, descriptions: Mapping[str, str]
+) -> "FieldInfo":
+    from pydantic import Field
+    from pydantic.fields import FieldInfo
+
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    stated = any(isinstance(extra, FieldInfo) and extra.description for extra in extras)
+    text = next((extra for extra in extras if isinstance(extra, str)), None)
+    description = text or descriptions.get(parameter.name)
+    default = ... if parameter.default is parameter.empty else parameter.default
+    if stated or not description:
+        return _as_field(Field(default, alias=parameter.name))
+    return _as_field(Field(default, alias=parameter.name, description=description))
+
+
+def _as_field(field: object) -> "FieldInfo":
+    """Give the value of `Field` its true type; pydantic declares it as the field's own."""
+    from pydantic.fields import FieldInfo
+
+    assert isinstance(field, FieldInfo)
+    return field
+
+
+def _json_schema(model: "type[BaseModel]") -> dict[str, object]:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Plain(GenerateJsonSchema):
+        # A default that is no JSON stays out of the schema; the function has it all the same.
+        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+        def field_title_should_be_set(self, schema: object) -> bool:
+            return False
+
+    schema: dict[str, object] = model.model_json_schema(schema_generator=Plain)
+    schema.pop("title", None)
+    return schema
+
+
+def _told(error: "ValidationError") -> str:
+    """List the faults that pydantic found, without its links and without the values."""
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'input'}: {fault['msg']}" for fault in faults[:5]
+    )

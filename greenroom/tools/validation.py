@@ -1,0 +1,171 @@
+"""Validation: is this schema sound, and does this input satisfy it, in words a model can act on."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from greenroom.core import ToolError, clip, valid_unicode
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from referencing import Resource
+
+__all__ = ["InputValidator"]
+
+_MAX_FAULTS = 5
+_MAX_VALUE = 120
+_MAX_MESSAGE = 600
+
+
+class InputValidator:
+    """A compiled JSON Schema (2020-12) of one tool's input.
+
+    Example:
+        >>> validator = InputValidator("Add", {"type": "object", "required": ["a"]})
+        >>> print(validator.fault({}))
+        Add was not run: its input does not fit.
+        - the parameter 'a' is missing
+    """
+
+    def __init__(self, name: str, schema: Mapping[str, object]) -> None:
+        """Check and compile the schema of the tool of this name.
+
+        Raises:
+            ToolError: it is no valid schema, is not of type object, or points to a schema that is
+                not part of it; the message says where.
+        """
+        import referencing
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import SchemaError
+
+        self._name = name
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            raise ToolError(
+                f"tool {name}: the schema is broken at {_path(error.absolute_path)}: "
+                f"{_shortened(error.message)}"
+            ) from None
+        if schema.get("type") != "object":
+            raise ToolError(
+                f"tool {name}: the schema is not of type object",
+                hint='give {"type": "object", "properties": {…}}',
+            )
+        _check_references(name, schema)
+        # An empty registry: a schema never makes us fetch another one.
+        self._validator: Draft202012Validator = Draft202012Validator(
+            schema, registry=referencing.Registry()
+        )
+
+    def fault(self, input: object) -> str | None:  # noqa: A002
+        """Return what is wrong with an input, at most five faults, or None where it fits."""
+        errors = sorted(self._errors(input), key=lambda error: list(map(str, error.absolute_path)))
+        if not errors:
+            return None
+        lines = [f"- {_explained(error)}" for error in errors[:_MAX_FAULTS]]
+        if len(errors) > _MAX_FAULTS:
+            lines.append(f"- and {len(errors) - _MAX_FAULTS} more")
+        return "\n".join([f"{self._name} was not run: its input does not fit.", *lines])
+
+    def _errors(self, value: object) -> Iterator["ValidationError"]:
+        from jsonschema.exceptions import best_match
+
+        for error in self._validator.iter_errors(value):
+            # Of the branches of an anyOf or oneOf, tell the one that the input comes nearest to.
+            yield best_match([error]) or error
+
+
+def _check_references(name: str, schema: Mapping[str, object]) -> None:
+    """Resolve every `$ref` once, so that a dangling one is found now and not in a call."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    root = DRAFT202012.create_resource(schema)
+    resolver = Registry().with_resource("", root).resolver()
+    for contents in _subschemas(root):
+        if isinstance(contents, Mapping) and isinstance(contents.get("$ref"), str):
+            reference = cast("str", contents["$ref"])
+            try:
+                resolver.lookup(reference)
+            except Unresolvable:
+                raise ToolError(
+                    f"tool {name}: the schema points to {reference!r}, which it does not hold",
+                    hint="put the schema that it points to under $defs",
+                ) from None
+
+
+def _subschemas(resource: "Resource[object]") -> Iterator[object]:
+    yield resource.contents
+    for part in resource.subresources():
+        yield from _subschemas(part)
+
+
+def _explained(error: "ValidationError") -> str:
+    explain = _EXPLANATIONS.get(str(error.validator))
+    reason = explain(error) if explain else _shortened(error.message)
+    place = _path(error.absolute_path)
+    return valid_unicode(f"{place}: {reason}" if error.absolute_path else reason)
+
+
+def _missing(error: "ValidationError") -> str:
+    required = cast("list[str]", error.validator_value)
+    missing = [name for name in required if name not in cast("dict[str, object]", error.instance)]
+    return _parameters(missing) + (" is missing" if len(missing) == 1 else " are missing")
+
+
+def _unexpected(error: "ValidationError") -> str:
+    known = cast("dict[str, object]", cast("dict[str, object]", error.schema).get("properties", {}))
+    extra = [name for name in cast("dict[str, object]", error.instance) if name not in known]
+    allowed = ", ".join(known) or "none"
+    verb = "does" if len(extra) == 1 else "do"
+    return f"{_parameters(extra)} {verb} not exist; there are: {allowed}"
+
+
+def _parameters(names: list[str]) -> str:
+    quoted = ", ".join(repr(_shortened(name)) for name in names[:_MAX_FAULTS])
+    return f"the parameter {quoted}" if len(names) == 1 else f"the parameters {quoted}"
+
+
+def _wrong_type(error: "ValidationError") -> str:
+    expected = error.validator_value
+    names = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
+    return f"expected {names}, got {_kind(error.instance)} {_value(error.instance)}"
+
+
+def _not_listed(error: "ValidationError") -> str:
+    allowed = ", ".join(map(repr, cast("list[object]", error.validator_value)))
+    return f"expected one of {_shortened(allowed)}, got {_value(error.instance)}"
+
+
+_EXPLANATIONS: dict[str, Callable[["ValidationError"], str]] = {
+    "required": _missing,
+    "additionalProperties": _unexpected,
+    "type": _wrong_type,
+    "enum": _not_listed,
+}
+
+
+def _kind(value: object) -> str:
+    """Name the type of a value as JSON Schema does."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    names = {str: "string", int: "integer", float: "number", list: "array", dict: "object"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _value(value: object) -> str:
+    return "" if value is None else clip(repr(value), _MAX_VALUE)
+
+
+def _shortened(text: str) -> str:
+    return clip(text, _MAX_MESSAGE)
+
+
+def _path(parts: object) -> str:
+    """Write the way to a value as `todos[0].status`; the value itself is `input`."""
+    path = ""
+    for part in cast("list[str | int]", parts):
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path or "input"
