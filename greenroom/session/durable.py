@@ -1,0 +1,161 @@
+"""The few system calls on which durability rests; every function here blocks.
+
+Written so that what has returned survives a crash of the process and a loss of power, as far as the
+disk honours a flush: data is synced before it is acknowledged, and so is every folder in which a
+name appeared or changed.
+"""
+
+import contextlib
+import fcntl
+import os
+
+__all__ = [
+    "SyncError",
+    "append",
+    "make_folder",
+    "read_bytes",
+    "replace",
+    "sync",
+    "sync_folder",
+    "truncate",
+]
+
+
+class SyncError(OSError):
+    """The system could not flush to the disk. What was written since the last flush is uncertain.
+
+    Trying again proves nothing: the kernel may have dropped the pages and would then report success.
+    """
+
+
+def append(fd: int, data: bytes, at: int) -> None:
+    """Write at the end of a file, which must be at this offset, and sync it.
+
+    A write that fails is rolled back, so that the file holds all of the data or none.
+
+    Raises:
+        SyncError: the data was written but not flushed, or could not be rolled back.
+        OSError: nothing was written.
+    """
+    status = os.fstat(fd)
+    if status.st_size != at or status.st_nlink == 0:
+        raise OSError("the file was changed or removed by somebody else")
+    try:
+        _write_all(fd, data)
+        sync(fd)
+    except OSError:
+        _roll_back(fd, at)
+        raise
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put a file of these bytes in the place of another, all or nothing, and sync its folder.
+
+    Raises:
+        SyncError: a flush failed; the old file or the new one is in place.
+        OSError: the old file is in place.
+    """
+    temporary = f"{path}.tmp"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write_all(fd, data)
+            sync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_folder(os.path.dirname(path))
+
+
+def sync(fd: int) -> None:
+    """Flush a file's content to the disk.
+
+    Raises:
+        SyncError: the system could not.
+    """
+    try:
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, where fsync leaves data in the disk's cache
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
+    except OSError as error:
+        raise SyncError(*error.args) from error
+
+
+def sync_folder(path: str) -> None:
+    """Flush a folder, so that names made or changed in it are on the disk.
+
+    Raises:
+        SyncError: the system could not.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise SyncError(*error.args) from error
+    finally:
+        os.close(fd)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder, and its parents, for this user alone; do nothing where it exists.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_folder(os.path.dirname(path))
+        make_folder(path)
+        return
+    sync_folder(os.path.dirname(path))
+
+
+def truncate(path: str, size: int) -> None:
+    """Cut a file off at this size, and sync it.
+
+    Raises:
+        SyncError: a flush failed.
+        OSError: the file is as it was.
+    """
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(fd, size)
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_bytes(path: str, start: int = 0) -> bytes:
+    """Read a file from an offset on; a file that does not exist is empty.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """Write everything; one call may write less than it was given, as on a disk almost full."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _roll_back(fd: int, size: int) -> None:
+    try:
+        os.ftruncate(fd, size)
+    except OSError as error:
+        raise SyncError(*error.args) from error

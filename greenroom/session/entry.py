@@ -1,0 +1,126 @@
+"""The entries of a history: what each line of `history.jsonl` may hold, and how it is read.
+
+Entries are only ever added. A kind that this version does not know is passed over and stays in the
+file, so a newer version finds it again.
+"""
+
+from typing import TypeAlias, get_args
+
+import msgspec
+
+from greenroom.core import (
+    ContentBlock,
+    InvalidJSONError,
+    Message,
+    ResultContent,
+    StopReason,
+    TextBlock,
+    UnknownBlock,
+    Wire,
+    serde,
+)
+
+__all__ = [
+    "FORMAT",
+    "Entry",
+    "FormatEntry",
+    "MessageEntry",
+    "RewindEntry",
+    "ToolsStartedEntry",
+    "decode_entries",
+]
+
+FORMAT = 1
+"""The format's version. It rises only when an older reader would misread the file."""
+
+
+class FormatEntry(Wire, frozen=True, tag_field="kind", tag="format"):
+    """The first entry of a history: in which version of the format the file is written."""
+
+    version: int
+
+
+class MessageEntry(Wire, frozen=True, tag_field="kind", tag="message"):
+    """A message was added to the conversation."""
+
+    message: Message
+
+
+class ToolsStartedEntry(Wire, frozen=True, tag_field="kind", tag="tools_started"):
+    """These calls of the last reply may have run from here on; written before they start."""
+
+    tool_use_ids: tuple[str, ...]
+
+
+class RewindEntry(Wire, frozen=True, tag_field="kind", tag="rewind"):
+    """The conversation goes on from its first `to` messages; the later ones remain on record."""
+
+    to: int
+
+
+Entry: TypeAlias = FormatEntry | MessageEntry | ToolsStartedEntry | RewindEntry
+"""Any entry that this version knows."""
+
+_KINDS = {kind.__struct_config__.tag for kind in get_args(Entry)}
+
+
+class _Line(msgspec.Struct):
+    e: tuple[Entry, ...]
+
+
+class _Loose(msgspec.Struct):
+    e: tuple[dict[str, object], ...]
+
+
+def decode_entries(line: bytes) -> tuple[Entry, ...]:
+    """Read the entries of one line; what a newer version added does not get in the way.
+
+    Raises:
+        InvalidJSONError: an entry of a known kind can't be read.
+    """
+    try:
+        return serde.decode(line, _Line).e
+    except InvalidJSONError:
+        entries = serde.decode(line, _Loose).e
+    return tuple(_entry(entry) for entry in entries if entry.get("kind") in _KINDS)
+
+
+def _entry(raw: dict[str, object]) -> Entry:
+    message = raw.get("message")
+    if isinstance(message, dict):
+        raw = {**raw, "message": _message(message)}
+    return serde.decode(serde.encode({"e": [raw]}), _Line).e[0]
+
+
+def _message(raw: dict[str, object]) -> dict[str, object]:
+    content = raw.get("content", [])
+    if isinstance(content, list):
+        raw = {**raw, "content": [_block(block) for block in content]}
+    if raw.get("stop_reason") not in {None, *StopReason}:
+        raw["stop_reason"] = StopReason.UNKNOWN
+    return raw
+
+
+def _block(raw: object) -> object:
+    """Keep a block that this version can't read as an unknown one, but keep a result a result."""
+    if isinstance(raw, dict) and raw.get("type") == "tool_result":
+        content = raw.get("content", [])
+        if isinstance(content, list):
+            raw = {**raw, "content": [_result_content(part) for part in content]}
+    return (
+        raw
+        if _fits(raw, ContentBlock)
+        else UnknownBlock({"value": raw} if not isinstance(raw, dict) else raw)
+    )
+
+
+def _result_content(raw: object) -> object:
+    return raw if _fits(raw, ResultContent) else TextBlock("", extra={"unknown": raw})
+
+
+def _fits(raw: object, kind: object) -> bool:
+    try:
+        msgspec.convert(raw, kind)
+    except msgspec.ValidationError:
+        return False
+    return True

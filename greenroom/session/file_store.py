@@ -1,0 +1,136 @@
+"""Sessions in files: `<folder>/<session id>/metadata.json` and `history.jsonl`.
+
+Files are for this user alone (0600, folders 0700). Everything runs in threads, under a limit of the
+store's own: tool threads that hang can't keep a session from being saved, and sessions sync side by
+side. No thread is abandoned on cancellation: what has begun to be written is written.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import (
+    InvalidSessionIdError,
+    SessionError,
+    SessionLockedError,
+    check_session_id,
+)
+from greenroom.session import durable
+from greenroom.session.file_writer import FileWriter
+from greenroom.session.history import START
+from greenroom.session.lock import HeldError, lock
+from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.session_folder import last_change, read_session, storage_error
+from greenroom.session.store import StoredSession
+
+__all__ = ["FileStore", "default_store"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("greenroom.session")
+_THREADS = 32  # as many sessions sync at once; more would only queue at the disk
+
+
+class FileStore:
+    """Keeps each session in a folder of its own, below one folder; made at the first save.
+
+    What a save has returned for survives `kill -9`, and a loss of power on a disk that honours
+    flushes. A session has one writer, in whatever process; readers need no lock.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Name the folder; nothing is read or made yet."""
+        self._folder = os.path.abspath(folder)
+        self._limiter = trio.CapacityLimiter(_THREADS)
+
+    def __repr__(self) -> str:
+        return f"FileStore({self._folder!r})"
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether a session of this id is stored."""
+        path = os.path.join(self.folder(session_id), "metadata.json")
+        return await self._run(session_id, lambda: os.path.exists(path))
+
+    async def read(self, session_id: str) -> StoredSession:
+        """Read a session as it stands, changing nothing.
+
+        Raises:
+            SessionCorruptError: the description or the middle of the history is damaged.
+            SessionStorageError: a file can't be read.
+        """
+        folder = self.folder(session_id)
+        return await self._run(session_id, lambda: read_session(folder, session_id, START))
+
+    async def list_all(self) -> list[SessionMetadata]:
+        """Describe every stored session, the last changed first; histories are not read.
+
+        Anything else in the folder is passed over. A description that can't be read is logged.
+
+        Raises:
+            SessionStorageError: the folder can't be read.
+        """
+        found = await self._run("", self._list)
+        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+
+    async def acquire(self, session_id: str) -> FileWriter:
+        """Become the one writer of this session, in this process and all others.
+
+        Raises:
+            SessionLockedError: somebody else is; it carries the process id.
+            SessionStorageError: the folder can't be written.
+        """
+        folder = self.folder(session_id)
+        try:
+            fd = await self._run(session_id, lambda: lock(folder))
+        except HeldError as error:
+            raise SessionLockedError(
+                f"session {session_id!r} is being written by process {error.pid or '(unknown)'}",
+                session_id=session_id,
+                pid=error.pid,
+                hint="close it there, or wait until that process ends",
+            ) from None
+        return FileWriter(session_id, folder, fd, self._limiter)
+
+    def folder(self, session_id: str) -> str:
+        """Return a session's folder, where files that belong to it may lie beside its own.
+
+        Raises:
+            InvalidSessionIdError: the id could lead out of the store.
+        """
+        return os.path.join(self._folder, check_session_id(session_id))
+
+    async def _run(self, session_id: str, work: Callable[[], T]) -> T:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+        except OSError as error:
+            raise storage_error(error, session_id, self._folder) from error
+
+    def _list(self) -> list[SessionMetadata]:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        return [found for name in names if (found := self._describe(name)) is not None]
+
+    def _describe(self, name: str) -> SessionMetadata | None:
+        try:
+            folder = self.folder(name)
+            path = os.path.join(folder, "metadata.json")
+            data = durable.read_bytes(path)
+            if not data:
+                return None
+            metadata = decode_metadata(data, session_id=name, path=path)
+            return metadata.touched(last_change(folder))
+        except (InvalidSessionIdError, NotADirectoryError):
+            return None
+        except (OSError, SessionError) as error:
+            _log.warning("session %s is left out of the list: %s", name, error)
+            return None
+
+
+def default_store() -> FileStore:
+    """Return the store used where none is named: the folder `sessions` in the working directory."""
+    return FileStore("sessions")

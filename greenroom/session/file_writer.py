@@ -1,0 +1,137 @@
+"""The one writer of a session's files."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import clock
+from greenroom.session import durable
+from greenroom.session.history import Position
+from greenroom.session.lock import unlock
+from greenroom.session.metadata import SessionMetadata, encode_metadata
+from greenroom.session.session_folder import (
+    history_path,
+    metadata_path,
+    read_session,
+    storage_error,
+)
+from greenroom.session.store import StoredSession
+
+__all__ = ["FileWriter"]
+
+T = TypeVar("T")
+
+
+class FileWriter:
+    """Writes one session's files while it holds their lock; made by `FileStore.acquire`."""
+
+    def __init__(
+        self, session_id: str, folder: str, lock: int, limiter: trio.CapacityLimiter
+    ) -> None:
+        """Take over a lock that is held already."""
+        self._session_id = session_id
+        self._folder = folder
+        self._lock = lock
+        self._limiter = limiter
+        self._history = -1  # its file descriptor, once something was appended
+        self._is_broken = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        return self._is_broken
+
+    async def read(self, since: Position) -> StoredSession:
+        """Read what is stored, the history from `since` on.
+
+        Raises:
+            SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+            SessionStorageError: a file can't be read.
+        """
+        return await self._run(lambda: read_session(self._folder, self._session_id, since))
+
+    async def append(self, line: bytes, at: Position) -> None:
+        """Add a line to the history, which must end at this place; durable when it returns.
+
+        Raises:
+            SessionStorageError: the disk refused; the history is as it was before.
+        """
+        await self._run(lambda: self._append(line, at))
+
+    async def write_metadata(self, metadata: SessionMetadata) -> None:
+        """Replace `metadata.json`, all or nothing; durable when it returns.
+
+        Raises:
+            SessionStorageError: the disk refused.
+        """
+        await self._run(lambda: self._write_metadata(metadata))
+
+    async def set_aside(self, at: Position) -> str:
+        """Move what follows this place into a file beside the history; return its path.
+
+        Raises:
+            SessionStorageError: the disk refused; the history is as it was before.
+        """
+        return await self._run(lambda: self._set_aside(at.size))
+
+    async def release(self) -> None:
+        """Let go of the lock; a folder in which nothing was saved is removed."""
+        await trio.to_thread.run_sync(self._release, limiter=self._limiter)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+        except OSError as error:
+            self._is_broken = self._is_broken or isinstance(error, durable.SyncError)
+            raise storage_error(error, self._session_id, self._folder) from error
+
+    def _append(self, line: bytes, at: Position) -> None:
+        if self._history < 0:
+            self._history = self._open_history()
+        durable.append(self._history, line, at.size)
+        # The wall clock is asked in one place only, for the times in folders too.
+        moment = clock.now().timestamp()
+        os.utime(self._history, (moment, moment))
+
+    def _open_history(self) -> int:
+        path = history_path(self._folder)
+        is_new = not os.path.exists(path)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if is_new:
+            durable.sync_folder(self._folder)
+        return fd
+
+    def _write_metadata(self, metadata: SessionMetadata) -> None:
+        path = metadata_path(self._folder)
+        previous = durable.read_bytes(path)
+        durable.replace(path, encode_metadata(metadata, previous))
+        if not previous:
+            durable.sync_folder(os.path.dirname(self._folder))
+
+    def _set_aside(self, size: int) -> str:
+        path = history_path(self._folder)
+        side = _unused(f"{path}.torn.{size}")
+        durable.replace(side, durable.read_bytes(path, size))
+        durable.truncate(path, size)
+        return side
+
+    def _release(self) -> None:
+        if self._history >= 0:
+            os.close(self._history)
+        is_stored = os.path.exists(metadata_path(self._folder))
+        unlock(self._lock, self._folder)
+        if not is_stored:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._folder)
+
+
+def _unused(path: str) -> str:
+    """Return this path, or where it is taken, the first of `path.2`, `path.3`, … that is not."""
+    candidate, number = path, 1
+    while os.path.exists(candidate):
+        number += 1
+        candidate = f"{path}.{number}"
+    return candidate

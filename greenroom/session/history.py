@@ -1,0 +1,136 @@
+r"""The lines of `history.jsonl`: pure functions of bytes, without any file.
+
+One line is one commit:
+
+    {"n":N,"e":[entry,...],"crc":"xxxxxxxx"}\n
+
+`n` counts the lines from 0. The checksum is a CRC-32 of the line up to `,"crc"`, and starts from
+the checksum of the whole line before, mixed with a constant: so no line can be left out, repeated,
+moved, or glued to its neighbour unnoticed. (Started from the neighbour's own checksum alone, two
+glued lines would verify: a CRC of a CRC is the CRC of both texts.) Lines end at the byte `\n` only,
+so U+2028 and its like inside a text split nothing.
+"""
+
+import re
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+
+from greenroom.core import InvalidJSONError, SessionCorruptError, SessionError
+from greenroom.session.entry import FORMAT, Entry, FormatEntry, decode_entries
+
+__all__ = ["START", "History", "Position", "encode_line", "read_history"]
+
+_SALT = 0x5EA7_1EAF
+_SUFFIX = len(',"crc":"00000000"}\n')
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A place between two lines of a history.
+
+    Attributes:
+        lines: how many lines are before it.
+        size: how many bytes are before it.
+        last: the line just before it, with its newline; the next line's checksum builds on it.
+    """
+
+    lines: int = 0
+    size: int = 0
+    last: bytes = b""
+
+    def after(self, line: bytes) -> "Position":
+        """Return the place behind this line, which stands here."""
+        return Position(self.lines + 1, self.size + len(line), line)
+
+
+START = Position()
+"""The beginning of every history."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """What was read from a history.
+
+    Attributes:
+        entries: the entries of all sound lines, in order.
+        end: the place behind the last sound line.
+        torn: the bytes after it, which are no sound line; empty where all is well.
+    """
+
+    entries: tuple[Entry, ...]
+    end: Position
+    torn: bytes = b""
+
+
+def encode_line(entries: Iterable[bytes], at: Position) -> bytes:
+    """Make the line that commits these encoded entries at this place."""
+    body = b'{"n":%d,"e":[%s]' % (at.lines, b",".join(entries))
+    return body + _seal(body, at)
+
+
+def read_history(data: bytes, *, session_id: str, path: str, since: Position = START) -> History:
+    """Read and verify the lines of a history from the place `since` on.
+
+    A last line that is cut off or damaged is left in `torn`: that is what a crash leaves behind.
+
+    Raises:
+        SessionCorruptError: a damaged line is followed by others.
+        SessionError: the file is of a newer format.
+    """
+    place, entries, start = since, list[Entry](), 0
+    while start < len(data):
+        stop = data.find(b"\n", start) + 1
+        line = data[start:stop]
+        if not _is_sound(line, place):
+            break
+        try:
+            entries += decode_entries(line)
+        except InvalidJSONError as error:
+            raise _corrupt(error.message, session_id, path, place) from error
+        if place.lines == 0:
+            _check_format(entries, session_id, path)
+        place, start = place.after(line), stop
+    torn = data[start:]
+    if _is_followed(torn, place.lines + 1):
+        raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
+    return History(tuple(entries), place, torn)
+
+
+def _seal(body: bytes, at: Position) -> bytes:
+    checksum = zlib.crc32(body, zlib.crc32(at.last) ^ _SALT)
+    return b',"crc":"%08x"}\n' % checksum
+
+
+def _is_sound(line: bytes, at: Position) -> bool:
+    return line[-_SUFFIX:] == _seal(line[:-_SUFFIX], at)
+
+
+def _is_followed(torn: bytes, number: int) -> bool:
+    """Whether a later line begins inside these bytes, so that they are no torn write of one line.
+
+    A record holds no raw newline, so one followed by the beginning of a record is a border. Where
+    the newline itself is damaged, the end of a record followed by the beginning of the next one is.
+    """
+    border = rb'\n\{"n":\d+,"e":\[|,"crc":"[0-9a-f]{8}"\}[\s\S]\{"n":' + b'%d,"e":' % number
+    return re.search(border, torn) is not None
+
+
+def _check_format(entries: list[Entry], session_id: str, path: str) -> None:
+    first = entries[0] if entries else None
+    if isinstance(first, FormatEntry) and first.version > FORMAT:
+        raise SessionError(
+            f"{path} is of format {first.version}; this version reads up to {FORMAT}",
+            session_id=session_id,
+            hint="upgrade greenroom",
+        )
+
+
+def _corrupt(problem: str, session_id: str, path: str, at: Position) -> SessionCorruptError:
+    line = at.lines + 1
+    return SessionCorruptError(
+        f"{path}:{line}: {problem}",
+        session_id=session_id,
+        path=path,
+        line=line,
+        hint="nothing was changed; the lines before it are sound",
+    )

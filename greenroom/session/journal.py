@@ -1,0 +1,159 @@
+"""A session's place in its store: how much of it is stored, and the right to add to it."""
+
+from collections.abc import Sequence
+
+import trio
+
+from greenroom.core import (
+    SessionExistsError,
+    SessionLockedError,
+    SessionNotFoundError,
+    SessionStorageError,
+    serde,
+)
+from greenroom.session.entry import FORMAT, FormatEntry
+from greenroom.session.file_store import default_store
+from greenroom.session.history import START, Position, encode_line
+from greenroom.session.metadata import SessionMetadata
+from greenroom.session.repair import RepairReport, report_on
+from greenroom.session.store import SessionStore, SessionWriter, StoredSession
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Writes one session to its store, one line for each commit."""
+
+    def __init__(self, session_id: str, store: SessionStore | None) -> None:
+        """Begin with nothing stored; without a store, the default one is used when it is needed."""
+        self._session_id = session_id
+        self.store = store
+        self._end: Position = START
+        self._writer: SessionWriter | None = None
+        self._is_broken = False
+        self.metadata: SessionMetadata | None = None
+        self.repair: RepairReport | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the writer's lock is held."""
+        return self._writer is not None
+
+    def start_from(self, stored: StoredSession) -> None:
+        """Go on from what was read."""
+        self.metadata = stored.metadata
+        self._end = stored.history.end
+        self.repair = report_on(stored.history, stored.path) or self.repair
+
+    def forgive(self) -> None:
+        """Forget a failed sync: what is on the disk is about to be read anew."""
+        self._is_broken = False
+
+    async def acquire(self) -> StoredSession | None:
+        """Take the lock, and set a torn end aside.
+
+        Returns:
+            The whole session as it is stored, if it was changed since it was read; else None.
+
+        Raises:
+            SessionLockedError: somebody else holds the lock.
+            SessionExistsError: nothing of this session was stored, yet its id is taken.
+            SessionNotFoundError: it was removed.
+            SessionCorruptError: it is damaged.
+            SessionStorageError: the disk refused.
+        """
+        writer = await self._acquire()
+        try:
+            changed = await self._catch_up(writer)
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await writer.release()
+            raise
+        self._writer = writer
+        return changed
+
+    async def release(self) -> None:
+        """Let go of the lock; cancellation waits until that is done."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with trio.CancelScope(shield=True):
+                await writer.release()
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        """Commit these encoded entries: all or none, durable when it returns.
+
+        Raises:
+            SessionStorageError: the disk refused.
+        """
+        if self._end.lines == 0:
+            entries = [serde.encode(FormatEntry(FORMAT)), *entries]
+        line = encode_line(entries, self._end)
+        writer = self._usable_writer()
+        try:
+            await writer.append(line, self._end)
+        finally:
+            self._is_broken = writer.is_broken
+        self._end = self._end.after(line)
+
+    async def describe(self, metadata: SessionMetadata) -> None:
+        """Store the session's description, durable when it returns.
+
+        Raises:
+            SessionStorageError: the disk refused.
+        """
+        writer = self._usable_writer()
+        try:
+            await writer.write_metadata(metadata)
+        finally:
+            self._is_broken = writer.is_broken
+        self.metadata = metadata
+
+    async def _acquire(self) -> SessionWriter:
+        self.store = store = self.store or default_store()
+        try:
+            return await store.acquire(self._session_id)
+        except SessionLockedError:
+            # Whoever holds it may have made it: then it is the id that is wrong, not the moment.
+            if self.metadata is None and await store.exists(self._session_id):
+                raise self._taken() from None
+            raise
+
+    async def _catch_up(self, writer: SessionWriter) -> StoredSession | None:
+        stored = await writer.read(self._end)
+        if self.metadata is None:
+            await self._begin(writer, stored)
+            return None
+        if stored.metadata is None:
+            raise SessionNotFoundError(
+                f"session {self._session_id!r} was removed from its store",
+                session_id=self._session_id,
+            )
+        if stored.history.torn:
+            side = await writer.set_aside(stored.history.end)
+            self.repair = report_on(stored.history, stored.path, side)
+        if stored.history.entries or self.metadata.differs(stored.metadata):
+            return await writer.read(START)
+        return None
+
+    async def _begin(self, writer: SessionWriter, stored: StoredSession) -> None:
+        """Make sure that the id is free, and put aside what a crash left of an unsaved session."""
+        if stored.metadata is not None:
+            raise self._taken()
+        if stored.history.entries or stored.history.torn:
+            await writer.set_aside(self._end)
+
+    def _usable_writer(self) -> SessionWriter:
+        if self._writer is None or self._is_broken:
+            raise SessionStorageError(
+                f"session {self._session_id!r} is read-only: the disk failed to store it",
+                session_id=self._session_id,
+                hint="see to the disk, then close and open the session",
+            )
+        return self._writer
+
+    def _taken(self) -> SessionExistsError:
+        return SessionExistsError(
+            f"the store already holds a session {self._session_id!r}",
+            session_id=self._session_id,
+            hint="load it, or choose another id",
+        )

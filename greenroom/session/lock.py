@@ -1,0 +1,81 @@
+"""One writer to a session: a lock file in its folder, held with `flock`.
+
+The kernel drops the lock when its holder dies, however it dies, so a lock can't go stale; the file's
+content (the holder's process id) is only for people. The file is removed on release, so a lock counts
+only if the file that it is on still stands in the folder. On network file systems `flock` may not
+hold between machines.
+"""
+
+import contextlib
+import fcntl
+import os
+
+from greenroom.session.durable import make_folder
+
+__all__ = ["HeldError", "lock", "unlock"]
+
+_ATTEMPTS = 100
+
+
+class HeldError(Exception):
+    """Somebody else holds the lock; `pid` says who, or is None where that can't be told."""
+
+    def __init__(self, pid: int | None) -> None:
+        """Keep the holder's process id."""
+        super().__init__(pid)
+        self.pid = pid
+
+
+def lock(folder: str) -> int:
+    """Lock a folder, making it where needed; return the file descriptor that holds the lock.
+
+    Raises:
+        HeldError: somebody else holds it.
+        OSError: the lock file can't be made.
+    """
+    for _ in range(_ATTEMPTS):
+        make_folder(os.path.dirname(folder))
+        # Not synced: only the first save makes the folder worth keeping.
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        fd = _try_lock(os.path.join(folder, "lock"))
+        if fd is not None:
+            return fd
+    raise HeldError(None)
+
+
+def unlock(fd: int, folder: str) -> None:
+    """Remove the lock file and let go of the lock."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, "lock"))
+    os.close(fd)
+
+
+def _try_lock(path: str) -> int | None:
+    """Lock this file, or return None where the last holder has just removed it."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.stat(path)):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+            return fd
+    except BlockingIOError:
+        pid = _holder(fd)
+        os.close(fd)
+        raise HeldError(pid) from None
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
+
+
+def _holder(fd: int) -> int | None:
+    text = os.pread(fd, 32, 0).strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,134 @@
+"""Sessions in memory, for tests and for agents that need not outlive the process."""
+
+import os
+from datetime import UTC, datetime
+
+import msgspec
+import trio
+
+from greenroom.core import SessionLockedError, SessionStorageError, check_session_id, clock
+from greenroom.session.history import Position, read_history
+from greenroom.session.metadata import SessionMetadata
+from greenroom.session.store import StoredSession
+
+__all__ = ["MemoryStore"]
+
+
+class _Kept(msgspec.Struct):
+    metadata: SessionMetadata | None = None
+    history: bytes = b""
+    changed: datetime = datetime.min.replace(tzinfo=UTC)
+    is_locked: bool = False
+
+
+class MemoryStore:
+    """Keeps sessions as long as it lives; without threads or files, so any clock may be mocked.
+
+    Sessions keep the very bytes that a file would hold, so both stores behave alike.
+
+    Example:
+        >>> from greenroom.core import Message
+        >>> from greenroom.session import AgentSession
+        >>> async def main() -> str:
+        ...     store = MemoryStore()
+        ...     session = AgentSession.new("coder", session_id="mine", store=store)
+        ...     session.add_message(Message.user("hello"))
+        ...     await session.save()
+        ...     return (await AgentSession.load("mine", store=store)).history[0].text
+        >>> trio.run(main)
+        'hello'
+    """
+
+    def __init__(self) -> None:
+        """Make an empty store."""
+        self._sessions: dict[str, _Kept] = {}
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether a session of this id is stored."""
+        await trio.lowlevel.checkpoint()
+        return self._kept(session_id).metadata is not None
+
+    async def read(self, session_id: str) -> StoredSession:
+        """Read a session as it stands."""
+        await trio.lowlevel.checkpoint()
+        return _read(session_id, self._kept(session_id), Position())
+
+    async def list_all(self) -> list[SessionMetadata]:
+        """Describe every stored session, the last changed first."""
+        await trio.lowlevel.checkpoint()
+        kept = self._sessions.values()
+        found = [each.metadata.touched(each.changed) for each in kept if each.metadata]
+        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+
+    async def acquire(self, session_id: str) -> "_MemoryWriter":
+        """Become the one writer of this session.
+
+        Raises:
+            SessionLockedError: somebody else is.
+        """
+        await trio.lowlevel.checkpoint()
+        kept = self._kept(session_id)
+        if kept.is_locked:
+            raise SessionLockedError(
+                f"session {session_id!r} is open in this process already",
+                session_id=session_id,
+                pid=os.getpid(),
+                hint="close it first",
+            )
+        kept.is_locked = True
+        self._sessions[session_id] = kept
+        return _MemoryWriter(session_id, kept, self._sessions)
+
+    def folder(self, session_id: str) -> str:
+        """Return "": there are no files."""
+        check_session_id(session_id)
+        return ""
+
+    def _kept(self, session_id: str) -> _Kept:
+        return self._sessions.get(check_session_id(session_id)) or _Kept()
+
+
+class _MemoryWriter:
+    is_broken = False
+
+    def __init__(self, session_id: str, kept: _Kept, sessions: dict[str, _Kept]) -> None:
+        self._session_id = session_id
+        self._kept = kept
+        self._sessions = sessions
+
+    async def read(self, since: Position) -> StoredSession:
+        await trio.lowlevel.checkpoint()
+        return _read(self._session_id, self._kept, since)
+
+    async def append(self, line: bytes, at: Position) -> None:
+        await trio.lowlevel.checkpoint()
+        if len(self._kept.history) != at.size:
+            raise SessionStorageError(
+                f"the history of {self._session_id!r} was changed by somebody else",
+                session_id=self._session_id,
+            )
+        self._kept.history += line
+        self._kept.changed = clock.now()
+
+    async def write_metadata(self, metadata: SessionMetadata) -> None:
+        await trio.lowlevel.checkpoint()
+        self._kept.metadata = metadata
+
+    async def set_aside(self, at: Position) -> str:
+        await trio.lowlevel.checkpoint()
+        self._kept.history = self._kept.history[: at.size]
+        return "nowhere"
+
+    async def release(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self._kept.is_locked = False
+        if self._kept.metadata is None:
+            del self._sessions[self._session_id]
+
+
+def _read(session_id: str, kept: _Kept, since: Position) -> StoredSession:
+    path = f"memory:{session_id}"
+    metadata = kept.metadata and kept.metadata.touched(kept.changed)
+    data = kept.history[since.size :]
+    history = read_history(data, session_id=session_id, path=path, since=since)
+    return StoredSession(metadata, history, path)

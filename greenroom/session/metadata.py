@@ -1,0 +1,114 @@
+"""What a session's `metadata.json` says about it: who, of what kind, whose child, when."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+
+from greenroom.core import InvalidJSONError, SessionCorruptError, serde
+
+__all__ = ["SessionMetadata", "decode_metadata", "encode_metadata", "plain_json"]
+
+
+class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The description of a session, without its messages; the keys of `metadata.json`.
+
+    Attributes:
+        session_id: the session's id, which is also its folder's name.
+        agent_type: what kind of agent it belongs to, such as "coder".
+        parent_session_id: the session that started this one, or None.
+        parent_tool_use_id: the parent's tool call that started it, or None.
+        child_session_ids: the sessions that this one started, in order.
+        model: the model last used, empty before the first.
+        provider: the provider last used, empty before the first.
+        created_at: when it was made, aware and in UTC.
+        updated_at: when it was last changed, aware and in UTC.
+        metadata: values of the programmer's own.
+    """
+
+    session_id: str
+    agent_type: str
+    parent_session_id: str | None = None
+    parent_tool_use_id: str | None = None
+    child_session_ids: tuple[str, ...] = ()
+    model: str = ""
+    provider: str = ""
+    created_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    metadata: dict[str, object] = {}
+
+    def touched(self, moment: datetime) -> "SessionMetadata":
+        """Return it with `updated_at` no earlier than this moment."""
+        later = max(self.updated_at, moment.astimezone(UTC).replace(microsecond=0))
+        return msgspec.structs.replace(self, updated_at=later)
+
+    def differs(self, other: "SessionMetadata | None") -> bool:
+        """Whether anything but `updated_at` is another, or there is nothing to compare with."""
+        return other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
+
+
+def encode_metadata(metadata: SessionMetadata, previous: bytes = b"") -> bytes:
+    """Write it as indented JSON, keeping keys of `previous` that this version does not know."""
+    known = serde.loads(serde.encode(metadata))
+    kept = serde.loads(previous) if previous else {}
+    both = {**kept, **known} if isinstance(kept, dict) and isinstance(known, dict) else known
+    return serde.dumps(both, pretty=True) + b"\n"
+
+
+def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetadata:
+    """Read a `metadata.json`; keys that this version does not know are passed over.
+
+    Raises:
+        SessionCorruptError: it is no JSON, lacks a key, or describes another session.
+    """
+    try:
+        found = serde.decode(data, SessionMetadata)
+    except InvalidJSONError as error:
+        raise SessionCorruptError(
+            f"{path}: {error.message}", session_id=session_id, path=path, line=1
+        ) from error
+    if found.session_id != session_id:
+        raise SessionCorruptError(
+            f"{path} describes another session, {found.session_id[:140]!r}",
+            session_id=session_id,
+            path=path,
+            line=1,
+            hint="a session's folder bears the session's id",
+        )
+    return msgspec.structs.replace(
+        found,
+        created_at=found.created_at.astimezone(UTC),
+        updated_at=found.updated_at.astimezone(UTC),
+    )
+
+
+def plain_json(key: str, value: object) -> serde.JSON:
+    """Return a copy of a JSON value, which later changes to the original don't reach.
+
+    Raises:
+        InvalidJSONError: it holds something that JSON can't express, or would change; the message
+            names the key.
+    """
+    try:
+        return serde.loads(serde.dumps(_checked(value)))
+    except (InvalidJSONError, TypeError, RecursionError) as error:
+        raise InvalidJSONError(
+            f"metadata {key!r} can't be stored: {error}",
+            hint="use None, bool, finite numbers, strings, lists, and dicts with string keys",
+        ) from error
+
+
+def _checked(value: object) -> object:
+    """Refuse what a JSON encoder would turn into something else, such as a tuple or a NaN."""
+    if isinstance(value, dict):
+        for key in value:
+            if type(key) is not str:
+                raise TypeError(f"the key {key!r} is no string")
+        return {key: _checked(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_checked(item) for item in value]
+    if type(value) is float and value - value != 0:
+        raise TypeError(f"{value} is no JSON number")
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(f"{type(value).__name__} is no JSON type")

@@ -1,0 +1,46 @@
+"""Tool calls and their results come in pairs: which calls lack one, and what to answer for them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from greenroom.core import Message, TextBlock, ToolResultBlock
+
+__all__ = ["answer_unanswered", "unanswered"]
+
+
+def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return the ids of the last reply's calls that no later message answers, in order.
+
+    Providers reuse ids from turn to turn, so a result counts only for the reply just before it.
+    """
+    results: Counter[str] = Counter()
+    calls: list[str] = []
+    replies = False
+    for message in reversed(messages):
+        if message.role == "assistant":
+            replies = True
+            calls = [call.id for call in message.tool_uses] + calls
+        elif replies:
+            break
+        else:
+            results.update(result.tool_use_id for result in message.tool_results)
+    return tuple(call for call in calls if not _take(results, call))
+
+
+def answer_unanswered(ids: Iterable[str], started: Collection[str], reason: str) -> Message:
+    """Make the user's message that answers these calls with an error, so that each has a result."""
+    return Message.user(
+        ToolResultBlock(id_, (TextBlock(f"{reason}: {_fate(id_ in started)}"),), is_error=True)
+        for id_ in ids
+    )
+
+
+def _take(results: Counter[str], call: str) -> bool:
+    results[call] -= 1
+    return results[call] >= 0
+
+
+def _fate(started: bool) -> str:
+    if started:
+        return "the call had started, and its outcome is unknown"
+    return "the call was not started"

@@ -1,0 +1,41 @@
+"""What was found and done where a history ended in the middle of a line."""
+
+import msgspec
+
+from greenroom.session.history import History
+
+__all__ = ["RepairReport", "report_on"]
+
+
+class RepairReport(msgspec.Struct, frozen=True):
+    """The end of a history could not be read: a crash or a broken disk cut its last commit off.
+
+    Damage inside the very last line can't be told from a write that never finished. So what was
+    set aside may hold a commit that had been acknowledged; it is kept, never deleted.
+
+    Attributes:
+        path: the history.
+        line: the number of the first line that can't be read, from 1.
+        offset: where that line begins, in bytes.
+        size: how many bytes can't be read.
+        set_aside: the file that now holds these bytes; empty while they are still in place, which
+            they are until the session is opened for writing.
+    """
+
+    path: str
+    line: int
+    offset: int
+    size: int
+    set_aside: str = ""
+
+    def __str__(self) -> str:
+        fate = f"set aside in {self.set_aside}" if self.set_aside else "not loaded, still in place"
+        return f"{self.path}:{self.line}: {self.size} bytes of an unfinished write, {fate}"
+
+
+def report_on(history: History, path: str, set_aside: str = "") -> RepairReport | None:
+    """Describe the torn end of a history, or return None where there is none."""
+    if not history.torn:
+        return None
+    end = history.end
+    return RepairReport(path, end.lines + 1, end.size, len(history.torn), set_aside)

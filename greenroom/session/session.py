@@ -1,0 +1,305 @@
+"""`AgentSession`: one conversation, which outlives the process that holds it."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import trio
+
+from greenroom.core import Message, SessionError, SessionNotFoundError, check_session_id, new_id
+from greenroom.core import clock as wall_clock
+from greenroom.session.description import Description
+from greenroom.session.entry import MessageEntry, ToolsStartedEntry
+from greenroom.session.file_store import default_store
+from greenroom.session.journal import Journal
+from greenroom.session.metadata import SessionMetadata
+from greenroom.session.repair import RepairReport
+from greenroom.session.store import SessionStore, StoredSession
+from greenroom.session.transcript import Transcript
+
+__all__ = ["AgentSession"]
+
+
+class AgentSession(Description):
+    """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.
+
+    Changes are made in memory at once, and stored by `save`: all that is pending in one commit. An
+    agent that runs holds the session open, so that nobody else writes it; a short program need
+    not, since `save` takes the lock for itself.
+
+    Example:
+        >>> session = AgentSession.new("coder")
+        >>> session.add_message(Message.user("hello"))
+        >>> [message.text for message in session.history]
+        ['hello']
+    """
+
+    def __init__(self, record: SessionMetadata, store: SessionStore | None) -> None:
+        """Not for use from outside: call `new`, `new_subagent` or `load`."""
+        super().__init__(record)
+        self._transcript = Transcript()
+        self._journal = Journal(record.session_id, store)
+        # One save, open or close at a time: each is several steps.
+        self._turnstile = trio.Lock()
+
+    @classmethod
+    def new(
+        cls, agent_type: str, *, session_id: str | None = None, store: SessionStore | None = None
+    ) -> "AgentSession":
+        """Make an empty session in memory; nothing is read or written.
+
+        Raises:
+            InvalidSessionIdError: the id given is none.
+        """
+        id_ = new_id("s") if session_id is None else check_session_id(session_id)
+        now = wall_clock.now()
+        record = SessionMetadata(
+            session_id=id_, agent_type=agent_type, created_at=now, updated_at=now
+        )
+        return cls(record, store)
+
+    @classmethod
+    def new_subagent(
+        cls,
+        agent_type: str,
+        parent_session_id: str,
+        parent_tool_use_id: str | None = None,
+        *,
+        session_id: str | None = None,
+        store: SessionStore | None = None,
+    ) -> "AgentSession":
+        """Make an empty session that another session's tool call started.
+
+        Raises:
+            InvalidSessionIdError: an id given is none.
+        """
+        session = cls.new(agent_type, session_id=session_id, store=store)
+        session.adopt(parent_session_id, parent_tool_use_id)
+        return session
+
+    @classmethod
+    async def load(cls, session_id: str, *, store: SessionStore | None = None) -> "AgentSession":
+        """Read a session. Nothing is locked or repaired; `repair` says if its end was torn.
+
+        Calls of the last reply without a result show as interrupted; the next save stores that.
+
+        Raises:
+            InvalidSessionIdError: the id is none.
+            SessionNotFoundError: the store holds no such session.
+            SessionCorruptError: it is damaged before its end.
+            SessionStorageError: it can't be read.
+        """
+        store = store or default_store()
+        stored = await store.read(check_session_id(session_id))
+        if stored.metadata is None:
+            raise SessionNotFoundError(
+                f"there is no session {session_id!r} in {store!r}", session_id=session_id
+            )
+        session = cls(stored.metadata, store)
+        session._become(stored)
+        return session
+
+    @classmethod
+    async def list_all(cls, *, store: SessionStore | None = None) -> list[SessionMetadata]:
+        """Describe every session of a store, the last changed first, without reading histories.
+
+        Raises:
+            SessionStorageError: the store can't be read.
+        """
+        return await (store or default_store()).list_all()
+
+    def __repr__(self) -> str:
+        count = len(self.history)
+        return f"<AgentSession {self.session_id} {self.agent_type!r}, {count} messages>"
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The conversation in order; the same tuple until it changes."""
+        return self._transcript.messages
+
+    @property
+    def store(self) -> SessionStore | None:
+        """The store it was given, or came to use by default; None before that."""
+        return self._journal.store
+
+    @property
+    def repair(self) -> RepairReport | None:
+        """What was found torn at the history's end, when it was loaded or opened; else None."""
+        return self._journal.repair
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether `save` would have nothing to write."""
+        return not self._transcript.pending and not self._has_news
+
+    def add_message(self, message: Message) -> None:
+        """Add a message to the conversation, in memory.
+
+        Raises:
+            InvalidJSONError: the message holds something that can't be stored.
+        """
+        self._transcript.add(MessageEntry(message))
+        self._touch()
+
+    def adopt(self, parent_session_id: str, parent_tool_use_id: str | None) -> None:
+        """Make it the child of another session, before it is first saved.
+
+        Raises:
+            InvalidSessionIdError: the parent's id is none.
+            SessionError: it is stored already, or has another parent.
+        """
+        check_session_id(parent_session_id)
+        if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
+            raise SessionError(
+                f"session {self.session_id!r} has its place already", session_id=self.session_id
+            )
+        self._touch(parent_session_id=parent_session_id, parent_tool_use_id=parent_tool_use_id)
+
+    def bind(self, store: SessionStore) -> None:
+        """Use this store, unless the session has one."""
+        self._journal.store = self._journal.store or store
+
+    def mark_tools_started(self, ids: Iterable[str]) -> None:
+        """Record that these calls of the last reply start: save before they do.
+
+        If no result follows, it is then known that they may have had an effect.
+        """
+        started = tuple(ids)
+        if started:
+            self._transcript.add(ToolsStartedEntry(started))
+            self._touch()
+
+    def pair_tool_uses(self, reason: str = "interrupted") -> tuple[str, ...]:
+        """Answer every call of the last reply that has no result, in one message.
+
+        Each answer is an error that names the reason, and says whether the call had started.
+
+        Returns:
+            The ids of the calls answered, in order.
+        """
+        ids = self._transcript.pair(reason)
+        if ids:
+            self._touch()
+        return ids
+
+    async def open(self) -> None:
+        """Become the session's only writer until `close`; a torn end is set aside.
+
+        Raises:
+            SessionLockedError: another writer has it; `pid` says which process.
+            SessionExistsError: this session is new, and its id is taken.
+            SessionNotFoundError: it was removed.
+            SessionCorruptError: it is damaged before its end.
+            SessionStorageError: the disk refused.
+            SessionError: it was changed in the store and in memory, since it was loaded.
+        """
+        async with self._turnstile:
+            if not self._journal.is_open:
+                self._journal.forgive()
+                await self._acquire()
+
+    async def close(self) -> None:
+        """Let another writer have it. What is not saved stays in memory, unsaved."""
+        with trio.CancelScope(shield=True):
+            async with self._turnstile:
+                await self._journal.release()
+
+    async def save(self) -> None:
+        """Store all that is pending, as one commit; durable when it returns.
+
+        A session without messages, metadata or children is not stored. If it fails, everything
+        stays pending, and a later save may succeed; but after a failed sync the session is
+        read-only until it is closed and opened again.
+
+        Raises:
+            SessionLockedError: another writer has it.
+            SessionExistsError: this session is new, and its id is taken.
+            SessionStorageError: the disk refused.
+            SessionError: it was changed in the store since it was loaded.
+        """
+        async with self._turnstile:
+            if not self.is_saved:
+                async with self._held_open():
+                    await self._commit()
+
+    async def fork(self, at: int | None = None) -> "AgentSession":
+        """Make and save a new session that begins with this one's first `at` messages, or all.
+
+        Its metadata `forked_from` says where it came from.
+
+        Raises:
+            SessionError: there are fewer messages.
+            SessionStorageError: the disk refused.
+        """
+        transcript = self._transcript.until(len(self.history) if at is None else at)
+        origin = {"session_id": self.session_id, "at": len(transcript.messages)}
+        fork = AgentSession.new(self.agent_type, store=self.store)
+        fork._transcript = transcript
+        fork.pair_tool_uses()
+        fork.set_model(self.provider, self.model)
+        fork._touch(metadata={**self.metadata, "forked_from": origin})
+        await fork.save()
+        return fork
+
+    async def rewind(self, to: int) -> None:
+        """Go back to the first `to` messages, and save; the later ones stay on record in the store.
+
+        Raises:
+            SessionError: there are fewer messages.
+            SessionStorageError: the disk refused.
+        """
+        self._transcript.rewind(to)
+        self._transcript.pair("interrupted")
+        self._touch()
+        await self.save()
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether the stored description is out of date, or is due for the first time."""
+        stored = self._journal.metadata
+        if stored is None:
+            return bool(self.history or self._record.metadata or self.child_session_ids)
+        return self._record.differs(stored)
+
+    def _become(self, stored: StoredSession) -> None:
+        """Take the state that the store holds."""
+        if stored.metadata is not None:
+            self._record = stored.metadata
+        self._transcript = Transcript(stored.history.entries)
+        self._transcript.pair("interrupted")
+        self._journal.start_from(stored)
+        self._is_touched = False
+
+    async def _acquire(self) -> None:
+        changed = await self._journal.acquire()
+        if changed is None:
+            return
+        if self._is_touched:
+            await self._journal.release()
+            raise SessionError(
+                f"session {self.session_id!r} was changed by another writer since it was loaded",
+                session_id=self.session_id,
+                hint="load it again, and repeat what was added since",
+            )
+        self._become(changed)
+
+    @asynccontextmanager
+    async def _held_open(self) -> AsyncIterator[None]:
+        """Hold the lock, for this block alone unless the session is open."""
+        if self._journal.is_open:
+            yield
+            return
+        await self._acquire()
+        try:
+            yield
+        finally:
+            await self._journal.release()
+
+    async def _commit(self) -> None:
+        # What is added while a write is under way stays for the next.
+        entries = tuple(self._transcript.pending)
+        if entries:
+            await self._journal.append(entries)
+            del self._transcript.pending[: len(entries)]
+        if self._has_news:
+            await self._journal.describe(self._record)
+        self._is_touched = not self.is_saved

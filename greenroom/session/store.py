@@ -1,0 +1,106 @@
+"""Where sessions are kept: the protocol behind which files, memory or a database may stand.
+
+A store keeps, for each session, a description (`SessionMetadata`) and an append-only history of
+lines. It knows nothing of conversations. A session exists once its description is stored.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from greenroom.session.history import History, Position
+from greenroom.session.metadata import SessionMetadata
+
+__all__ = ["SessionStore", "SessionWriter", "StoredSession"]
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """What a store holds of one session.
+
+    Attributes:
+        metadata: its description, or None where the session does not exist (yet).
+        history: its history, from the place asked for.
+        path: where the history is, for people.
+    """
+
+    metadata: SessionMetadata | None
+    history: History
+    path: str
+
+
+class SessionWriter(Protocol):
+    """The right to write one session, held by one writer at a time.
+
+    Every method may raise `SessionStorageError`.
+    """
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        ...
+
+    async def read(self, since: Position) -> StoredSession:
+        """Read what is stored, the history from `since` on.
+
+        Raises:
+            SessionCorruptError: the history does not hold what was before `since`, or is damaged.
+        """
+        ...
+
+    async def append(self, line: bytes, at: Position) -> None:
+        """Add a line at the end, which must be at this place; durable when it returns.
+
+        If it fails, the history is as it was before.
+        """
+        ...
+
+    async def write_metadata(self, metadata: SessionMetadata) -> None:
+        """Replace the description, all or nothing; durable when it returns."""
+        ...
+
+    async def set_aside(self, at: Position) -> str:
+        """Move what follows this place out of the history; return where it is now."""
+        ...
+
+    async def release(self) -> None:
+        """Give the right back. A session that was never stored leaves nothing behind."""
+        ...
+
+
+@runtime_checkable
+class SessionStore(Protocol):
+    """Keeps sessions. Reading needs no lock; to write, acquire the session's writer."""
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether a session of this id is stored."""
+        ...
+
+    async def read(self, session_id: str) -> StoredSession:
+        """Read a session as it stands, changing nothing.
+
+        Raises:
+            SessionCorruptError: the description or the middle of the history is damaged.
+            SessionStorageError: it can't be read.
+        """
+        ...
+
+    async def list_all(self) -> list[SessionMetadata]:
+        """Describe every stored session, the last changed first, without reading histories.
+
+        Raises:
+            SessionStorageError: the store can't be read.
+        """
+        ...
+
+    async def acquire(self, session_id: str) -> SessionWriter:
+        """Become the one writer of this session, which need not exist yet.
+
+        Raises:
+            SessionLockedError: somebody else is; it carries the process id where that is known.
+            SessionStorageError: the store can't be written.
+        """
+        ...
+
+    def folder(self, session_id: str) -> str:
+        """Return a session's folder for files that belong to it, or "" where there is none."""
+        ...

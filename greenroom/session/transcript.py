@@ -1,0 +1,104 @@
+"""The conversation in memory: what the entries of a history add up to, and which are not saved."""
+
+from collections.abc import Iterable
+
+from greenroom.core import Message, SessionError, serde
+from greenroom.session.entry import (
+    Entry,
+    FormatEntry,
+    MessageEntry,
+    RewindEntry,
+    ToolsStartedEntry,
+)
+from greenroom.session.pairing import answer_unanswered, unanswered
+
+__all__ = ["Transcript"]
+
+
+class Transcript:
+    """Messages in order, and the encoded entries that wait for the next commit."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        """Replay the entries of a stored history."""
+        self.pending: list[bytes] = []
+        self._messages: list[Message] = []
+        self._view: tuple[Message, ...] | None = ()
+        # By the place of the reply that asked for them: ids may come again in later replies.
+        self._started: dict[int, set[str]] = {}
+        for entry in entries:
+            self._apply(entry)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as it stands; the same object until something is added."""
+        if self._view is None:
+            self._view = tuple(self._messages)
+        return self._view
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry in, and queue it for the next commit.
+
+        It is encoded here and not when it is saved, so that a message that can't be written is
+        refused at its source and never blocks the ones behind it.
+
+        Raises:
+            InvalidJSONError: the entry holds something that JSON can't express.
+        """
+        self.pending.append(serde.encode(entry))
+        self._apply(entry)
+
+    def pair(self, reason: str) -> tuple[str, ...]:
+        """Answer the calls of the last reply that have no result, and return their ids."""
+        ids = unanswered(self._messages)
+        if ids:
+            started = self._started.get(self._last_reply(), ())
+            self.add(MessageEntry(answer_unanswered(ids, started, reason)))
+        return ids
+
+    def until(self, at: int) -> "Transcript":
+        """Return a new one that begins with the first `at` messages, all pending.
+
+        Raises:
+            SessionError: there are fewer messages.
+        """
+        self._check(at)
+        copy = Transcript()
+        for index, message in enumerate(self._messages[:at]):
+            copy.add(MessageEntry(message))
+            if index in self._started:
+                copy.add(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+        return copy
+
+    def rewind(self, to: int) -> None:
+        """Go back to the first `to` messages, by an entry that says so.
+
+        Raises:
+            SessionError: there are fewer messages.
+        """
+        self._check(to)
+        self.add(RewindEntry(to))
+
+    def _check(self, at: int) -> None:
+        count = len(self._messages)
+        if not 0 <= at <= count:
+            raise SessionError(f"the conversation has no place {at}: it has {count} messages")
+
+    def _last_reply(self) -> int:
+        for index in range(len(self._messages) - 1, -1, -1):
+            if self._messages[index].role == "assistant":
+                return index
+        return -1
+
+    def _apply(self, entry: Entry) -> None:
+        match entry:
+            case MessageEntry(message=message):
+                self._messages.append(message)
+                self._view = None
+            case ToolsStartedEntry(tool_use_ids=ids):
+                self._started.setdefault(self._last_reply(), set()).update(ids)
+            case RewindEntry(to=to):
+                del self._messages[to:]
+                self._view = None
+                self._started = {at: ids for at, ids in self._started.items() if at < to}
+            case FormatEntry():
+                pass
