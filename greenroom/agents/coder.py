@@ -1,0 +1,61 @@
+"""The ready-made coding agent, written with nothing that is not public: copy it, and change it."""
+
+from functools import partial
+
+from greenroom.agents.reply import stream_reply
+from greenroom.agents.task import Task
+from greenroom.agents.tool_calls import run_tools
+from greenroom.core import StopReason
+from greenroom.llm import LLMProvider
+from greenroom.permissions import PermissionManager
+from greenroom.runtime import AgentInternals
+from greenroom.tools import ToolRegistry
+
+__all__ = ["CODER_PROMPT", "coder"]
+
+CODER_PROMPT = """You are a coding agent in the user's terminal, working in the folder {root}.
+Use the tools to look before you answer: list and search, then read what matters. Change files with
+Edit, make new ones with Write, and check your work by running the project's own tests with Bash.
+Make the smallest change that does the job, in the style of the code around it. When a call is
+denied, do not try another way around it: say what you would need. Answer briefly and plainly."""
+
+
+async def coder(
+    agent: AgentInternals,
+    llm: LLMProvider,
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+    system: str = CODER_PROMPT,
+    max_steps: int = 100,
+    delegates: bool = True,
+) -> None:
+    """Read, search, edit and run in a workspace until the model has nothing more to do.
+
+    A turn ends after `max_steps` model calls, its subagents' included, with that reason. With
+    `delegates` the model may give work to subagents (`Task`), which do not delegate further and are
+    allowed no more than this agent.
+    """
+    prompt = system.replace("{root}", str(agent.context.workspace.root))
+    if delegates:
+        helper = partial(_helper, llm, tools, permissions.child(), system, max_steps)
+        tools = tools.extended(Task(agent, helper))
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            with agent.budget(model_calls=max_steps):
+                while True:
+                    reply = await stream_reply(agent, llm, tools, system=prompt)
+                    if reply.tool_uses:
+                        await run_tools(agent, reply.tool_uses, tools, permissions)
+                    elif reply.stop_reason is not StopReason.PAUSE:
+                        break
+
+
+async def _helper(
+    llm: LLMProvider,
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+    system: str,
+    max_steps: int,
+    agent: AgentInternals,
+) -> None:
+    await coder(agent, llm, tools, permissions, system, max_steps, delegates=False)

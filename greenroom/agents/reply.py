@@ -1,0 +1,112 @@
+"""One model call inside a turn: the request out, the chunks in, the reply into the history."""
+
+from collections.abc import Mapping, Sequence
+
+from greenroom.core import (
+    AgentState,
+    Message,
+    OutputChunk,
+    TextBlock,
+    TextComplete,
+    TextDelta,
+    ThinkingBlock,
+    ThinkingComplete,
+    ThinkingDelta,
+    UsageReport,
+)
+from greenroom.llm import (
+    BlockDelta,
+    BlockEnd,
+    LLMProvider,
+    ModelRequest,
+    ModelStream,
+    StreamEvent,
+    ToolChoice,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.tools import ToolRegistry
+
+__all__ = ["stream_reply"]
+
+
+async def stream_reply(
+    agent: AgentInternals,
+    llm: LLMProvider,
+    tools: ToolRegistry | None = None,
+    *,
+    system: str | Sequence[TextBlock] = "",
+    tool_choice: ToolChoice = "auto",
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    stop_sequences: Sequence[str] = (),
+    thinking: int | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Message:
+    """Ask the model for the next reply, stream it to the subscribers, append it to the history.
+
+    The request is the agent's history and these arguments, and nothing else; each reaches the
+    provider unchanged. `options` are fields of the provider's own request body. Deltas are sent as
+    they come. What had come of a reply that breaks off, or is interrupted, is kept in the history.
+
+    Returns:
+        The complete reply; its `tool_uses` are what to run next.
+
+    Raises:
+        ModelError: the model gave no complete reply; in a turn it ends that turn only.
+        BudgetExceededError: a budget for model calls or tokens is spent.
+
+    Example:
+        ```python
+        reply = await stream_reply(agent, llm, tools, system="You are terse.", temperature=0)
+        ```
+    """
+    await agent.step()
+    agent.set_state(AgentState.processing())
+    agent.session.set_model(llm.name, llm.model)
+    request = ModelRequest(
+        messages=agent.session.history,
+        system=system,
+        tools=tools.definitions() if tools is not None else (),
+        tool_choice=tool_choice,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        stop_sequences=stop_sequences,
+        thinking=thinking,
+        options=options or {},
+    )
+    async with llm.stream(request) as stream:
+        await _relay(agent, stream)
+    reply = stream.message
+    agent.session.add_message(reply)
+    if reply.usage is not None:
+        await agent.send(UsageReport(reply.usage, model=reply.model or llm.model))
+    return reply
+
+
+async def _relay(agent: AgentInternals, stream: ModelStream) -> None:
+    try:
+        async for event in stream:
+            chunk = _chunk(event)
+            if chunk is not None:
+                await agent.send(chunk)
+    except BaseException:
+        partial = stream.partial()
+        if partial.content:
+            agent.session.add_message(partial)
+        raise
+
+
+def _chunk(event: StreamEvent) -> OutputChunk | None:
+    match event:
+        case BlockDelta(kind="text", text=text):
+            return TextDelta(text)
+        case BlockDelta(kind="thinking", text=text):
+            return ThinkingDelta(text)
+        case BlockEnd(block=TextBlock(text=text)):
+            return TextComplete(text)
+        case BlockEnd(block=ThinkingBlock(thinking=text)) if text:
+            return ThinkingComplete(text)
+        case _:
+            return None

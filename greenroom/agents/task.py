@@ -1,0 +1,73 @@
+"""`Task`: a tool that drives a subagent by its handle and answers with its last reply."""
+
+from collections.abc import Awaitable, Callable
+
+from greenroom.core import AgentContext, AgentState, ToolInfo, ToolResult, TurnStatus
+from greenroom.runtime import AgentInternals
+from greenroom.session import AgentSession
+
+__all__ = ["Task"]
+
+
+class Task:
+    """Give a piece of work to a subagent and wait for what it reports.
+
+    The subagent has a history of its own, so what it reads does not fill the caller's context.
+    Several tasks of one reply run side by side. An interrupt of the turn ends them too.
+
+    Args:
+        agent: the agent that delegates.
+        run: the subagent: an async function of its `AgentInternals`.
+        agent_type: the type of its session.
+    """
+
+    name = "Task"
+    category = "agent"
+    description = (
+        "Give a self-contained piece of work to a subagent with the same tools and wait for its "
+        "report. It sees nothing of this conversation: say everything it needs in the prompt."
+    )
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "description": {"type": "string", "description": "The work in three to five words"},
+            "prompt": {"type": "string", "description": "The whole task for the subagent"},
+        },
+        "required": ["description", "prompt"],
+        "additionalProperties": False,
+    }
+    requires_permission = False  # what the subagent does is judged call by call
+    concurrent = True
+    timeout = 24 * 3600.0
+
+    def __init__(
+        self,
+        agent: AgentInternals,
+        run: Callable[[AgentInternals], Awaitable[object]],
+        agent_type: str = "subagent",
+    ) -> None:
+        """Bind the tool to the agent that delegates."""
+        self._agent = agent
+        self._run = run
+        self._agent_type = agent_type
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Say what is delegated."""
+        return ToolInfo(f"Ask a subagent: {input['description']}", str(input["prompt"]))
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Spawn a subagent, give it the prompt, return its last reply."""
+        session = AgentSession.new_subagent(
+            self._agent_type, context.session_id, context.current_tool_use_id
+        )
+        name = str(input["description"])
+        child = self._agent.spawn(session, self._run, name=name)
+        self._agent.set_state(AgentState.waiting_for_subagent(child.session_id))
+        try:
+            result = await child.ask(str(input["prompt"]))
+        finally:
+            with context.cleanup(2.0):
+                await child.shutdown(grace=0)
+        if result.status is not TurnStatus.COMPLETED:
+            return ToolResult.error(f"The subagent's turn {result.status}: {result.error}")
+        return ToolResult.ok(result.text, session_id=child.session_id)

@@ -1,0 +1,125 @@
+"""The verdict on one call: what the rules say, what the person says, and what was approved."""
+
+from dataclasses import dataclass, field
+
+from greenroom.core import (
+    AgentContext,
+    Answer,
+    ReadPath,
+    RuleDecision,
+    ToolResult,
+    ToolStatus,
+    ToolUseBlock,
+    WritePath,
+)
+from greenroom.permissions import Explanation, PermissionManager
+from greenroom.runtime import AgentInternals
+from greenroom.tools import AllowedPaths, RegisteredTool, ToolRegistry
+
+__all__ = ["Verdict", "judge"]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """One call and what was decided about it.
+
+    Attributes:
+        call: the call as the model asked for it.
+        input: the input that was approved; a person may have edited it.
+        digest: binds the approval to what would run.
+        refusal: the result in place of running it, or None where it may run.
+    """
+
+    call: ToolUseBlock
+    input: dict[str, object] = field(default_factory=dict)
+    digest: str = ""
+    refusal: ToolResult | None = None
+
+    def changed(
+        self, tools: ToolRegistry, permissions: PermissionManager, context: AgentContext
+    ) -> ToolResult | None:
+        """Judge again what is about to run; a result where it is not what was approved."""
+        tool = tools.get(self.call.name)
+        if tool is None:
+            return None
+        now = permissions.explain(tool, self.input, context)
+        if now.digest == self.digest and now.decision is not RuleDecision.DENY:
+            return None
+        return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
+
+
+async def judge(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+) -> Verdict:
+    """Decide about one call; asks a person where the rules say so."""
+    if call.invalid:
+        text = f"The arguments of this call can't be used: {call.invalid}. Send one JSON object."
+        return Verdict(call, refusal=ToolResult.error(text))
+    tool = tools.get(call.name)
+    if tool is None:
+        return Verdict(call, call.input)  # the registry answers with the names that exist
+    context = agent.context.with_tool_use_id(call.id)
+    explanation = permissions.explain(tool, call.input, context)
+    if explanation.decision is RuleDecision.ASK:
+        return await _ask(agent, call, tool, permissions, explanation)
+    return _decided(call, call.input, explanation)
+
+
+def _decided(call: ToolUseBlock, input: dict[str, object], found: Explanation) -> Verdict:  # noqa: A002
+    if found.decision is RuleDecision.DENY:
+        return Verdict(call, input, refusal=_denied(found.message or f"Denied: {found.reason}."))
+    return Verdict(call, input, found.digest)
+
+
+async def _ask(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tool: RegisteredTool,
+    permissions: PermissionManager,
+    found: Explanation,
+) -> Verdict:
+    info = tool.info(call.input)
+    answer = await agent.request_permission(
+        call.name,
+        info.action,
+        details=info.details,
+        diff=info.diff,
+        input=call.input,
+        parts=found.parts,
+        reason=found.reason,
+        remembers=tuple(str(rule) for rule in found.remembers),
+        digest=found.digest,
+        tool_use_id=call.id,
+    )
+    context = agent.context.with_tool_use_id(call.id)
+    if answer.remember is not None:
+        await permissions.remember(found, answer.decision, answer.remember, context)
+    if not answer.allowed:
+        return Verdict(call, call.input, refusal=_denied(_why_not(answer)))
+    if answer.input is not None:
+        # What the person wrote is approved by the person, unless a rule forbids it.
+        found = permissions.explain(tool, answer.input, context)
+        if found.decision is RuleDecision.DENY:
+            return _decided(call, answer.input, found)
+    approved = call.input if answer.input is None else answer.input
+    _open_paths(tool, approved, context)
+    return Verdict(call, approved, permissions.explain(tool, approved, context).digest)
+
+
+def _why_not(answer: Answer) -> str:
+    who = "The user" if answer.by == "user" else f"Nobody ({answer.by})"
+    return f"{who} did not allow this call." + (f" {answer.message}" if answer.message else "")
+
+
+def _open_paths(tool: RegisteredTool, input: dict[str, object], context: AgentContext) -> None:  # noqa: A002
+    """A person who allows a call on a path outside the workspace allows that path."""
+    for effect in tool.effects(input, context):
+        if isinstance(effect, (ReadPath, WritePath)):
+            AllowedPaths.open(effect.path, context)
+
+
+def _denied(text: str) -> ToolResult:
+    return ToolResult.error(text, ToolStatus.DENIED)

@@ -1,0 +1,36 @@
+"""The actor kernel: it runs agents and knows nothing of models.
+
+Modules: `runtime` (owns every agent's task), `handle` (what you hold outside), `internals` (what
+an agent holds inside), `actor` (the state both look at), `lifecycle` (how an agent begins and
+ends), `turn` (what an interrupt cancels), `mailbox` (input), `ring` and `subscription` (output),
+`approvals` (permission requests), `client_results` (tools that the client runs), `cleanup`,
+`budget`, `partial`; `limits`, `outcome` and `parent` are values.
+"""
+
+from greenroom.runtime.handle import AgentHandle as AgentHandle
+from greenroom.runtime.internals import AgentInternals as AgentInternals
+from greenroom.runtime.limits import RuntimeLimits as RuntimeLimits
+from greenroom.runtime.outcome import AgentStatistics as AgentStatistics
+from greenroom.runtime.outcome import InterruptReport as InterruptReport
+from greenroom.runtime.outcome import Outcome as Outcome
+from greenroom.runtime.outcome import Receipt as Receipt
+from greenroom.runtime.outcome import TurnResult as TurnResult
+from greenroom.runtime.parent import ParentInfo as ParentInfo
+from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
+from greenroom.runtime.subscription import Subscription as Subscription
+from greenroom.runtime.subscription import TurnStream as TurnStream
+
+__all__ = [
+    "AgentHandle",
+    "AgentInternals",
+    "AgentRuntime",
+    "AgentStatistics",
+    "InterruptReport",
+    "Outcome",
+    "ParentInfo",
+    "Receipt",
+    "RuntimeLimits",
+    "Subscription",
+    "TurnResult",
+    "TurnStream",
+]

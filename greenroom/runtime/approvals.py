@@ -1,0 +1,150 @@
+"""Permission requests: published as chunks, answered by id, never through the mailbox.
+
+An answer finds its request by its id, so it can't be taken by somebody who waits for something
+else, and the answer to one prompt can't decide another. Somebody who answers for an agent answers
+for its descendants too.
+"""
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.core import (
+    AgentState,
+    Answer,
+    MailboxFullError,
+    PermissionRequest,
+    PermissionResponse,
+    RuleDecision,
+    StateKind,
+)
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Approvals"]
+
+
+class _Pending:
+    """A request that is published and not decided."""
+
+    def __init__(self, request: PermissionRequest) -> None:
+        self.request = request
+        self.answer: Answer | None = None
+        self.decided = trio.Event()
+
+    def decide(self, answer: Answer) -> None:
+        self.answer = answer
+        self.decided.set()
+
+
+class Approvals:
+    """The open requests of one agent, and who can answer them."""
+
+    def __init__(self, actor: "Actor", limit: int) -> None:
+        """Start with nothing open and nobody to answer."""
+        self._actor = actor
+        self._limit = limit
+        self._open: dict[str, _Pending] = {}
+        self._answerers = 0
+        self._ever_attended = False
+
+    @property
+    def open(self) -> tuple[PermissionRequest, ...]:
+        """The requests that wait for an answer, oldest first."""
+        return tuple(pending.request for pending in self._open.values())
+
+    async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
+        """Publish a request and wait for its answer; without anybody to ask it is denied.
+
+        Raises:
+            MailboxFullError: as many requests as the limit allows are open already.
+        """
+        if len(self._open) >= self._limit:
+            raise MailboxFullError(f"{self._limit} permission requests are open already")
+        pending = _Pending(request)
+        self._open[request.request_id] = pending
+        before = self._actor.state
+        self._actor.publish(request)
+        self._actor.set_state(AgentState.waiting_for_permission())
+        try:
+            answer = await self._answer(pending, timeout)
+        except BaseException:
+            self._respond(request, Answer(RuleDecision.DENY, by="withdrawn"), cancelled=True)
+            raise
+        finally:
+            del self._open[request.request_id]
+        self._respond(request, answer)
+        waiting = self._actor.state.kind is StateKind.WAITING_FOR_PERMISSION
+        if waiting and not self._open:
+            self._actor.set_state(before)
+        return answer
+
+    async def _answer(self, pending: _Pending, timeout: float | None) -> Answer:
+        await trio.lowlevel.checkpoint()
+        self._refuse_without_answerer(pending)
+        with trio.move_on_after(float("inf") if timeout is None else timeout):
+            await pending.decided.wait()
+        return pending.answer or Answer(
+            RuleDecision.DENY, message=f"nobody answered within {timeout:g} seconds", by="time-out"
+        )
+
+    def _respond(
+        self, request: PermissionRequest, answer: Answer, *, cancelled: bool = False
+    ) -> None:
+        self._actor.publish(
+            PermissionResponse(
+                request_id=request.request_id,
+                tool_name=request.tool_name,
+                decision=answer.decision,
+                by=answer.by,
+                message=answer.message,
+                remember=answer.remember,
+                cancelled=cancelled,
+            )
+        )
+
+    def answer(self, request_id: str, answer: Answer) -> bool:
+        """Decide a request of this agent or of a descendant; False where none is open by this id."""
+        pending = self._open.get(request_id)
+        if pending is not None:
+            if pending.decided.is_set():
+                return False
+            pending.decide(answer)
+            return True
+        return any(
+            child.approvals.answer(request_id, answer) for child in self._actor.children.values()
+        )
+
+    def deny_all(self, message: str, by: str) -> None:
+        """Deny whatever is open, here and below."""
+        for pending in self._open.values():
+            if not pending.decided.is_set():
+                pending.decide(Answer(RuleDecision.DENY, message=message, by=by))
+        for child in self._actor.children.values():
+            child.approvals.deny_all(message, by)
+
+    def answerer_came(self) -> None:
+        """Register somebody who can answer for this agent and its descendants."""
+        self._answerers += 1
+        self._ever_attended = True
+
+    def answerer_left(self) -> None:
+        """Take one back; when that was the last, open requests are denied."""
+        self._answerers -= 1
+        self._check_attendance()
+
+    def _check_attendance(self) -> None:
+        for pending in self._open.values():
+            self._refuse_without_answerer(pending)
+        for child in self._actor.children.values():
+            child.approvals._check_attendance()
+
+    def _refuse_without_answerer(self, pending: _Pending) -> None:
+        line = [self._actor, *self._actor.ancestors()]
+        if any(actor.approvals._answerers for actor in line) or pending.decided.is_set():
+            return
+        left = any(actor.approvals._ever_attended for actor in line)
+        if left or line[-1].unattended == "deny":
+            message = "nobody is there to ask; the call was not allowed by a rule"
+            pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))

@@ -1,0 +1,49 @@
+"""Results of tools that the client runs: each goes to the one who waits for it, and nowhere else."""
+
+import trio
+
+from greenroom.core import MailboxFullError, ToolError, ToolResult
+
+__all__ = ["ClientResults"]
+
+
+class ClientResults:
+    """Results by tool-use id; one that comes early is kept until the turn ends."""
+
+    def __init__(self, limit: int) -> None:
+        """Start empty, with room for `limit` results that nobody waits for yet."""
+        self._limit = limit
+        self._early: dict[str, ToolResult] = {}
+        self._arrived: dict[str, trio.Event] = {}
+
+    def put(self, tool_use_id: str, result: ToolResult) -> None:
+        """Hand a result in.
+
+        Raises:
+            ToolError: a result of this call is here already.
+            MailboxFullError: too many results wait for somebody to take them.
+        """
+        if tool_use_id in self._early:
+            raise ToolError(f"the call {tool_use_id} has a result already")
+        if len(self._early) >= self._limit:
+            raise MailboxFullError(f"{self._limit} results wait for somebody to take them")
+        self._early[tool_use_id] = result
+        if tool_use_id in self._arrived:
+            self._arrived[tool_use_id].set()
+
+    async def take(self, tool_use_id: str) -> ToolResult:
+        """Wait for the result of this call."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if tool_use_id not in self._early:
+            event = self._arrived.setdefault(tool_use_id, trio.Event())
+            try:
+                await event.wait()
+            finally:
+                self._arrived.pop(tool_use_id, None)
+        return self._early.pop(tool_use_id)
+
+    def drop(self) -> tuple[str, ...]:
+        """Forget the results that nobody took, and name them."""
+        left = tuple(self._early)
+        self._early.clear()
+        return left

@@ -1,0 +1,331 @@
+"""The outside: what you hold of a running agent."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.core import (
+    AgentNotRunningError,
+    AgentState,
+    Answer,
+    ContentBlock,
+    Message,
+    PermissionRequest,
+    Remember,
+    RuleDecision,
+    ToolError,
+    ToolResult,
+    Usage,
+    UserInput,
+    as_blocks,
+)
+from greenroom.runtime.outcome import (
+    AgentStatistics,
+    InterruptReport,
+    Outcome,
+    Receipt,
+    TurnResult,
+)
+from greenroom.runtime.parent import ParentInfo
+from greenroom.runtime.subscription import Replay, Subscription, TurnStream
+from greenroom.runtime.turn import InterruptMode
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["AgentHandle"]
+
+
+class AgentHandle:
+    """The one interface to an agent from outside; cheap to share, it owns nothing.
+
+    Sending, answering and interrupting never touch the agent's code: they go through its mailbox,
+    its open requests and its turn.
+
+    Example:
+        ```python
+        handle = runtime.spawn(AgentSession.new("coder"), coder, llm, tools, permissions)
+        result = await handle.ask("What does this project do?")
+        print(result.text)
+        ```
+    """
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by `spawn` and `AgentRuntime.get`."""
+        self._actor = actor
+
+    def __repr__(self) -> str:
+        return f"<AgentHandle {self.session_id} {self._actor.name!r} {self.state}>"
+
+    # -- identity and state ---------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        """The id of the agent's session."""
+        return self._actor.session.session_id
+
+    @property
+    def agent_type(self) -> str:
+        """The agent's type, such as "coder"."""
+        return self._actor.session.agent_type
+
+    @property
+    def name(self) -> str:
+        """The name that it was spawned with, by default its type."""
+        return self._actor.name
+
+    @property
+    def state(self) -> AgentState:
+        """The last state that it has published."""
+        return self._actor.state
+
+    @property
+    def parent(self) -> ParentInfo | None:
+        """The session and the call that it was spawned from, or None for a root."""
+        session = self._actor.session
+        if session.parent_session_id is None:
+            return None
+        return ParentInfo(session.parent_session_id, session.parent_tool_use_id)
+
+    async def history(self) -> tuple[Message, ...]:
+        """Return the conversation so far; it does not change any more."""
+        await trio.lowlevel.checkpoint()
+        return self._actor.session.history
+
+    async def metadata(self) -> Mapping[str, object]:
+        """Return the session's metadata as they are now."""
+        await trio.lowlevel.checkpoint()
+        return dict(self._actor.session.metadata)
+
+    async def children(self) -> tuple[str, ...]:
+        """Return the session ids of all subagents that it ever had."""
+        await trio.lowlevel.checkpoint()
+        return tuple(self._actor.session.child_session_ids)
+
+    async def usage(self) -> Usage:
+        """Return the tokens of its model calls, its subagents' not counted."""
+        await trio.lowlevel.checkpoint()
+        return self._actor.usage
+
+    async def pending(self) -> tuple[PermissionRequest, ...]:
+        """Return the open permission requests, its own and its descendants'."""
+        await trio.lowlevel.checkpoint()
+        return _pending(self._actor)
+
+    async def partial_text(self) -> str:
+        """Return the text of the reply in hand: its last 100,000 characters by default."""
+        await trio.lowlevel.checkpoint()
+        return str(self._actor.partial)
+
+    async def statistics(self) -> AgentStatistics:
+        """Return figures about its queues and readers."""
+        await trio.lowlevel.checkpoint()
+        actor = self._actor
+        return AgentStatistics(
+            mailbox=len(actor.mailbox),
+            published=actor.ring.next,
+            kept=len(actor.ring),
+            subscribers=len(actor.subscriptions),
+            largest_lag=max((reader.lag for reader in actor.subscriptions), default=0),
+            pending=len(actor.approvals.open),
+            subagents=len(actor.children),
+            turns=actor.turns,
+        )
+
+    # -- in -------------------------------------------------------------------------------------
+
+    async def send_input(self, content: str | Iterable[ContentBlock]) -> Receipt:
+        """Tell the agent something, waiting for room in its mailbox.
+
+        Raises:
+            AgentNotRunningError: it has ended or is shutting down.
+        """
+        return await self._send(UserInput(as_blocks(content)))
+
+    def send_input_nowait(self, content: str | Iterable[ContentBlock]) -> Receipt:
+        """Tell the agent something at once.
+
+        Raises:
+            MailboxFullError: its mailbox has no room.
+            AgentNotRunningError: it has ended or is shutting down.
+        """
+        self._refuse_if_ended()
+        message = UserInput(as_blocks(content))
+        delivered = self._actor.mailbox.has_receiver
+        self._actor.mailbox.put_nowait(message)
+        return Receipt(message.id, "delivered" if delivered else "queued")
+
+    async def _send(self, message: UserInput) -> Receipt:
+        self._refuse_if_ended()
+        delivered = self._actor.mailbox.has_receiver
+        await self._actor.mailbox.put(message)
+        return Receipt(message.id, "delivered" if delivered else "queued")
+
+    async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:
+        """Hand in the result of a tool that the client runs; it may come before it is waited for.
+
+        Raises:
+            ToolError: no turn is open, or the call has a result already.
+            MailboxFullError: too many results wait to be taken.
+            AgentNotRunningError: it has ended.
+        """
+        await trio.lowlevel.checkpoint()
+        self._refuse_if_ended()
+        if self._actor.turn is None:
+            raise ToolError(f"no turn is open that could wait for the call {tool_use_id}")
+        self._actor.client_results.put(tool_use_id, result)
+
+    async def respond_permission(
+        self,
+        request_id: str,
+        decision: RuleDecision | str,
+        *,
+        remember: Remember | None = None,
+        message: str | None = None,
+        input: dict[str, object] | None = None,  # noqa: A002 (the field's word for it)
+        by: str = "user",
+    ) -> bool:
+        """Answer a permission request of this agent or of a descendant; the first answer wins.
+
+        Args:
+            request_id: the request's id.
+            decision: allow or deny.
+            remember: for how long the answer becomes a rule; None for this call alone.
+            message: what the model is told, such as why not.
+            input: the call's input as the person edited it; it is judged again.
+            by: who answers, for the record.
+
+        Returns:
+            Whether the answer was accepted: False where the request is unknown or decided already.
+
+        Raises:
+            ValueError: the decision is neither allow nor deny.
+        """
+        await trio.lowlevel.checkpoint()
+        verdict = RuleDecision(decision)
+        if verdict is RuleDecision.ASK:
+            raise ValueError("a person's answer is 'allow' or 'deny'")
+        answer = Answer(verdict, remember, message or "", by, input)
+        return self._actor.approvals.answer(request_id, answer)
+
+    async def interrupt(self, mode: InterruptMode = "now", grace: float = 2.0) -> InterruptReport:
+        """Stop the turn in flight, and return when nothing of it is left.
+
+        With "after_step" the turn goes on to its next boundary between two steps. The agent lives
+        on; its state is idle, unless input is queued. Clean-up has `grace` seconds; a quarter of a
+        second later this returns in any case, and names what it had to leave behind. With no turn
+        in flight it changes nothing.
+
+        Raises:
+            SelfWaitError: called from inside the agent.
+        """
+        self._actor.refuse_self_wait("interrupt()")
+        await trio.lowlevel.checkpoint()
+        turn = self._actor.interrupt(mode, grace)
+        return InterruptReport() if turn is None else await turn.stopped()
+
+    def interrupt_nowait(self, mode: InterruptMode = "now", grace: float = 2.0) -> None:
+        """Ask for an interrupt and do not wait; allowed from inside the agent too."""
+        self._actor.interrupt(mode, grace)
+
+    async def shutdown(self, grace: float = 5.0) -> None:
+        """End the agent: no more input, `grace` seconds for the turn in hand, then cancel.
+
+        Returns when it has ended, however that took place; `wait()` has the outcome.
+
+        Raises:
+            SelfWaitError: called from inside the agent.
+        """
+        self._actor.refuse_self_wait("shutdown()")
+        await self._actor.shut_down(grace)
+
+    def kill(self) -> None:
+        """Cancel the agent at once, without time for clean-up; allowed from inside too."""
+        self._actor.kill()
+
+    def _refuse_if_ended(self) -> None:
+        if self._actor.outcome is not None:
+            raise AgentNotRunningError(
+                f"the agent {self.session_id} has ended: {self._actor.outcome.status}",
+                outcome=self._actor.outcome,
+                hint="spawn an agent with the loaded session to go on with it",
+            )
+
+    # -- out ------------------------------------------------------------------------------------
+
+    def subscribe(self, replay: Replay = "turn", answers: bool = False) -> Subscription:
+        """Read the agent's chunks, as many readers as you like, each at its own pace.
+
+        Args:
+            replay: where to begin: "none" (what comes next), "turn" (the turn in hand, else the
+                last one), "all" (what is still held) or a `Subscription.position`.
+            answers: whether this reader answers permission requests, for the descendants too; it
+                counts while its `async with` block is open.
+        """
+        return Subscription(self._actor, replay, answers=answers)
+
+    def stream(self, receipt: Receipt | None = None) -> TurnStream:
+        """Iterate over the chunks of one turn, until its `Done` or the agent's `Exited`.
+
+        Args:
+            receipt: the input whose turn is meant; without it the turn in hand, else the next one.
+        """
+        return TurnStream(self._actor, receipt.input_id if receipt else None)
+
+    async def ask(self, content: str | Iterable[ContentBlock]) -> TurnResult:
+        """Tell the agent something and wait for the result of the turn that takes it.
+
+        Cancelling this does not cancel the turn.
+
+        Raises:
+            AgentNotRunningError: it ended before that; `outcome` says how.
+            SelfWaitError: called from inside the agent.
+        """
+        self._actor.refuse_self_wait("ask()")
+        message = UserInput(as_blocks(content))
+        waiter = _TurnWaiter()
+        self._actor.waiting_for_turn[message.id] = waiter.wake
+        try:
+            await self._send(message)
+            await waiter.event.wait()
+        finally:
+            self._actor.waiting_for_turn.pop(message.id, None)
+        if waiter.result is None:
+            self._refuse_if_ended()
+            raise AgentNotRunningError("the agent ended before it took the input")
+        return waiter.result
+
+    async def wait(self, *, check: bool = False) -> Outcome:
+        """Wait until the agent has ended and nothing of it is left, and return how.
+
+        Args:
+            check: raise the error that crashed it, instead of returning it.
+
+        Raises:
+            SelfWaitError: called from inside the agent.
+        """
+        self._actor.refuse_self_wait("wait()")
+        await self._actor.ended.wait()
+        outcome = self._actor.outcome
+        assert outcome is not None  # set in the same step as the event
+        if check and outcome.error is not None:
+            raise outcome.error
+        return outcome
+
+
+class _TurnWaiter:
+    """Somebody in `ask`."""
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+        self.result: TurnResult | None = None
+
+    def wake(self, result: TurnResult | None) -> None:
+        self.result = result
+        self.event.set()
+
+
+def _pending(actor: "Actor") -> tuple[PermissionRequest, ...]:
+    below = (request for child in actor.children.values() for request in _pending(child))
+    return (*actor.approvals.open, *below)

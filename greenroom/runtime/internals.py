@@ -1,0 +1,289 @@
+"""The agent's side: what an agent function is given."""
+
+from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
+
+import trio
+
+from greenroom.core import (
+    AgentContext,
+    AgentState,
+    Answer,
+    Interrupt,
+    OutputChunk,
+    PermissionPart,
+    PermissionRequest,
+    Shutdown,
+    StateKind,
+    SubAgentResult,
+    ToolResult,
+    TurnError,
+    Usage,
+    UserInput,
+    new_id,
+)
+from greenroom.runtime.budget import BudgetScope
+from greenroom.runtime.cleanup import CleanupScope
+from greenroom.runtime.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.runtime.actor import Actor
+    from greenroom.runtime.handle import AgentHandle
+    from greenroom.session import AgentSession
+
+__all__ = ["AgentInternals", "Inputs"]
+
+Ts = TypeVarTuple("Ts")
+
+_YIELD_EVERY = 64
+
+
+class Inputs:
+    """An iterator over an agent's conversation input; it ends when the agent is shut down."""
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by `AgentInternals.inputs`."""
+        self._actor = actor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> UserInput | SubAgentResult:
+        _wait_idle(self._actor)
+        message = await self._actor.mailbox.next_input()
+        if message is None:
+            raise StopAsyncIteration
+        self._actor.take(message)
+        return message
+
+
+class AgentInternals:
+    """What an agent can do: receive input, open turns, send chunks, ask, spawn.
+
+    The runtime makes one for each agent and passes it as the function's first argument.
+
+    Example:
+        ```python
+        async def echo(agent: AgentInternals) -> None:
+            async for message in agent.inputs():
+                async with agent.turn(message):
+                    await agent.send(TextComplete(f"you said {message.text}"))
+        ```
+    """
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by the runtime."""
+        self._actor = actor
+        self._sent = 0
+
+    @property
+    def session(self) -> "AgentSession":
+        """The agent's session; the agent is its only writer."""
+        return self._actor.session
+
+    @property
+    def context(self) -> AgentContext:
+        """The context that tools are given; `with_tool_use_id` makes one for a call."""
+        return self._actor.context
+
+    @property
+    def state(self) -> AgentState:
+        """What the agent is doing."""
+        return self._actor.state
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all `UsageReport`s that this agent has sent."""
+        return self._actor.usage
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The names of the agents from the root down to this one."""
+        return self._actor.lineage()
+
+    # -- input ----------------------------------------------------------------------------------
+
+    def inputs(self) -> Inputs:
+        """Iterate over what the agent is told, waiting for each; ends on shutdown.
+
+        Yields `UserInput` and `SubAgentResult`. Inputs that are still queued at a shutdown are not
+        delivered; the outcome lists them.
+        """
+        return Inputs(self._actor)
+
+    async def receive(self) -> UserInput | SubAgentResult | Interrupt | Shutdown:
+        """Wait for the next message of any kind, for a loop that wants to see them all.
+
+        An interrupt shows here only while no turn is open. After `Shutdown` nothing follows: the
+        function is expected to return.
+        """
+        _wait_idle(self._actor)
+        message = await self._actor.mailbox.next_message()
+        if isinstance(message, (UserInput, SubAgentResult)):
+            self._actor.take(message)
+        return message
+
+    async def wait_tool_result(self, tool_use_id: str) -> ToolResult:
+        """Wait for the result of a tool that the client runs (`handle.send_tool_result`)."""
+        return await self._actor.client_results.take(tool_use_id)
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def turn(self, message: UserInput | SubAgentResult) -> Turn:
+        """Open a turn with `async with`: what an interrupt cancels.
+
+        Entering appends the message to the history. Leaving, however it happens, answers every open
+        tool call, saves, sets the state and publishes `Done`. One of our typed errors ends the turn
+        (`Error`, `Done(failed)`) and is not raised further; any other exception is.
+
+        Raises:
+            TurnError: a turn is open already.
+            SessionError: never from here: a failed save is the turn's error.
+        """
+        return self._actor.make_turn(message)
+
+    async def step(self) -> None:
+        """Mark the boundary between two steps, before each model call.
+
+        Here an `after_step` interrupt takes effect, and budgets are checked and count the call.
+
+        Raises:
+            BudgetExceededError: a budget of this agent, or of one above it, is spent.
+        """
+        actor = self._actor
+        if actor.turn is not None:
+            actor.turn.at_boundary()
+        await trio.lowlevel.checkpoint()
+        budgets = actor.active_budgets()
+        for budget in budgets:
+            budget.check()
+        for budget in budgets:
+            budget.count(model_calls=1)
+
+    def budget(
+        self,
+        *,
+        seconds: float | None = None,
+        model_calls: int | None = None,
+        tokens: int | None = None,
+    ) -> BudgetScope:
+        """Limit what the block under `with` may use, this agent's subagents included.
+
+        A spent budget of calls or tokens shows at the next `step()`; a deadline cancels the block.
+
+        Raises:
+            BudgetExceededError: from the block, when something is spent.
+        """
+        return BudgetScope(self._actor, seconds, model_calls, tokens)
+
+    def cleanup(self, grace: float) -> CleanupScope:
+        """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
+
+        Use it inside a `finally`: `with agent.cleanup(2.0): await connection.aclose()`.
+        """
+        return CleanupScope(self._actor, grace)
+
+    # -- output ---------------------------------------------------------------------------------
+
+    async def send(self, chunk: OutputChunk) -> None:
+        """Publish a chunk. Never waits for readers; lets others run at least every 64 chunks."""
+        self._sent += 1
+        if self._sent % _YIELD_EVERY == 0:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        self._actor.publish(chunk)
+
+    def send_nowait(self, chunk: OutputChunk) -> None:
+        """Publish a chunk without a checkpoint, as clean-up code may have to."""
+        self._actor.publish(chunk)
+
+    def set_state(self, state: AgentState) -> None:
+        """Say what the agent is doing; a change is published as a `StateChange`.
+
+        Raises:
+            TurnError: done and failed are set by the runtime alone.
+        """
+        if state.is_final:
+            raise TurnError(
+                f"an agent can't set its state to {state}", hint="return, or raise an exception"
+            )
+        self._actor.set_state(state)
+
+    # -- others ---------------------------------------------------------------------------------
+
+    async def request_permission(
+        self,
+        tool_name: str,
+        action: str,
+        *,
+        details: str = "",
+        diff: str = "",
+        input: dict[str, object] | None = None,  # noqa: A002 (the field's word for it)
+        parts: tuple[PermissionPart, ...] = (),
+        reason: str = "",
+        remembers: tuple[str, ...] = (),
+        digest: str = "",
+        tool_use_id: str = "",
+        timeout: float | None = None,
+    ) -> Answer:
+        """Ask whoever answers for this agent, or for one above it, and wait for the answer.
+
+        Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's limit),
+        when the last one who could answer leaves, at a shutdown, and at once where nobody answers
+        and the root was spawned with `unattended="deny"`.
+
+        Raises:
+            MailboxFullError: too many requests of this agent are open.
+        """
+        request = PermissionRequest(
+            request_id=new_id("p"),
+            tool_name=tool_name,
+            action=action,
+            details=details,
+            diff=diff,
+            input=input or {},
+            parts=parts,
+            reason=reason,
+            remembers=remembers,
+            digest=digest,
+            tool_use_id=tool_use_id,
+            session_id=self._actor.session.session_id,
+            lineage=self._actor.lineage(),
+            cwd=str(self.context.workspace.cwd),
+        )
+        limit = self._actor.limits.permission_timeout if timeout is None else timeout
+        return await self._actor.approvals.request(request, limit)
+
+    def spawn(
+        self,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        *args: *Ts,
+        detached: bool = False,
+        name: str | None = None,
+    ) -> "AgentHandle":
+        """Start a subagent and return its handle at once.
+
+        It lives in this agent's task tree and remembers the turn that spawned it: interrupted or
+        failed, the turn takes it along; completed, it goes on, and its end arrives as a
+        `SubAgentResult`. It ends with this agent, unless it is `detached`: then it belongs to the
+        runtime alone. Its chunks show in this agent's output as `SubAgentOutput`; its permission
+        requests can be answered here.
+
+        Raises:
+            SessionInUseError: the session has an agent already.
+            TurnError: as many subagents as the limit allows are alive.
+            TypeError: `agent_fn` is no async function.
+        """
+        return self._actor.runtime.spawn_child(
+            self._actor, session, agent_fn, args, detached=detached, name=name
+        )
+
+
+def _wait_idle(actor: "Actor") -> None:
+    """The agent waits for input: whatever it took before is answered."""
+    actor.drop_taken()
+    if actor.turn is None and actor.state.kind is not StateKind.IDLE:
+        actor.set_state(AgentState.idle())

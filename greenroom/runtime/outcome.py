@@ -1,0 +1,101 @@
+"""What the runtime answers: receipts, results, reports, outcomes, statistics."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from greenroom.core import EndStatus, InputMessage, StopReason, TurnStatus, Usage
+
+__all__ = ["AgentStatistics", "InterruptReport", "Outcome", "Receipt", "TurnResult"]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Says that an input has arrived.
+
+    Attributes:
+        input_id: the id that the turn's `TurnStart` and `Done` will carry.
+        status: "delivered" where the agent was waiting for it, else "queued" behind others.
+    """
+
+    input_id: str
+    status: Literal["delivered", "queued"]
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """How one turn ended.
+
+    Attributes:
+        status: completed, interrupted or failed.
+        text: the text of the turn's last reply, empty where there was none.
+        stop_reason: why that reply ended.
+        usage: tokens of the turn's model calls.
+        error: what went wrong, empty where nothing did.
+    """
+
+    status: TurnStatus
+    text: str = ""
+    stop_reason: StopReason | None = None
+    usage: Usage = Usage()  # noqa: RUF009 (a frozen value)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class InterruptReport:
+    """What an interrupt did; everything in it is a name for people.
+
+    Attributes:
+        stopped: what was running: tools, subagents, or the turn itself.
+        cleaned: clean-ups that ran to their end.
+        abandoned: what is still alive: a thread, or what did not end within the grace.
+        repaired: ids of the tool calls that were answered with "interrupted".
+    """
+
+    stopped: tuple[str, ...] = ()
+    cleaned: tuple[str, ...] = ()
+    abandoned: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an agent ended.
+
+    Attributes:
+        status: completed, crashed, cancelled or killed.
+        error: the exception that crashed it, or None.
+        undelivered: inputs that it never took.
+        abandoned: threads that could not be stopped and may still run.
+        restarts: how often it was restarted.
+    """
+
+    status: EndStatus
+    error: BaseException | None = None
+    undelivered: tuple[InputMessage, ...] = ()
+    abandoned: tuple[str, ...] = ()
+    restarts: int = 0
+
+
+@dataclass(frozen=True)
+class AgentStatistics:
+    """A look into one agent.
+
+    Attributes:
+        mailbox: inputs that wait.
+        published: chunks published so far.
+        kept: chunks that the ring still holds.
+        subscribers: readers that are registered.
+        largest_lag: chunks that the slowest of them has not read.
+        pending: open permission requests, its subagents' not counted.
+        subagents: subagents alive.
+        turns: turns begun.
+    """
+
+    mailbox: int
+    published: int
+    kept: int
+    subscribers: int
+    largest_lag: int
+    pending: int
+    subagents: int
+    turns: int

@@ -1,0 +1,292 @@
+"""The runtime: it owns every agent's task, and is left only when all of them have ended."""
+
+import functools
+import inspect
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
+
+import trio
+
+from greenroom.core import (
+    AgentNotRunningError,
+    RuntimeClosedError,
+    SessionInUseError,
+    SubAgentSpawned,
+    TurnError,
+    Workspace,
+)
+from greenroom.runtime.actor import Actor, Unattended
+from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.lifecycle import run_agent
+from greenroom.runtime.limits import RuntimeLimits
+from greenroom.runtime.turn import leaves
+from greenroom.session import default_store
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.runtime.internals import AgentInternals
+    from greenroom.session import AgentSession, SessionStore
+
+__all__ = ["AgentRuntime"]
+
+Ts = TypeVarTuple("Ts")
+
+
+class AgentRuntime:
+    """Starts agents, finds them, and ends them all when its `async with` block is left.
+
+    Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
+    exception or a cancel cancels them at once. Either way nothing of them is alive afterwards.
+
+    Args:
+        store: where sessions live that have no store of their own; by default the folder
+            `sessions/` under the working directory.
+        limits: the bounds of every agent.
+        workspace: the folder in which the agents work; by default the working directory.
+
+    Example:
+        ```python
+        async with AgentRuntime() as runtime:
+            handle = runtime.spawn(AgentSession.new("echo"), echo)
+            print((await handle.ask("hello")).text)
+        ```
+    """
+
+    def __init__(
+        self,
+        store: "SessionStore | None" = None,
+        limits: RuntimeLimits | None = None,
+        workspace: str | Path = ".",
+    ) -> None:
+        """Make a runtime; it opens with `async with`."""
+        self.limits = limits or RuntimeLimits()
+        self._store = store
+        self._workspace = Path(workspace)
+        self._agents: dict[str, Actor] = {}
+        self._manager = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        if self._nursery is not None:
+            raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")
+        self._nursery = await self._manager.__aenter__()
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """End every agent; the body's own exception is re-raised as it was."""
+        own = error
+        if error is None:
+            try:
+                await self.shutdown_all()
+            except trio.Cancelled as interrupted:
+                own = interrupted
+        self._open = False
+        assert self._nursery is not None  # entered above
+        self._nursery.cancel_scope.cancel()
+        # The nursery may take a cancel back that it caused itself; other errors are not its own.
+        handed = own if _is_cancelled(own) else None
+        try:
+            await self._manager.__aexit__(
+                type(handed) if handed else None, handed, handed.__traceback__ if handed else None
+            )
+        except BaseException as group:  # noqa: BLE001 (raised again, or beside the body's own)
+            failure = _unwrapped(group)
+            if error is None or _is_cancelled(error) or not _is_cancelled(failure):
+                raise failure from failure.__cause__
+            return False
+        return handed is not None and error is not None
+
+    def spawn(
+        self,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        *args: *Ts,
+        unattended: Unattended = "ask",
+        name: str | None = None,
+    ) -> AgentHandle:
+        """Start an agent and return its handle at once.
+
+        Whatever fails later is in the handle's outcome; the writer lock of the session is the
+        agent's first act.
+
+        Args:
+            session: the conversation that it continues; the agent becomes its only writer.
+            agent_fn: an async function; its first argument is the agent's `AgentInternals`.
+            *args: what else it is given, as in trio's `start_soon`.
+            unattended: what happens to permission requests while nobody can answer: "ask" waits
+                for somebody, "deny" denies at once.
+            name: for people and logs; by default the agent's type.
+
+        Raises:
+            RuntimeClosedError: the runtime's block is not open.
+            SessionInUseError: an agent with this session is running.
+            TypeError: `agent_fn` is no async function.
+        """
+        self._refuse_if_closed()
+        assert self._nursery is not None  # open
+        session.bind(self._store or default_store())
+        actor = Actor(
+            self,
+            session,
+            parent=None,
+            name=name,
+            unattended=unattended,
+            workspace=Workspace(self._workspace),
+        )
+        return self._start(actor, self._nursery, agent_fn, args)
+
+    def spawn_child(
+        self,
+        parent: Actor,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        args: tuple[*Ts],
+        *,
+        detached: bool,
+        name: str | None,
+    ) -> AgentHandle:
+        """Start a subagent; `AgentInternals.spawn` is the way to call it."""
+        self._refuse_if_closed()
+        if len(parent.children) >= self.limits.subagents:
+            raise TurnError(
+                f"{self.limits.subagents} subagents of {parent.name} are alive already",
+                hint="wait for some of them, or raise RuntimeLimits.subagents",
+            )
+        nursery = self._nursery if detached else parent.nursery
+        assert nursery is not None  # the parent runs
+        self._refuse(session, agent_fn)
+        if session.parent_session_id is None:
+            session.adopt(parent.session.session_id, None)
+        session.bind(parent.session.store or default_store())
+        actor = Actor(
+            self,
+            session,
+            parent=None if detached else parent,
+            name=name,
+            unattended=parent.unattended,
+            workspace=Workspace(parent.context.workspace.root, parent.context.workspace.cwd),
+        )
+        handle = self._start(actor, nursery, agent_fn, args)
+        parent.session.add_child_session(session.session_id)
+        if not detached:
+            parent.children[session.session_id] = actor
+        parent.publish(
+            SubAgentSpawned(
+                session.session_id,
+                session.agent_type,
+                actor.name,
+                session.parent_tool_use_id or "",
+            )
+        )
+        return handle
+
+    def _start(
+        self,
+        actor: Actor,
+        nursery: trio.Nursery,
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        args: tuple[*Ts],
+    ) -> AgentHandle:
+        self._refuse(actor.session, agent_fn)
+        self._agents[actor.session.session_id] = actor
+        nursery.start_soon(run_agent, actor, agent_fn, args, name=f"agent {actor.name}")
+        return AgentHandle(actor)
+
+    def _refuse_if_closed(self) -> None:
+        if not self._open:
+            raise RuntimeClosedError(
+                "the runtime is not open", hint="spawn inside of `async with AgentRuntime()`"
+            )
+
+    def _refuse(self, session: "AgentSession", agent_fn: object) -> None:
+        if session.session_id in self._agents:
+            raise SessionInUseError(
+                f"the session {session.session_id} has a running agent",
+                session_id=session.session_id,
+                hint="get its handle with runtime.get(), or fork the session",
+            )
+        if inspect.iscoroutine(agent_fn):
+            agent_fn.close()
+            raise TypeError(
+                "spawn was given a coroutine: write spawn(session, fn, x), not spawn(session, fn(x))"
+            )
+        if not _is_async(agent_fn):
+            raise TypeError(f"an agent is an async function, and {agent_fn!r} is none")
+
+    def forget(self, actor: Actor) -> None:
+        """Take an agent that has ended out of the registry."""
+        del self._agents[actor.session.session_id]
+
+    def get(self, session_id: str) -> AgentHandle | None:
+        """Return the handle of a running agent, or None."""
+        actor = self._agents.get(session_id)
+        return None if actor is None else AgentHandle(actor)
+
+    def is_running(self, session_id: str) -> bool:
+        """Whether an agent with this session is running."""
+        return session_id in self._agents
+
+    def list_active(self) -> tuple[str, ...]:
+        """Return the session ids of all running agents, subagents included, oldest first."""
+        return tuple(self._agents)
+
+    async def shutdown(self, session_id: str, grace: float = 5.0) -> None:
+        """End one agent, as `AgentHandle.shutdown` does.
+
+        Raises:
+            AgentNotRunningError: no agent with this session is running.
+            SelfWaitError: called from inside the agent.
+        """
+        handle = self.get(session_id)
+        if handle is None:
+            raise AgentNotRunningError(f"no agent with the session {session_id!r} is running")
+        await handle.shutdown(grace)
+
+    async def shutdown_all(self, grace: float = 5.0) -> None:
+        """End every agent: all are told at once, and share the grace.
+
+        Raises:
+            SelfWaitError: called from inside an agent.
+        """
+        await trio.lowlevel.checkpoint()
+        roots = [actor for actor in self._agents.values() if actor.parent is None]
+        for actor in roots:
+            actor.refuse_self_wait("shutdown_all()")
+        for actor in roots:
+            actor.begin_shutdown()
+        with trio.move_on_after(grace):
+            for actor in roots:
+                await actor.ended.wait()
+        for actor in roots:
+            actor.scope.cancel()
+        for actor in roots:
+            await actor.ended.wait()
+
+
+def _is_async(function: object) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004 (an object with an async __call__)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _is_cancelled(error: BaseException | None) -> bool:
+    return error is not None and all(isinstance(leaf, trio.Cancelled) for leaf in leaves(error))
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """Take a group that holds one error, beside cancels, for that error."""
+    found = leaves(error)
+    others = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)]
+    if len(others) == 1:
+        return others[0]
+    return error if others else found[0]

@@ -1,0 +1,135 @@
+"""Readers of an agent's output: a subscription, and the stream of one turn."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+import trio
+
+from greenroom.core import Done, Exited, Lagged, OutputChunk, TurnStart
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Position", "Replay", "Subscription", "TurnStream"]
+
+Position: TypeAlias = tuple[int, int]
+"""A place in an agent's output: the epoch, which a restart raises, and the sequence number."""
+
+Replay: TypeAlias = Literal["none", "turn", "all"] | Position
+"""Where a reader begins: at what comes next, at the turn in hand (else the last one), at the oldest
+chunk that is still held, or at a position."""
+
+_YIELD_EVERY = 64
+
+
+class Subscription:
+    """An iterator over an agent's chunks, in order, each once.
+
+    Leave it with its `async with` block. A reader that falls behind the ring gets `Lagged` with the
+    number of chunks that are gone for it, and goes on; everything that it may have missed (state,
+    open requests, text so far) can be asked of the handle.
+
+    Example:
+        ```python
+        async with handle.subscribe() as chunks:
+            async for chunk in chunks:
+                print(chunk)
+        ```
+    """
+
+    def __init__(self, actor: "Actor", replay: Replay, *, answers: bool) -> None:
+        """Made by `AgentHandle.subscribe`; the cursor stands from this moment."""
+        self._actor = actor
+        self._ring = actor.ring
+        self._cursor = self._start(replay)
+        self._answers = answers
+        self._reads = 0
+
+    def _start(self, replay: Replay) -> int:
+        ring = self._ring
+        if replay == "none":
+            start = ring.next
+        elif replay == "turn":
+            start = ring.turn
+        elif replay == "all":
+            start = ring.first
+        else:
+            epoch, seq = replay
+            start = min(seq, ring.next) if epoch == self._actor.epoch else ring.first
+        # Whoever comes after the end still learns how the agent ended.
+        return min(start, ring.next - 1) if ring.closed else start
+
+    @property
+    def position(self) -> Position:
+        """The place of the next chunk; `subscribe(replay=position)` goes on from there."""
+        return (self._actor.epoch, self._cursor)
+
+    @property
+    def lag(self) -> int:
+        """How many published chunks this reader has not read."""
+        return self._ring.next - self._cursor
+
+    async def __aenter__(self) -> Self:
+        self._actor.subscriptions.add(self)
+        if self._answers:
+            self._actor.approvals.answerer_came()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._actor.subscriptions.discard(self)
+        if self._answers:
+            self._actor.approvals.answerer_left()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> OutputChunk:
+        self._reads += 1
+        if self._reads % _YIELD_EVERY == 0:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        if not await self._ring.more(self._cursor):
+            raise StopAsyncIteration
+        if self._cursor < self._ring.first:
+            missed = self._ring.first - self._cursor
+            self._cursor = self._ring.first
+            return Lagged(missed)
+        chunk = self._ring[self._cursor]
+        self._cursor += 1
+        return chunk
+
+
+class TurnStream:
+    """An iterator over the chunks of one turn, from its `TurnStart` to its `Done` or `Exited`."""
+
+    def __init__(self, actor: "Actor", input_id: str | None) -> None:
+        """Made by `AgentHandle.stream`."""
+        replay: Replay = "all" if input_id else ("turn" if actor.turn else "none")
+        self._chunks = Subscription(actor, replay, answers=False)
+        self._input_id = input_id
+        self._begun = False
+        self._over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> OutputChunk:
+        if self._over:
+            raise StopAsyncIteration
+        while True:
+            chunk = await self._chunks.__anext__()
+            if isinstance(chunk, TurnStart) and self._input_id in {None, chunk.input_id}:
+                self._begun = True
+                self._input_id = chunk.input_id
+            ours = isinstance(chunk, Done) and chunk.input_id == self._input_id
+            if isinstance(chunk, Exited) or ours:
+                self._over = True
+                return chunk
+            if self._begun:
+                return chunk

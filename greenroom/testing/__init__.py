@@ -1,0 +1,8 @@
+"""What you import in your own tests: models and people that follow a script."""
+
+from greenroom.testing.script import Reply as Reply
+from greenroom.testing.script import ScriptedProvider as ScriptedProvider
+from greenroom.testing.script import Step as Step
+from greenroom.testing.script import call as call
+
+__all__ = ["Reply", "ScriptedProvider", "Step", "call"]

@@ -1,0 +1,144 @@
+"""A model that says what the test wrote, and remembers what it was asked."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import trio
+
+from greenroom.core import (
+    ContentBlock,
+    GreenroomError,
+    Message,
+    StopReason,
+    TextBlock,
+    ToolUseBlock,
+    Usage,
+    new_id,
+)
+from greenroom.llm import ModelRequest, ModelStream, StreamEnd, StreamEvent, collect, events_of
+
+__all__ = ["Reply", "ScriptedProvider", "Step", "call"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One scripted reply.
+
+    Attributes:
+        content: its blocks, or a text.
+        usage: the tokens that it reports.
+        stop_reason: why it ended; by default "tool_use" where it has calls, else "end_turn".
+        hangs: never come to an end: after the last delta the stream waits to be cancelled.
+        error: break off with this error after the last delta.
+    """
+
+    content: str | Iterable[ContentBlock] = ""
+    usage: Usage = Usage(10, 5)  # noqa: RUF009 (a frozen value)
+    stop_reason: StopReason | None = None
+    hangs: bool = False
+    error: GreenroomError | None = None
+
+    def message(self, provider: str, model: str) -> Message:
+        """Make the message that this reply amounts to."""
+        blocks = Message.assistant(self.content).content
+        calls = any(isinstance(block, ToolUseBlock) for block in blocks)
+        reason = StopReason.TOOL_USE if calls else StopReason.END_TURN
+        return Message(
+            "assistant",
+            tuple(block for block in blocks if block != TextBlock("")),
+            model=model,
+            provider=provider,
+            stop_reason=self.stop_reason or reason,
+            usage=self.usage,
+        )
+
+
+Step: TypeAlias = str | Reply | ToolUseBlock | list[ContentBlock] | Callable[[ModelRequest], "Step"]
+"""What a script is made of: a text, a reply, one call, blocks, or a function of the request."""
+
+
+def call(name: str, **arguments: object) -> ToolUseBlock:
+    """Make a tool call with an id of its own, for a script.
+
+    Example:
+        >>> call("Read", file_path="a.py").input
+        {'file_path': 'a.py'}
+    """
+    return ToolUseBlock(new_id("toolu"), name, dict(arguments))
+
+
+class ScriptedProvider:
+    """A model without a network: each request takes the next step of the script.
+
+    `requests` holds what it was asked. When the script is used up it raises `GreenroomError`, so a
+    loop that asks once too often fails its test.
+
+    Example:
+        >>> model = ScriptedProvider("hello")
+        >>> trio.run(model.generate, ModelRequest(messages=[Message.user("hi")])).text
+        'hello'
+    """
+
+    def __init__(self, *script: Step, name: str = "scripted", model: str = "script") -> None:
+        """Take the steps in order."""
+        self.name = name
+        self.model = model
+        self.requests: list[ModelRequest] = []
+        self._script = deque(script)
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
+        """Give the next step of the script.
+
+        Raises:
+            GreenroomError: the script is used up, or the step says to break off.
+        """
+        await trio.lowlevel.checkpoint()
+        self.requests.append(request)
+        if not self._script:
+            raise GreenroomError(
+                f"the script of {self.name} is used up", hint="it was asked once more than written"
+            )
+        step = self._script.popleft()
+        while callable(step):
+            step = step(request)
+        yield _ScriptedStream(self.name, self.model, _reply(step))
+
+    async def generate(self, request: ModelRequest) -> Message:
+        """Give the next step of the script as a complete message."""
+        return await collect(self.stream(request))
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to close."""
+        await trio.lowlevel.checkpoint()
+
+
+def _reply(step: Step) -> Reply:
+    if isinstance(step, Reply):
+        return step
+    if isinstance(step, ToolUseBlock):
+        return Reply([step])
+    assert not callable(step)  # unfolded by the caller
+    return Reply(step)
+
+
+class _ScriptedStream(ModelStream):
+    """The events of one reply, which may hang or break off before its end."""
+
+    def __init__(self, provider: str, model: str, reply: Reply) -> None:
+        super().__init__(provider)
+        self._reply = reply
+        self._events = events_of(reply.message(provider, model))
+
+    async def receive(self) -> Iterable[StreamEvent]:
+        await trio.lowlevel.checkpoint()
+        event = next(self._events)
+        if isinstance(event, StreamEnd):
+            if self._reply.error is not None:
+                raise self._reply.error
+            if self._reply.hangs:
+                await trio.sleep_forever()
+        return (event,)
