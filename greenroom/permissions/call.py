@@ -1,0 +1,176 @@
+"""A tool call as the rules see it: its tool, its category and its facts."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from greenroom.core import (
+    AgentContext,
+    Contact,
+    Effect,
+    Execute,
+    Opaque,
+    ReadPath,
+    ShellCommand,
+    WritePath,
+)
+from greenroom.permissions.facts import Command, Fact, HostUse, Unknown, Whole
+from greenroom.permissions.host import Host
+from greenroom.permissions.pattern import Anchors
+from greenroom.permissions.place import Place
+from greenroom.permissions.shell.analyse import analyse
+from greenroom.permissions.shell.nodes import Word
+
+__all__ = ["Call", "JudgedTool", "read_call"]
+
+_logger = logging.getLogger("greenroom.permissions")
+
+_CATEGORIES = {
+    "Read": "read",
+    "Grep": "read",
+    "Glob": "read",
+    "Write": "write",
+    "Edit": "write",
+    "Bash": "execute",
+    "WebFetch": "network",
+}
+
+
+class JudgedTool(Protocol):
+    """What the rules need of a tool.
+
+    It may also have `requires_permission: bool` (by default True) and
+    `effects(input, context) -> Sequence[Effect]` (by default those of the usual tool of its name).
+    """
+
+    @property
+    def name(self) -> str:
+        """The exact name."""
+        ...
+
+    @property
+    def category(self) -> str:
+        """The category, such as "read"."""
+        ...
+
+
+@runtime_checkable
+class _StatesEffects(Protocol):
+    def effects(
+        self, arguments: Mapping[str, object], context: AgentContext, /
+    ) -> Sequence[Effect]: ...
+
+
+AnyTool: TypeAlias = str | JudgedTool
+"""A tool, or the name of one of the usual tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, taken apart.
+
+    Attributes:
+        tool: the tool's name.
+        category: its category, or empty for a name that is unknown.
+        input: what the model sent.
+        facts: what the call would do; never empty.
+        place: where its paths begin.
+        unless_denied: whether it is allowed unless a rule says otherwise.
+    """
+
+    tool: str
+    category: str
+    input: Mapping[str, object]
+    facts: tuple[Fact, ...]
+    place: Place
+    unless_denied: bool = False
+
+    @property
+    def anchors(self) -> tuple[Anchors, Anchors]:
+        """Where patterns begin: for paths as they are written, and with links followed."""
+        return self.place.anchors
+
+
+def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentContext) -> Call:
+    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error."""
+    place = Place(str(context.workspace.root), str(context.workspace.cwd))
+    name = tool if isinstance(tool, str) else tool.name
+    category = _CATEGORIES.get(name, "") if isinstance(tool, str) else str(tool.category)
+    facts = [
+        fact
+        for effect in _effects(tool, name, arguments, context)
+        for fact in _facts(effect, place)
+    ]
+    return Call(
+        name,
+        category,
+        arguments,
+        tuple(facts) or (Whole(tool=name),),
+        place,
+        unless_denied=not getattr(tool, "requires_permission", True),
+    )
+
+
+def _effects(
+    tool: AnyTool, name: str, arguments: Mapping[str, object], context: AgentContext
+) -> Sequence[Effect]:
+    if not isinstance(tool, str) and isinstance(tool, _StatesEffects):
+        try:
+            return tuple(tool.effects(arguments, context))
+        except Exception as error:
+            _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
+            return (Opaque(f"what {name} would do can't be told: {error}"),)
+    return _usual_effects(name, arguments)
+
+
+def _usual_effects(name: str, arguments: Mapping[str, object]) -> Sequence[Effect]:
+    try:
+        match name:
+            case "Read":
+                return (ReadPath(_text(arguments, "file_path")),)
+            case "Grep" | "Glob":
+                return (
+                    ReadPath(
+                        _text(arguments, "path") if arguments.get("path") is not None else "."
+                    ),
+                )
+            case "Write" | "Edit":
+                return (WritePath(_text(arguments, "file_path")),)
+            case "Bash":
+                return (ShellCommand(_text(arguments, "command")),)
+            case "WebFetch":
+                return (Contact(_text(arguments, "url")),)
+            case _:
+                return ()
+    except ValueError as error:
+        return (Opaque(str(error)),)
+
+
+def _text(arguments: Mapping[str, object], key: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"the input has no text under {key!r}")
+    return value
+
+
+def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
+    match effect:
+        case ReadPath(path):
+            return (place.use("read", path),)
+        case WritePath(path):
+            return (place.use("write", path),)
+        case Contact(url):
+            return (HostUse(url=url, host=Host.of(url)),)
+        case Execute(argv, cwd):
+            return (_executed(argv),)
+        case ShellCommand(command, cwd):
+            return analyse(command, place.moved(cwd) if cwd else place)
+        case Opaque(reason):
+            return (Unknown(reason=reason),)
+
+
+def _executed(argv: tuple[str, ...]) -> Fact:
+    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
+        return Unknown(reason="no usable command")
+    return Command(argv=tuple(Word(word) for word in argv))

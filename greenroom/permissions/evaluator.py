@@ -1,0 +1,98 @@
+"""The order of the rules, and how the verdicts on the facts of one call become one decision."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from greenroom.core import RuleDecision
+from greenroom.permissions.call import Call
+from greenroom.permissions.facts import Command, Fact, Unknown
+from greenroom.permissions.likeness import covers, holds, touches
+from greenroom.permissions.operands import operands
+from greenroom.permissions.prefix import Likeness
+from greenroom.permissions.rule import PermissionRule
+
+__all__ = ["Verdict", "combine", "judge", "stricter"]
+
+_STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules say to one fact; `rule` is the rule that said it, or None."""
+
+    fact: Fact
+    decision: RuleDecision
+    reason: str
+    rule: PermissionRule | None = None
+
+
+def stricter(first: RuleDecision, second: RuleDecision) -> RuleDecision:
+    """Return the stricter of two decisions."""
+    return max(first, second, key=_STRICTNESS.__getitem__)
+
+
+def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
+    """Deny if any part is denied, else ask if any is asked about, else allow; nothing is asked."""
+    return max(
+        (verdict.decision for verdict in verdicts),
+        key=_STRICTNESS.__getitem__,
+        default=RuleDecision.ASK,
+    )
+
+
+def judge(call: Call, rules: Sequence[PermissionRule]) -> tuple[Verdict, ...]:
+    """Judge each fact by the first rule that is about it; the rules are in their order.
+
+    Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
+    or asks.
+    """
+    live = [rule for rule in rules if not (rule.expires and rule.expired)]
+    verdicts = [_verdict(fact, call, live) for fact in call.facts]
+    verdicts += [_verdict(fact, call, live) for fact in operands(call, live)]
+    return tuple(
+        verdict
+        for verdict in verdicts
+        if not verdict.fact.guard
+        or (verdict.rule is not None and verdict.decision is not RuleDecision.ALLOW)
+    )
+
+
+def _verdict(fact: Fact, call: Call, rules: Sequence[PermissionRule]) -> Verdict:
+    if isinstance(fact, Unknown) and fact.refused:
+        return Verdict(fact, RuleDecision.DENY, fact.reason)
+    for rule in rules:
+        decision = _decision(rule, fact, call)
+        if decision is not None:
+            return Verdict(fact, decision, _reason(rule, decision), rule)
+    return Verdict(fact, RuleDecision.ASK, _open_reason(fact))
+
+
+def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
+    """Say what the rule decides on the fact, or None if it is not about it."""
+    matcher = rule.matcher
+    if rule.decision is RuleDecision.ALLOW:
+        if covers(matcher, fact, call) and holds(matcher, call) is Likeness.YES:
+            return RuleDecision.ALLOW
+        return None
+    likeness = touches(matcher, fact, call)
+    if likeness:
+        likeness = min(likeness, holds(matcher, call))
+    if not likeness:
+        return None
+    return rule.decision if likeness is Likeness.YES else RuleDecision.ASK
+
+
+def _reason(rule: PermissionRule, decision: RuleDecision) -> str:
+    if decision is not rule.decision:
+        return f"it can't be told whether the rule {rule.id!r} is about this"
+    verb = {"allow": "allows", "deny": "denies", "ask": "asks about"}[decision]
+    because = rule.message or rule.description
+    return f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")
+
+
+def _open_reason(fact: Fact) -> str:
+    if isinstance(fact, Unknown):
+        return fact.reason
+    if isinstance(fact, Command) and fact.cautions:
+        return f"no rule allows this: {fact.cautions[0][1]}"
+    return "no rule is about this"

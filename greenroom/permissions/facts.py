@@ -1,0 +1,128 @@
+"""Facts: what one tool call would do, each small enough for a rule to judge."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from greenroom.core import visible
+from greenroom.permissions.host import Host
+from greenroom.permissions.shell.nodes import Word
+
+if TYPE_CHECKING:
+    from greenroom.permissions.place import Place
+
+__all__ = ["Change", "Command", "Fact", "HostUse", "PathUse", "Unknown", "Whole"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One program with its words.
+
+    Attributes:
+        argv: its words.
+        guard: only denials and questions are looked for; something else must allow it.
+        outer: the command that runs this one, such as `timeout`, or None.
+        start: where in the outer command's words this one begins.
+        cautions: places of words that make the program do more than its name says, and why.
+        loose: the program is one that we don't know, so it may run what its words say.
+        place: where the relative paths among its words begin, or None.
+    """
+
+    argv: tuple[Word, ...]
+    guard: bool = False
+    outer: "Command | None" = None
+    start: int = 0
+    cautions: tuple[tuple[int, str], ...] = ()
+    loose: bool = False
+    place: "Place | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The words joined by blanks, which is what regular expressions see."""
+        return " ".join(word.text for word in self.argv)
+
+    @property
+    def known(self) -> bool:
+        """Whether every word is known before the command runs."""
+        return all(word.static for word in self.argv)
+
+    def __str__(self) -> str:
+        return visible(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathUse:
+    """A file or folder that is read or written.
+
+    Attributes:
+        kind: what is done to it.
+        text: as it was named.
+        lexical: the absolute paths that this may mean, `..` removed as text.
+        real: the same with symbolic links followed.
+        guard: only denials and questions are looked for.
+        command: the command whose output is redirected there, if that is how it is written.
+    """
+
+    kind: Literal["read", "write"]
+    text: str
+    lexical: tuple[str, ...]
+    real: tuple[str, ...]
+    guard: bool = False
+    command: Command | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {visible(self.text)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostUse:
+    """A host that is contacted."""
+
+    url: str
+    host: Host
+    guard: bool = False
+
+    def __str__(self) -> str:
+        return f"contact {visible(self.url)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A variable set or a function defined; no rule for a command covers it."""
+
+    reason: str
+    guard: bool = field(default=False, init=False)
+
+    def __str__(self) -> str:
+        return visible(self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Something that can't be told beforehand; nothing allows it but a person.
+
+    Attributes:
+        reason: why it can't be told.
+        refused: whether it is so large that it is denied rather than asked about.
+    """
+
+    reason: str
+    refused: bool = False
+    guard: bool = field(default=False, init=False)
+
+    def __str__(self) -> str:
+        return visible(self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The call as such, of a tool that states no effects."""
+
+    tool: str
+    guard: bool = field(default=False, init=False)
+
+    def __str__(self) -> str:
+        return visible(self.tool)
+
+
+Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Whole
+"""Any fact."""

@@ -1,0 +1,130 @@
+"""How far a rule is about a fact: exactly for allowances, generously for denials and questions."""
+
+import logging
+
+from greenroom.permissions.call import Call
+from greenroom.permissions.facts import Command, Fact, HostUse, PathUse, Unknown
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.prefix import Likeness, begins, contains, resembles
+from greenroom.permissions.shell.nodes import Word
+
+__all__ = ["covers", "holds", "touches"]
+
+_logger = logging.getLogger("greenroom.permissions")
+
+# Denying expressions see this much of one command; whether more of it would match is asked about.
+MAX_SEARCHED = 4096
+
+
+def holds(matcher: RuleMatcher, call: Call) -> Likeness:
+    """Ask the matcher's own condition, if it has one; MAYBE means that it failed."""
+    if matcher.predicate is None:
+        return Likeness.YES
+    try:
+        return Likeness.YES if matcher.predicate(call.tool, call.input) else Likeness.NO
+    except Exception as error:
+        _logger.exception("a condition of a permission rule failed; the call is asked about")
+        return Likeness.MAYBE
+
+
+def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
+    """Tell whether an allowance is about all of this fact."""
+    if isinstance(fact, Unknown):
+        return False
+    if matcher.about_calls:
+        return True
+    if isinstance(fact, Command):
+        return _covers_command(matcher, fact)
+    if isinstance(fact, PathUse):
+        return _covers_path(matcher, fact, call)
+    return isinstance(fact, HostUse) and any(each.matches(fact.host) for each in matcher.hosts)
+
+
+def _covers_command(matcher: RuleMatcher, fact: Command) -> bool:
+    reach = _reach(matcher, fact)
+    if reach and all(at < reach for at, _ in fact.cautions):
+        return True
+    outer = fact.outer
+    return outer is not None and _reach(matcher, outer) > fact.start
+
+
+def _reach(matcher: RuleMatcher, fact: Command) -> int:
+    """Say how many words of the command the matcher names; 0 if it is not about the command."""
+    reach = max((len(each) for each in matcher.prefixes if begins(fact.argv, each)), default=0)
+    if matcher.argv_exact and len(fact.argv) == len(matcher.argv_exact):
+        reach = max(reach, len(fact.argv) if begins(fact.argv, matcher.argv_exact) else 0)
+    if not reach and matcher.expressions and _is_plain(fact.argv):
+        reach = int(any(each.fullmatch(fact.text) for each in matcher.expressions))
+    return reach
+
+
+def _is_plain(argv: tuple[Word, ...]) -> bool:
+    """Tell whether joining the words hides nothing: all known, the program one word."""
+    return (
+        all(word.static for word in argv)
+        and not any(ch.isspace() for ch in argv[0].text)
+        and len(argv) < MAX_SEARCHED
+    )
+
+
+def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
+    patterns = matcher.paths
+    if matcher.targets and fact.command is not None:
+        patterns = matcher.targets if _reach(matcher, fact.command) else ()
+    written, followed = call.anchors
+    folder = fact.kind == "read"
+    return bool(patterns) and all(
+        any(pattern.matches(path, anchors, folder=folder) for pattern in patterns)
+        for paths, anchors in ((fact.lexical, written), (fact.real, followed))
+        for path in paths
+    )
+
+
+def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
+    """Tell whether a denial or a question may be about this fact."""
+    if matcher.about_calls:
+        return Likeness.YES
+    if isinstance(fact, Command) and matcher.about_commands:
+        return _touches_command(matcher, fact)
+    if isinstance(fact, PathUse) and matcher.paths:
+        return Likeness(2 * _touches_path(matcher, fact, call))
+    if isinstance(fact, HostUse) and matcher.hosts:
+        return Likeness(2 * any(each.touches(fact.host) for each in matcher.hosts))
+    return Likeness.NO
+
+
+def _touches_command(matcher: RuleMatcher, fact: Command) -> Likeness:
+    likeness = max((resembles(fact.argv, each) for each in matcher.prefixes), default=Likeness.NO)
+    if matcher.argv_exact:
+        likeness = max(likeness, _same_words(matcher.argv_exact, fact))
+    if matcher.expressions:
+        likeness = max(likeness, _found(matcher, fact))
+    if fact.loose and not likeness:
+        likeness = Likeness(any(contains(fact.argv, each) for each in matcher.prefixes))
+    return likeness
+
+
+def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:
+    if len(wanted) == len(fact.argv):
+        return resembles(fact.argv, wanted)
+    unsure = any(word.split for word in fact.argv) and resembles(fact.argv[:1], wanted[:1])
+    return Likeness.MAYBE if unsure else Likeness.NO
+
+
+def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
+    text = fact.text
+    base = text.removeprefix(fact.argv[0].text.rpartition("/")[0] + "/") if fact.argv else text
+    seen = (text[:MAX_SEARCHED], base[:MAX_SEARCHED])
+    if any(each.search(part) for each in matcher.searches for part in seen):
+        return Likeness.YES
+    return Likeness.MAYBE if len(text) > MAX_SEARCHED else Likeness.NO
+
+
+def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
+    return any(
+        pattern.touches(path, anchors)
+        for paths in (fact.lexical, fact.real)
+        for path in paths
+        for anchors in call.anchors
+        for pattern in matcher.paths
+    )

@@ -1,0 +1,257 @@
+"""The permission manager: holds the rules, and says what they decide."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from greenroom.core import AgentContext, PermissionPart, Remember, RuleDecision, RuleFileError
+from greenroom.permissions.call import AnyTool, Call, read_call
+from greenroom.permissions.evaluator import Verdict, combine, judge, stricter
+from greenroom.permissions.explanation import Explanation, digest_of
+from greenroom.permissions.mode import PermissionMode, apply_mode, check_mode
+from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.rule_examples import check_examples
+from greenroom.permissions.rule_file import read_rules, write_rules
+from greenroom.permissions.suggestion import remembered, suggest
+
+__all__ = ["PermissionManager"]
+
+MAX_CACHED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Who:
+    """For whom a call is judged: the sessions and agent types whose rules hold."""
+
+    sessions: frozenset[str]
+    agents: frozenset[str]
+
+    @classmethod
+    def of(cls, context: AgentContext) -> "_Who":
+        return cls(frozenset({context.session_id}), frozenset({context.agent_type}))
+
+    def __or__(self, other: "_Who") -> "_Who":
+        return _Who(self.sessions | other.sessions, self.agents | other.agents)
+
+
+class PermissionManager:
+    """Rules, and the decision that follows from them for a call.
+
+    It asks nobody and runs nothing; the only thing that it looks at on the disk is where symbolic
+    links lead. A call that no rule is about is asked about.
+
+    Example:
+        >>> manager = PermissionManager([PermissionRule.allow_tool("Read")])
+        >>> context = AgentContext(session_id="s-1", agent_type="coder")
+        >>> str(manager.check("Read", {"file_path": "README.md"}, context))
+        'allow'
+        >>> str(manager.check("Write", {"file_path": "README.md", "content": ""}, context))
+        'ask'
+    """
+
+    def __init__(
+        self, rules: Iterable[PermissionRule] = (), *, mode: PermissionMode = "default"
+    ) -> None:
+        """Take rules; see `PermissionMode` for the modes.
+
+        Raises:
+            RuleFileError: two rules of one id, or a rule whose examples it does not meet.
+            ConfigurationError: no such mode.
+        """
+        check_mode(mode)
+        self.mode: PermissionMode = mode
+        self._rules: list[PermissionRule] = []
+        self._parent: PermissionManager | None = None
+        self._lineage = _Who(frozenset(), frozenset())
+        self._relevant: dict[tuple[str, str, _Who], tuple[PermissionRule, ...]] = {}
+        self.add_rules(rules)
+
+    @property
+    def rules(self) -> tuple[PermissionRule, ...]:
+        """Its own rules in the order in which they are asked."""
+        return tuple(sorted(self._rules, key=lambda rule: rule.order))
+
+    def add_rule(self, rule: PermissionRule) -> None:
+        """Add a rule; it holds from the next call on. One that it already has changes nothing.
+
+        Raises:
+            RuleFileError: another rule has this id, or the rule does not meet its own examples.
+        """
+        self.add_rules((rule,))
+
+    def add_rules(self, rules: Iterable[PermissionRule]) -> None:
+        """Add several rules, or none of them if one can't be used.
+
+        Raises:
+            RuleFileError: as `add_rule`.
+        """
+        added = list(self._rules)
+        known = {rule.id: rule for rule in added}
+        for rule in rules:
+            same = known.get(rule.id)
+            if same == rule:
+                continue
+            if same is not None and rule.id != rule.generated_id:
+                raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
+            check_examples(rule)
+            known[rule.id] = rule
+            added.append(rule)
+        self._rules = added
+        self._relevant.clear()
+
+    def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
+        """Add a rule that holds for one session only, until `clear_session_rules`.
+
+        Raises:
+            RuleFileError: as `add_rule`.
+        """
+        self.add_rule(rule.within(session_id))
+
+    def clear_session_rules(self, session_id: str) -> None:
+        """Forget every rule of this session, remembered answers included."""
+        self._rules = [rule for rule in self._rules if rule.session != session_id]
+        self._relevant.clear()
+
+    def check(
+        self,
+        tool: AnyTool,
+        input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+        context: AgentContext,
+    ) -> RuleDecision:
+        """Decide on a call: allow, deny or ask.
+
+        Args:
+            tool: a tool, or the exact name of one; a bare name other than the usual tools' has no
+                category and no effects.
+            input: what the model sent, decoded.
+            context: for whom, and in which workspace.
+        """
+        return self._judge(read_call(tool, input, context), _Who.of(context))[0]
+
+    def explain(
+        self,
+        tool: AnyTool,
+        input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+        context: AgentContext,
+    ) -> Explanation:
+        """Decide on a call as `check` does, and say why."""
+        call = read_call(tool, input, context)
+        decision, verdicts = self._judge(call, _Who.of(context))
+        chief = next((each for each in verdicts if each.decision is decision), None)
+        rule = chief.rule if chief else None
+        reason = chief.reason if chief else "there is nothing to judge"
+        return Explanation(
+            decision=decision,
+            reason=f"{chief.fact}: {reason}" if chief and len(verdicts) > 1 else reason,
+            rule=rule,
+            parts=tuple(_part(verdict) for verdict in verdicts),
+            digest=digest_of(call),
+            remembers=suggest(call, verdicts) if decision is RuleDecision.ASK else (),
+            message=(rule.message if rule else "") or reason,
+        )
+
+    def child(
+        self, rules: Iterable[PermissionRule] = (), *, context: AgentContext | None = None
+    ) -> "PermissionManager":
+        """Make the manager of a subagent, which can never be allowed what this one does not allow.
+
+        The effective decision is the stricter of its own and this manager's. As long as it has no
+        rules of its own, this manager's decision stands.
+
+        Args:
+            rules: the subagent's own rules.
+            context: the agent that spawns it; rules for that agent's session and type then bind
+                the subagent as well.
+
+        Raises:
+            RuleFileError: as `add_rule`.
+        """
+        child = PermissionManager(rules, mode=self.mode)
+        child._parent = self
+        child._lineage = _Who.of(context) if context else self._lineage
+        return child
+
+    def remember(
+        self,
+        explanation: Explanation,
+        decision: RuleDecision,
+        lifetime: Remember,
+        context: AgentContext,
+    ) -> tuple[PermissionRule, ...]:
+        """Make rules of an answer: those that the explanation proposed, in the user scope.
+
+        They hold here and in the managers above from the next call on. Saving them is the
+        caller's: `store_rules(remembered_path(lifetime, context), rules)`, in a thread.
+
+        Args:
+            explanation: what was asked.
+            decision: the answer, allow or deny.
+            lifetime: "session" ends with the session; "project" and "always" do not.
+            context: for whom it was asked.
+
+        Returns:
+            The rules; empty if there is none that is narrow enough.
+        """
+        rules = remembered(explanation, decision, lifetime, context)
+        manager: PermissionManager | None = self
+        while manager is not None:
+            if manager._rules or manager._parent is None:
+                manager.add_rules(rules)
+            manager = manager._parent
+        return rules
+
+    @classmethod
+    def load_from_file(cls, path: str | Path, *, mode: PermissionMode = "default") -> Self:
+        """Make a manager with the rules of a file.
+
+        Raises:
+            RuleFileError: the file can't be read or used; it names line, column and field.
+        """
+        return cls(read_rules(path), mode=mode)
+
+    def save_to_file(self, path: str | Path) -> None:
+        """Write the rules to a file that only its owner may read, all or nothing.
+
+        Raises:
+            RuleFileError: a rule with a Python condition, which no file can hold, or a disk that
+                refuses.
+        """
+        write_rules(path, self.rules)
+
+    def _judge(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+        if self._parent is None:
+            return self._own(call, who)
+        above = self._parent._judge(call, who | self._lineage)
+        if not self._rules:
+            return above
+        own = self._own(call, who)
+        return own if stricter(own[0], above[0]) is own[0] else above
+
+    def _own(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+        verdicts = judge(call, self._rules_for(call, who))
+        settled = apply_mode(verdicts, call, self.mode)
+        return combine(settled), settled
+
+    def _rules_for(self, call: Call, who: _Who) -> tuple[PermissionRule, ...]:
+        """Choose the rules for this tool and agent, once; a check then looks at no others."""
+        key = (call.tool, call.category, who)
+        if key not in self._relevant:
+            if len(self._relevant) >= MAX_CACHED:
+                self._relevant.clear()
+            self._relevant[key] = tuple(
+                rule
+                for rule in self.rules
+                if rule.holds_for(who.sessions, who.agents)
+                and rule.matcher.concerns(call.tool, call.category)
+            )
+        return self._relevant[key]
+
+
+def _part(verdict: Verdict) -> PermissionPart:
+    return PermissionPart(
+        str(verdict.fact),
+        verdict.decision,
+        verdict.reason,
+        verdict.rule.id if verdict.rule else "",
+    )

@@ -1,0 +1,163 @@
+"""Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from greenroom.core import RuleFileError
+from greenroom.permissions.host import HostPattern
+from greenroom.permissions.pattern import PathPattern
+from greenroom.permissions.shell.split import split_words
+
+__all__ = ["Predicate", "RuleMatcher"]
+
+Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
+"""A condition of the programmer's: called with the tool's name and the call's input."""
+
+MAX_REGEX = 512
+# A repeated group whose inside repeats as well: the shape that takes exponential time.
+_NESTED_REPEAT = re.compile(r"[*+}][^()]*\)(?:[*+]|\{\d*,)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleMatcher:
+    """Which calls, or which parts of a call, a rule is about.
+
+    Attributes:
+        tool: exact names of tools.
+        category: categories of tools.
+        command_prefix: first words of a simple command, such as "git status".
+        argv_exact: all words of a simple command, or empty.
+        path: patterns of files that are read or written.
+        domain: hosts that are contacted.
+        regex: patterns of a simple command's words joined by blanks; an allowance must match all
+            of it, a denial any part.
+        redirect_to: files into which an allowed command's output may be redirected.
+        predicate: a condition in Python; it can't be saved to a file.
+        all: every call.
+
+    Raises:
+        RuleFileError: no matcher at all, or one that can't be read.
+
+    Example:
+        >>> str(RuleMatcher(tool=("Bash",), command_prefix=("git status",)))
+        'Bash(git status:*)'
+    """
+
+    tool: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    command_prefix: tuple[str, ...] = ()
+    argv_exact: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    domain: tuple[str, ...] = ()
+    regex: tuple[str, ...] = ()
+    redirect_to: tuple[str, ...] = ()
+    predicate: Predicate | None = field(default=None, compare=True)
+    all: bool = False
+
+    def __post_init__(self) -> None:
+        kinds = [self.about_commands, bool(self.path), bool(self.domain)]
+        if not (any(kinds) or self.tool or self.category or self.predicate or self.all):
+            raise RuleFileError(
+                "a rule needs a matcher: without one it would be about every call",
+                hint='name a tool, a command_prefix, a path …, or write "all": true',
+            )
+        if sum(kinds) > 1:
+            raise RuleFileError(
+                "one rule can't be about commands, paths and hosts at the same time",
+                hint="write one rule for each",
+            )
+        if self.redirect_to and not self.about_commands:
+            raise RuleFileError(
+                "redirect_to belongs to a rule about commands", hint="use path for other writes"
+            )
+        # Reading them here makes a bad one an error at once, not at the first call.
+        _ = self.prefixes, self.paths, self.hosts, self.searches, self.targets
+
+    @property
+    def about_commands(self) -> bool:
+        """Whether it judges simple commands rather than whole calls."""
+        return bool(self.command_prefix or self.argv_exact or self.regex)
+
+    @property
+    def about_calls(self) -> bool:
+        """Whether it judges whole calls: any part of them, whatever it is."""
+        return not (self.about_commands or self.path or self.domain)
+
+    @cached_property
+    def prefixes(self) -> tuple[tuple[str, ...], ...]:
+        """The command prefixes, split into words as the shell would."""
+        return tuple(split_words(each) for each in self.command_prefix)
+
+    @cached_property
+    def paths(self) -> tuple[PathPattern, ...]:
+        """The path patterns, read."""
+        return tuple(PathPattern.parse(each) for each in self.path)
+
+    @cached_property
+    def targets(self) -> tuple[PathPattern, ...]:
+        """The patterns of `redirect_to`, read."""
+        return tuple(PathPattern.parse(each) for each in self.redirect_to)
+
+    @cached_property
+    def hosts(self) -> tuple[HostPattern, ...]:
+        """The host patterns, read."""
+        return tuple(HostPattern.parse(each) for each in self.domain)
+
+    @cached_property
+    def expressions(self) -> tuple[re.Pattern[str], ...]:
+        """The regular expressions, compiled."""
+        return tuple(_compile(each) for each in self.regex)
+
+    @cached_property
+    def searches(self) -> tuple[re.Pattern[str], ...]:
+        """The same, to be searched for: a leading `.*` is dropped, which would cost the square."""
+        return tuple(_compile(each.removeprefix(".*") or each) for each in self.regex)
+
+    def concerns(self, tool: str, category: str) -> bool:
+        """Tell whether the tool is one that this matcher is about."""
+        return (not self.tool or tool in self.tool) and (
+            not self.category or category in self.category
+        )
+
+    def __str__(self) -> str:
+        name = ",".join(self.tool) or (",".join(self.category) and f"category:{self._categories}")
+        spec = ", ".join(self._specs())
+        if not spec:
+            return name or ("*" if self.all else "condition")
+        return f"{name or '*'}({spec})"
+
+    @property
+    def _categories(self) -> str:
+        return ",".join(self.category)
+
+    def _specs(self) -> list[str]:
+        specs = [f"{each}:*" for each in self.command_prefix]
+        specs += [quoted_words(self.argv_exact)] if self.argv_exact else []
+        specs += [f"/{each}/" for each in self.regex]
+        specs += [*self.path, *(f"domain:{each}" for each in self.domain)]
+        specs += [f"> {each}" for each in self.redirect_to]
+        return specs + (["condition"] if self.predicate and specs else [])
+
+
+def quoted_words(words: tuple[str, ...]) -> str:
+    """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
+    import shlex
+
+    return shlex.join(words)
+
+
+def _compile(text: str) -> re.Pattern[str]:
+    if not text or len(text) > MAX_REGEX:
+        raise RuleFileError(f"a regex has 1 to {MAX_REGEX} characters, this has {len(text)}")
+    if _NESTED_REPEAT.search(text):
+        raise RuleFileError(
+            f"a repetition inside a repeated group can take for ever: {text!r}",
+            hint="write the group without its inner * or +, such as ( .*)?",
+        )
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error

@@ -1,0 +1,84 @@
+"""Permission modes: what a person has decided for a whole run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, get_args
+
+from greenroom.core import ConfigurationError, RuleDecision
+from greenroom.permissions.call import Call
+from greenroom.permissions.evaluator import Verdict
+from greenroom.permissions.facts import PathUse
+from greenroom.permissions.pattern import Segments, segments
+
+__all__ = ["PermissionMode", "apply_mode", "check_mode"]
+
+PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
+"""How open questions are settled.
+
+- default: they are asked.
+- accept-edits: tools of the category write may write in the workspace.
+- plan: only tools that read are allowed.
+- deny: what would be asked is denied.
+- bypass: what no rule denies is allowed.
+"""
+
+# Folders whose files make programs run: an edit there is always asked about.
+_PROTECTED = frozenset({".git", ".greenroom", ".hg", ".svn", ".vscode", ".idea"})
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that does not exist.
+
+    Raises:
+        ConfigurationError: it names those that do.
+    """
+    if mode not in get_args(PermissionMode):
+        known = ", ".join(get_args(PermissionMode))
+        raise ConfigurationError(f"no permission mode {mode!r}", hint=f"one of {known}")
+
+
+def apply_mode(
+    verdicts: Sequence[Verdict], call: Call, mode: PermissionMode
+) -> tuple[Verdict, ...]:
+    """Settle what the rules left open, as the mode says."""
+    return tuple(_settled(verdict, call, mode) for verdict in verdicts)
+
+
+def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
+    asks = verdict.decision is RuleDecision.ASK
+    if verdict.decision is RuleDecision.DENY:
+        return verdict
+    if asks and verdict.rule is None and call.unless_denied:
+        return _as(verdict, RuleDecision.ALLOW, "this tool needs no permission")
+    if mode == "plan" and call.category != "read" and not call.unless_denied:
+        return _as(verdict, RuleDecision.DENY, "in the mode plan only reading is allowed")
+    if not asks:
+        return verdict
+    if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
+        return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
+    if mode == "bypass":
+        return _as(verdict, RuleDecision.ALLOW, "the mode bypass allows what no rule denies")
+    if mode == "deny":
+        return _as(verdict, RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody")
+    return verdict
+
+
+def _as(verdict: Verdict, decision: RuleDecision, reason: str) -> Verdict:
+    return replace(verdict, decision=decision, reason=reason)
+
+
+def _is_edit(verdict: Verdict, call: Call) -> bool:
+    fact = verdict.fact
+    if not isinstance(fact, PathUse) or call.category != "write":
+        return False
+    written, followed = call.anchors
+    return all(
+        _inside(segments(path), anchors.root)
+        for paths, anchors in ((fact.lexical, written), (fact.real, followed))
+        for path in paths
+    )
+
+
+def _inside(names: Segments, root: Segments) -> bool:
+    rest = names[len(root) :]
+    return names[: len(root)] == root and not _PROTECTED & {name.casefold() for name in rest}

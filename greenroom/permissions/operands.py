@@ -1,0 +1,57 @@
+"""Files and hosts that the words of a command name, for denials only.
+
+A rule that denies a file denies `cat` of it as well as `Read`. Which words a program takes as
+names can't be known, so an operand never allows anything.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from greenroom.core import RuleDecision
+from greenroom.permissions.call import Call
+from greenroom.permissions.facts import Command, Fact, HostUse
+from greenroom.permissions.host import Host
+from greenroom.permissions.place import Place
+from greenroom.permissions.rule import PermissionRule
+
+__all__ = ["operands"]
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text
+MAX_LENGTH = 4096
+
+
+def operands(call: Call, rules: Sequence[PermissionRule]) -> Iterator[Fact]:
+    """Find the files and hosts that words of the call's commands name, if a rule cares."""
+    careful = [rule.matcher for rule in rules if rule.decision is not RuleDecision.ALLOW]
+    paths = any(matcher.path for matcher in careful)
+    hosts = any(matcher.domain for matcher in careful)
+    if not (paths or hosts):
+        return
+    for fact in call.facts:
+        if isinstance(fact, Command) and fact.argv and fact.argv[0].text not in _TALKERS:
+            yield from _named(fact, fact.place or call.place, paths=paths, hosts=hosts)
+
+
+def _named(command: Command, place: Place, *, paths: bool, hosts: bool) -> Iterator[Fact]:
+    for word in command.argv[1:]:
+        if len(word.text) > MAX_LENGTH:
+            continue
+        if hosts:
+            for url in _URL.findall(word.text):
+                yield HostUse(url=url, host=Host.of(url), guard=True)
+        if paths:
+            for name in _candidates(word.text):
+                fact = place.use("read", name, tilde=not word.quoted, guard=True)
+                if fact.guard:
+                    yield fact
+
+
+def _candidates(word: str) -> Iterator[str]:
+    """Take the word itself, and what stands behind `=`, `@` or a short option in it."""
+    if word and not word.startswith("-"):
+        yield word
+    for mark in ("=", "@"):
+        value = word.partition(mark)[2]
+        if value:
+            yield value

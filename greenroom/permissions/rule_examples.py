@@ -1,0 +1,44 @@
+"""A rule's own examples, verified before the rule is used."""
+
+from dataclasses import replace
+
+from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
+from greenroom.permissions.call import Call, read_call
+from greenroom.permissions.evaluator import combine, judge
+from greenroom.permissions.rule import PermissionRule
+
+__all__ = ["check_examples"]
+
+
+def check_examples(rule: PermissionRule) -> None:
+    """Verify the examples of a rule as if it were the only one.
+
+    Raises:
+        RuleFileError: it names the first example that the rule does not meet.
+    """
+    for example in rule.match:
+        if not _meets(rule, example):
+            raise RuleFileError(f"the rule {rule.id!r} does not match its example {example!r}")
+    for example in rule.not_match:
+        if _meets(rule, example):
+            raise RuleFileError(f"the rule {rule.id!r} must not match {example!r}, but does")
+
+
+def _meets(rule: PermissionRule, example: str) -> bool:
+    call = _call(rule, example)
+    verdicts = judge(call, (replace(rule, expires=None, match=(), not_match=()),))
+    if rule.decision is RuleDecision.ASK:
+        return any(verdict.rule is not None for verdict in verdicts)
+    return combine(verdicts) is rule.decision
+
+
+def _call(rule: PermissionRule, example: str) -> Call:
+    context = AgentContext(session_id="example", agent_type="", workspace=Workspace("/workspace"))
+    if rule.matcher.path:
+        return read_call("Read", {"file_path": example}, context)
+    if rule.matcher.domain:
+        url = example if "://" in example else f"https://{example}/"
+        return read_call("WebFetch", {"url": url}, context)
+    if rule.matcher.about_commands:
+        return read_call("Bash", {"command": example}, context)
+    return read_call(example, {}, context)

@@ -1,0 +1,151 @@
+"""Rule files: read as a whole or refused as a whole, written all or nothing."""
+
+import json  # noqa: TID251 - only its error, which tells line and column
+import os
+import tempfile
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from greenroom.core import RuleFileError, serde
+from greenroom.permissions.json_place import place_of
+from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.rule_examples import check_examples
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from greenroom.permissions.rule_model import RuleModel
+
+__all__ = ["read_rules", "store_rules", "tightening", "write_rules"]
+
+_SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
+
+
+def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
+    """Read a rule file.
+
+    Raises:
+        RuleFileError: the file can't be read, is no JSON, has a key that stands twice, an unknown
+            field or version, or a rule that can't be used. It names line, column and field; no
+            rule of the file is used.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
+    data = _decoded(text, str(path))
+    return _rules(data, text, str(path))
+
+
+def _decoded(text: str, path: str) -> dict[str, object]:
+    try:
+        return serde.loads_object(text)
+    except serde.InvalidJSONError as error:
+        line, column = None, None
+        if isinstance(error.__cause__, json.JSONDecodeError):
+            line, column = error.__cause__.lineno, error.__cause__.colno
+        raise RuleFileError(
+            error.message, path=path, line=line, column=column, hint=f"a rule file is {_SHAPE}"
+        ) from error
+
+
+def _rules(data: dict[str, object], text: str, path: str) -> tuple[PermissionRule, ...]:
+    # Here and not above: pydantic is only loaded by those who use a file.
+    from pydantic import ValidationError
+
+    from greenroom.permissions.rule_model import RuleFileModel
+
+    try:
+        models = RuleFileModel.model_validate(data).rules
+    except ValidationError as error:
+        raise _field_error(error.errors()[0], text, path) from error
+    rules: dict[str, PermissionRule] = {}
+    for index, model in enumerate(models):
+        try:
+            rule = _usable(model, rules)
+        except RuleFileError as error:
+            line, column = place_of(text, ["rules", index])
+            raise RuleFileError(
+                f"rules[{index}]: {error.message}",
+                path=path,
+                line=line,
+                column=column,
+                hint=error.hint,
+            ) from error
+        rules[rule.id if model.id else f"rules[{index}]"] = rule
+    return tuple(rules.values())
+
+
+def _usable(model: "RuleModel", known: Container[str]) -> PermissionRule:
+    if model.id and model.id in known:
+        raise RuleFileError(f"two rules have the id {model.id!r}")
+    rule = model.rule()
+    check_examples(rule)
+    return rule
+
+
+def _field_error(error: "ErrorDetails", text: str, path: str) -> RuleFileError:
+    steps: Sequence[str | int] = error["loc"]
+    line, column = place_of(text, steps)
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    hint = _SHAPE
+    if error["type"] == "extra_forbidden":
+        hint = "an unknown field is an error, since a misspelt matcher would match everything"
+    return RuleFileError(
+        f"{field.removeprefix('.')}: {error['msg']}", path=path, line=line, column=column, hint=hint
+    )
+
+
+def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
+    """Write a rule file anew: to a file beside it first, readable by its owner alone.
+
+    Raises:
+        RuleFileError: a rule with a Python condition, or a disk that refuses.
+    """
+    from greenroom.permissions.rule_model import RuleModel
+
+    kept = list(rules)
+    for rule in kept:
+        if rule.matcher.predicate is not None:
+            raise RuleFileError(
+                f"the rule {rule.id!r} has a condition in Python, which no file can hold",
+                hint="add such rules in code",
+            )
+    models = [RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True) for rule in kept]
+    data = serde.dumps({"version": 1, "rules": models}, pretty=True) + b"\n"
+    try:
+        _replace(Path(path), data)
+    except OSError as error:
+        raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A temporary file is made with mode 0600.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
+    """Add rules to a file, which is made if there is none. It blocks: call it in a thread.
+
+    Raises:
+        RuleFileError: the file that is there can't be used (it is then left as it is), or the disk
+            refuses.
+    """
+    known = read_rules(path) if Path(path).exists() else ()
+    write_rules(path, dict.fromkeys((*known, *rules)))
+
+
+def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
+    """Keep the rules that deny or ask: all that a project's file may say until it is trusted."""
+    return tuple(rule for rule in rules if rule.decision != "allow")

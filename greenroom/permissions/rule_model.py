@@ -1,0 +1,150 @@
+"""The shape of a rule file, from which its published JSON Schema is made."""
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from greenroom.core import RuleDecision
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.rule import PermissionRule, RuleScope
+
+__all__ = ["RuleFileModel", "RuleModel", "rule_file_schema"]
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(min_length=1)]
+Texts = Annotated[
+    list[Text],
+    BeforeValidator(_as_list, json_schema_input_type=Text | list[Text]),
+    Field(min_length=1),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RuleModel(_Strict):
+    """One rule. Its matchers (tool … all) are ANDed, the values of one are ORed."""
+
+    id: Text | None = Field(None, description="A name, unique in the file.")
+    decision: RuleDecision = Field(description="What the rule says to calls that it matches.")
+    tool: Texts | None = Field(None, description="Exact names of tools.")
+    category: Texts | None = Field(None, description="Categories of tools.")
+    command_prefix: Texts | None = Field(None, description="First words of a simple command.")
+    argv_exact: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None, description="All words of a simple command, one by one."
+    )
+    path: Texts | None = Field(None, description="Patterns of files that are read or written.")
+    domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
+    regex: Texts | None = Field(None, description="Patterns of a simple command's words.")
+    redirect_to: Texts | None = Field(
+        None, description="Files into which the command's output may be redirected."
+    )
+    all: Literal[True] | None = Field(None, description="Every call.")
+    scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
+    agent: Text | None = Field(None, description="The agent type that it holds for.")
+    session: Text | None = Field(None, description="The session that it holds for.")
+    priority: Annotated[int, Field(strict=True)] = Field(
+        0, description="Within a scope, higher is asked first."
+    )
+    description: str = ""
+    message: str = Field("", description="What the model is told when the rule denies.")
+    final: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="Asked before all others, whatever their scope."
+    )
+    expires: AwareDatetime | None = Field(None, description="From when on it matches nothing.")
+    created_by: str = ""
+    match: list[Text] = Field([], description="Examples that it must match.")
+    not_match: list[Text] = Field([], description="Examples that it must not match.")
+
+    def rule(self) -> PermissionRule:
+        """Make the rule.
+
+        Raises:
+            RuleFileError: a matcher that can't be read, or none at all.
+        """
+        matcher = RuleMatcher(
+            tool=tuple(self.tool or ()),
+            category=tuple(self.category or ()),
+            command_prefix=tuple(self.command_prefix or ()),
+            argv_exact=tuple(self.argv_exact or ()),
+            path=tuple(self.path or ()),
+            domain=tuple(self.domain or ()),
+            regex=tuple(self.regex or ()),
+            redirect_to=tuple(self.redirect_to or ()),
+            all=bool(self.all),
+        )
+        return PermissionRule(
+            decision=self.decision,
+            matcher=matcher,
+            id=self.id or "",
+            scope=self.scope,
+            agent=self.agent or "",
+            session=self.session or "",
+            priority=self.priority,
+            description=self.description,
+            message=self.message,
+            final=self.final,
+            expires=self.expires,
+            created_by=self.created_by,
+            match=tuple(self.match),
+            not_match=tuple(self.not_match),
+        )
+
+    @classmethod
+    def of(cls, rule: PermissionRule) -> "RuleModel":
+        """Describe a rule for a file; only fields that say something are set."""
+        matcher = rule.matcher
+        fields: dict[str, object] = {
+            "id": rule.id if rule.id != rule.generated_id else None,
+            "decision": rule.decision,
+            **{name: list(getattr(matcher, name)) or None for name in _LISTS},
+            "all": matcher.all or None,
+            **{name: getattr(rule, name) for name in _PLAIN},
+            "agent": rule.agent or None,
+            "session": rule.session or None,
+            "match": list(rule.match),
+            "not_match": list(rule.not_match),
+        }
+        return cls.model_validate(fields)
+
+
+_LISTS = (
+    "tool",
+    "category",
+    "command_prefix",
+    "argv_exact",
+    "path",
+    "domain",
+    "regex",
+    "redirect_to",
+)
+_PLAIN = ("scope", "priority", "description", "message", "final", "expires", "created_by")
+
+
+class DefaultsModel(_Strict):
+    """What happens where no rule matches. It is always so; a file may say it for its readers."""
+
+    interactive: Literal["ask"] = "ask"
+    non_interactive: Literal["deny"] = "deny"
+
+
+class RuleFileModel(_Strict):
+    """A permission rule file."""
+
+    version: Literal[1] = Field(description="The version of the format.")
+    defaults: DefaultsModel = DefaultsModel()
+    rules: list[RuleModel] = []
+
+
+def rule_file_schema() -> dict[str, object]:
+    """Return the JSON Schema of a rule file."""
+    schema: dict[str, object] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **RuleFileModel.model_json_schema(),
+    }
+    return schema

@@ -1,0 +1,82 @@
+"""What the parser finds in a command: words, redirections, simple commands, and what it can't tell.
+
+The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
+every simple command that *could* run, in the order of the text.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["Assignment", "Redirection", "Script", "SimpleCommand", "Unclear", "Word"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, after quote removal.
+
+    Attributes:
+        text: its text; what is only known at run time stands as it was written.
+        dynamic: part of it is only known at run time.
+        pattern: it holds unquoted characters that match file names.
+        split: it is dynamic outside quotes, so it may become several words, or none.
+        quoted: part of it was quoted, so it is no keyword and no tilde path.
+    """
+
+    text: str
+    dynamic: bool = False
+    pattern: bool = False
+    split: bool = False
+    quoted: bool = False
+
+    @property
+    def static(self) -> bool:
+        """Whether the text is exactly what the program will be given."""
+        return not (self.dynamic or self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A variable that is set: a statement of its own, a prefix of a command, or a loop's."""
+
+    name: str
+    value: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    """A descriptor opened on a file; `body` is the text of a here-document or here-string."""
+
+    operator: str
+    target: Word
+    body: Word | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """A program or builtin with its words, the variables set for it, and its redirections.
+
+    A redirection of a compound command stands as a simple command without words.
+    """
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Something whose effect can't be told; `change` marks what is understood but is no command.
+
+    A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;
+    anything else is never allowed without asking.
+    """
+
+    reason: str
+    change: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Everything found in one text; `error` says why the reading stopped early, if it did."""
+
+    found: tuple[SimpleCommand | Unclear, ...]
+    error: str = ""

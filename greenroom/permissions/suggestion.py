@@ -1,0 +1,84 @@
+"""The rules that an "always" would add: one for each open part, of the narrowest useful shape."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
+from greenroom.permissions.call import Call
+from greenroom.permissions.evaluator import Verdict
+from greenroom.permissions.explanation import Explanation
+from greenroom.permissions.facts import Command, Fact, HostUse, PathUse, Whole
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.pattern import segments
+from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.permissions.suggested_command import command_matcher
+
+__all__ = ["remembered", "suggest"]
+
+_SPECIAL = re.compile(r"[*?\[\]{}\\]|^~")
+_CONFIGURATION = frozenset({".git", ".greenroom", ".vscode", ".github", ".hg", ".svn"})
+
+
+def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
+    """Propose rules that would have allowed the call, or none if a narrow rule can't do that.
+
+    Nothing is proposed where a part can't be told beforehand, or where a rule asks for a question.
+    """
+    open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
+    if any(each.rule is not None for each in open_parts):
+        return ()
+    matchers: list[RuleMatcher] = []
+    for verdict in open_parts:
+        matcher = _matcher(verdict.fact, call)
+        if matcher is None:
+            return ()
+        matchers.append(matcher)
+    return tuple(
+        PermissionRule(decision=RuleDecision.ALLOW, matcher=each, scope=RuleScope.USER)
+        for each in dict.fromkeys(matchers)
+    )
+
+
+def remembered(
+    explanation: Explanation, decision: RuleDecision, lifetime: Remember, context: AgentContext
+) -> tuple[PermissionRule, ...]:
+    """Turn the proposed rules into those of an answer."""
+    session = context.session_id if lifetime == "session" else ""
+    return tuple(
+        replace(rule, decision=decision, session=session, created_by="prompt", id="")
+        for rule in explanation.remembers
+    )
+
+
+def _matcher(fact: Fact, call: Call) -> RuleMatcher | None:
+    try:
+        match fact:
+            case Command():
+                return command_matcher(fact, call.tool)
+            case PathUse():
+                return _path(fact, call)
+            case HostUse() if fact.host.exact and not fact.guard:
+                return RuleMatcher(tool=(call.tool,), domain=(fact.host.exact,))
+            case Whole():
+                return RuleMatcher(tool=(fact.tool,))
+            case _:
+                return None
+    except RuleFileError:
+        return None  # a name that no rule can hold, such as a path with a brace
+
+
+def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
+    """Propose the file's folder within the workspace, else the file itself."""
+    if fact.command is not None or len(fact.lexical) != 1 or _SPECIAL.search(fact.lexical[0]):
+        return None
+    path = fact.lexical[0]
+    root = posixpath.join(call.place.root, "")
+    pattern = path
+    if path.startswith(root):
+        pattern = path.removeprefix(root)
+        folder = posixpath.dirname(pattern)
+        if folder and not _CONFIGURATION & set(segments(folder)):
+            pattern = f"{folder}/**"
+    return RuleMatcher(tool=(call.tool,), path=(pattern,))
