@@ -1,0 +1,121 @@
+"""Bodies: the pieces of a response, decompressed a bounded piece at a time."""
+
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import trio
+
+from greenroom.core import NetworkError, NetworkTimeoutError
+from greenroom.net.backend import httpx
+from greenroom.net.errors import mapped_errors
+
+__all__ = ["ACCEPTED_ENCODING", "ChunkIterator"]
+
+ACCEPTED_ENCODING = "gzip"
+"""The one compression that we ask for, and undo."""
+
+_PIECE = 65_536
+
+
+class ChunkIterator:
+    """The body of one response, as pieces of at most 64 KiB in the order they came.
+
+    An iterator object and no async generator: leaving it half read leaves nothing behind that has
+    to be closed, since the response closes it.
+    """
+
+    def __init__(self, raw: AsyncIterator[bytes], host: str, encoding: str, timeout: float) -> None:
+        """Read from `raw`, undo the encoding, and wait at most `timeout` seconds for each piece.
+
+        Raises:
+            NetworkError: the encoding is one that we did not ask for.
+        """
+        if encoding not in ("", "identity", ACCEPTED_ENCODING):
+            raise NetworkError(f"{host}: the body is compressed in a way we did not ask for")
+        self._raw = raw
+        self._host = host
+        self._timeout = timeout
+        self._inflater = _Inflater() if encoding == ACCEPTED_ENCODING else None
+        self._reading = False
+        self._ended = False
+        self._closed = False
+
+    def __aiter__(self) -> "ChunkIterator":
+        """Return the iterator itself: a body can be read once."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next piece, as soon as there is one.
+
+        Raises:
+            NetworkTimeoutError: no piece came in time.
+            NetworkError: the connection broke before the end, or the compression is broken.
+            trio.ClosedResourceError: the response has been left.
+        """
+        while True:
+            if self._closed:
+                raise trio.ClosedResourceError("the response has been closed")
+            piece = self._inflated(b"") if self._inflater else b""
+            if piece:
+                return piece
+            data = await self._next_raw()
+            piece = self._inflated(data) if self._inflater else data
+            if piece:
+                return piece
+
+    async def aclose(self) -> None:
+        """Give up what is left of the body. The connection of a half-read body is closed."""
+        self._closed = True
+        if not self._reading or self._ended:
+            return
+        self._ended = True
+        # The library's generators are nested, and closing the outermost would leave the inner ones
+        # to the garbage collector. A cancel strikes the innermost, and unwinds them all.
+        with trio.CancelScope() as scope, suppress(httpx.HTTPError, StopAsyncIteration):
+            scope.cancel()
+            while True:
+                await self._raw.__anext__()
+
+    async def _next_raw(self) -> bytes:
+        if self._ended:
+            raise StopAsyncIteration
+        self._reading = True
+        try:
+            with mapped_errors(self._host), trio.fail_after(self._timeout):
+                return await self._raw.__anext__()
+        except trio.TooSlowError:
+            self._ended = True
+            raise NetworkTimeoutError(
+                f"{self._host}: nothing came for {self._timeout:g} seconds",
+                hint="the other side stalls; try again",
+            ) from None
+        except StopAsyncIteration:
+            self._ended = True
+            if self._inflater and not self._inflater.complete:
+                raise NetworkError(f"{self._host}: the compressed body is cut short") from None
+            raise
+        except BaseException:
+            self._ended = True
+            raise
+
+    def _inflated(self, data: bytes) -> bytes:
+        assert self._inflater is not None
+        try:
+            return self._inflater.feed(data)
+        except zlib.error as error:
+            raise NetworkError(f"{self._host}: the body's compression is broken") from error
+
+
+class _Inflater:
+    """Undoes gzip in pieces of bounded size, however much a few bytes may expand to."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def complete(self) -> bool:
+        return self._zlib.eof
+
+    def feed(self, data: bytes) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, _PIECE)

@@ -1,0 +1,71 @@
+"""Errors at the border: the HTTP library's exceptions become ours, in one table."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from greenroom.core import NetworkError, NetworkTimeoutError
+from greenroom.net.backend import httpx
+
+__all__ = ["mapped_errors"]
+
+_TRY_LATER = "check the network and the proxy settings, or try again"
+_CUT = "the other side, or something between, cut the connection; try again"
+
+# The first row that fits counts, so a subclass stands before its base.
+_TABLE: tuple[tuple[type[Exception], type[NetworkError], str, str], ...] = (
+    (httpx.ConnectTimeout, NetworkTimeoutError, "no connection in time", _TRY_LATER),
+    (httpx.PoolTimeout, NetworkTimeoutError, "no free connection in time", "too many at once"),
+    (httpx.TimeoutException, NetworkTimeoutError, "no answer in time", _TRY_LATER),
+    (httpx.ProxyError, NetworkError, "the proxy refused", "check HTTPS_PROXY and HTTP_PROXY"),
+    (httpx.ConnectError, NetworkError, "no connection", _TRY_LATER),
+    (httpx.UnsupportedProtocol, NetworkError, "no URL that can be fetched", "use http or https"),
+    (httpx.InvalidURL, NetworkError, "no URL that can be fetched", "check the URL"),
+    (httpx.DecodingError, NetworkError, "the body's compression is broken", "try again"),
+    (httpx.LocalProtocolError, NetworkError, "the request is not valid HTTP", "check the headers"),
+    (httpx.RemoteProtocolError, NetworkError, "the answer broke off, or is not HTTP", _CUT),
+    (httpx.TransportError, NetworkError, "the connection broke", _CUT),
+)
+
+# Causes of a failed connection, where they say more than the row does.
+_CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
+    (
+        ssl.SSLCertVerificationError,
+        "its certificate is not trusted",
+        "if your network has an authority of its own, name its file in SSL_CERT_FILE",
+    ),
+    (ssl.SSLError, "no TLS connection", "does the port speak https?"),
+    (socket.gaierror, "the name is not known", "check the spelling of the host, and the network"),
+    (ConnectionRefusedError, "the connection was refused", "is the server running on that port?"),
+)
+
+
+@contextmanager
+def mapped_errors(host: str) -> Iterator[None]:
+    """Turn what the HTTP library raises inside the block into `NetworkError`s that name the host.
+
+    The messages are ours: what the library says may quote a header, and so a key.
+    """
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise _mapped(error, host) from None
+
+
+def _mapped(error: Exception, host: str) -> NetworkError:
+    kind, what, hint = next(row[1:] for row in _TABLE if isinstance(error, row[0]))
+    for cause in _causes(error):
+        for cause_type, told, advice in _CAUSES:
+            if isinstance(cause, cause_type):
+                return kind(f"{host}: {told}", hint=advice)
+    return kind(f"{host}: {what}", hint=hint)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Walk down what led to an error, into exception groups as well."""
+    below = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for cause in (error.__cause__ or error.__context__, *below):
+        if cause is not None:
+            yield cause
+            yield from _causes(cause)

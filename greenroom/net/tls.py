@@ -1,0 +1,42 @@
+"""TLS: whom we trust, loaded once and only when it is needed, since that is slow."""
+
+import os
+import ssl
+
+import trio
+
+from greenroom.core import ConfigurationError
+
+__all__ = ["tls_context"]
+
+_contexts: dict[tuple[str, str], ssl.SSLContext] = {}
+"""One context for each setting of the two variables; a process has one or two."""
+
+
+async def tls_context() -> ssl.SSLContext:
+    """Return the process's TLS context, shared by all clients.
+
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` name the trusted authorities, as they do for OpenSSL; without
+    them those that come with `certifi` count.
+
+    Raises:
+        ConfigurationError: the file or folder can't be read, or holds no certificate.
+    """
+    key = (os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", ""))
+    if key not in _contexts:
+        _contexts[key] = await trio.to_thread.run_sync(_load, *key)
+    return _contexts[key]
+
+
+def _load(file: str, folder: str) -> ssl.SSLContext:
+    if not file and not folder:
+        import certifi
+
+        file = certifi.where()
+    try:
+        return ssl.create_default_context(cafile=file or None, capath=folder or None)
+    except OSError as error:  # an SSLError is one too
+        raise ConfigurationError(
+            f"the TLS certificates in {file or folder} can't be loaded: {error.strerror or error}",
+            hint="set SSL_CERT_FILE to a file of PEM certificates, or unset it",
+        ) from error

@@ -1,0 +1,243 @@
+"""The client against real servers on the loopback interface: happy, cut, slow, dead, hostile."""
+
+import gzip
+import math
+
+import pytest
+import trio
+
+from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
+from greenroom.net import HttpClient, Timeouts
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Kind: plain\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data):
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+@pytest.fixture
+async def client():
+    async with HttpClient() as client:
+        yield client
+
+
+async def get(client, url, **options):
+    with trio.fail_after(20):
+        async with client.stream("GET", url, **options) as response:
+            return await response.read()
+
+
+async def test_a_response_has_status_headers_in_any_case_and_a_body(client, serve):
+    server = await serve(OK)
+    async with client.stream("GET", server.url, headers={"X-Key": "k"}) as response:
+        assert response.status == 200
+        assert response.headers["x-KIND"] == "plain"
+        assert response.url == server.url
+        assert repr(response) == "<HttpResponse 200>"
+        assert await response.read() == b"hello"
+    assert "X-Key: k" in server.requests[0]
+    assert "Accept-Encoding: gzip\r\n" in server.requests[0] + "\r\n"
+
+
+async def test_a_body_is_sent(client, serve):
+    got = []
+
+    async def reply(head, stream):
+        got.append(await stream.receive_some(100))
+        await stream.send_all(OK)
+
+    server = await serve(reply)
+    async with client.stream("POST", server.url, content=b"{}") as response:
+        await response.read()
+    assert server.requests[0].startswith("POST / HTTP/1.1")
+    assert got == [b"{}"]
+
+
+async def test_a_connection_whose_body_was_read_is_used_again(client, serve):
+    server = await serve(OK)
+    for _ in range(3):
+        assert await get(client, server.url) == b"hello"
+    assert (server.connections, len(server.requests)) == (1, 3)
+
+
+async def test_chunks_arrive_before_the_body_ends(client, serve):
+    more = trio.Event()
+
+    async def reply(_, stream):
+        await stream.send_all(CHUNKED + chunk(b"one"))
+        await more.wait()
+        await stream.send_all(chunk(b"two") + chunk(b""))
+
+    server = await serve(reply)
+    with trio.fail_after(20):
+        async with client.stream("GET", server.url) as response:
+            chunks = response.chunks()
+            assert await anext(chunks) == b"one"
+            more.set()
+            assert [piece async for piece in chunks] == [b"two"]
+            assert [piece async for piece in response.chunks()] == []
+
+
+async def test_a_half_read_body_leaves_nothing_behind(client, serve):
+    server = await serve(CHUNKED + chunk(b"one") + chunk(b"two"))
+    with trio.fail_after(20):
+        async with client.stream("GET", server.url) as response:
+            chunks = response.chunks()
+            assert await anext(chunks) == b"one"
+        with pytest.raises(trio.ClosedResourceError):
+            await anext(chunks)
+    # A generator left to the garbage collector would warn, and warnings fail the test.
+
+
+async def test_a_cancelled_read_ends_at_once_and_the_client_goes_on(client, serve):
+    async def reply(_, stream):
+        await stream.send_all(CHUNKED + chunk(b"one"))
+        await trio.sleep_forever()
+
+    server = await serve(reply)
+    with trio.CancelScope() as scope:
+        async with client.stream("GET", server.url) as response:
+            async for _ in response.chunks():
+                scope.cancel()
+    assert scope.cancelled_caught
+    assert await get(client, (await serve(OK)).url) == b"hello"
+
+
+async def test_a_body_is_read_up_to_the_limit_only(client, serve):
+    server = await serve(CHUNKED + chunk(b"x" * 100) * 10)
+    async with client.stream("GET", server.url) as response:
+        assert await response.read(limit=250) == b"x" * 250
+
+
+async def test_gzip_is_undone_in_bounded_pieces(client, serve):
+    body = gzip.compress(b"\0" * 10_000_000)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    server = await serve(head.encode() + body)
+    async with client.stream("GET", server.url) as response:
+        sizes = [len(piece) async for piece in response.chunks()]
+    assert sum(sizes) == 10_000_000
+    assert max(sizes) <= 65_536
+
+
+@pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(b"x" * 1000)[:-12]])
+async def test_a_broken_compression_is_a_network_error(client, serve, body):
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    server = await serve(head.encode() + body)
+    with pytest.raises(NetworkError, match="compress"):
+        await get(client, server.url)
+
+
+@pytest.mark.parametrize("encoding", ["br", "gzip, gzip", "zstd"])
+async def test_a_compression_we_did_not_ask_for_is_refused(client, serve, encoding):
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: 1\r\n\r\nx"
+    server = await serve(head.encode())
+    with pytest.raises(NetworkError, match="did not ask for"):
+        await get(client, server.url)
+
+
+async def test_a_dead_port_says_that_the_connection_was_refused(client, unused_port):
+    with pytest.raises(NetworkError, match=r"^127\.0\.0\.1: the connection was refused"):
+        await get(client, f"http://127.0.0.1:{unused_port}/")
+
+
+async def test_an_unknown_name_says_so(client, monkeypatch):
+    import socket
+
+    async def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", unknown)
+    with pytest.raises(NetworkError, match=r"^nowhere\.invalid: the name is not known"):
+        await get(client, "http://nowhere.invalid/")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"no http\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+        CHUNKED + chunk(b"hello"),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_a_network_error(client, serve, reply):
+    async def cut(_, stream):
+        await stream.send_all(reply)
+        await stream.aclose()
+
+    server = await serve(cut)
+    with pytest.raises(NetworkError, match=r"^127\.0\.0\.1: ") as caught:
+        await get(client, server.url)
+    assert not isinstance(caught.value, NetworkTimeoutError)
+
+
+async def test_a_reset_connection_is_a_network_error(client, serve):
+    import socket
+    import struct
+
+    async def reset(_, stream):
+        await stream.send_all(CHUNKED + chunk(b"hello"))
+        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream.socket.close()
+
+    server = await serve(reset)
+    with pytest.raises(NetworkError, match=r"^127\.0\.0\.1: "):
+        await get(client, server.url)
+
+
+async def test_no_headers_in_time_is_a_timeout(client, serve):
+    async def silent(_, stream):
+        await trio.sleep_forever()
+
+    server = await serve(silent)
+    timeout = Timeouts(connect=0.01, response=0.03)
+    with pytest.raises(NetworkTimeoutError, match=r"no answer within 0\.03 seconds"):
+        await get(client, server.url, timeout=timeout)
+
+
+async def test_a_body_that_stalls_is_a_timeout(client, serve):
+    async def stalls(_, stream):
+        await stream.send_all(CHUNKED + chunk(b"one"))
+        await trio.sleep_forever()
+
+    server = await serve(stalls)
+    with pytest.raises(NetworkTimeoutError, match=r"nothing came for 0\.05 seconds"):
+        await get(client, server.url, timeout=Timeouts(read=0.05))
+
+
+async def test_timeouts_may_be_infinite(client, serve):
+    server = await serve(OK)
+    forever = Timeouts(connect=math.inf, response=math.inf, read=math.inf)
+    assert await get(client, server.url, timeout=forever) == b"hello"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/", "nonsense", "http://", "http://[::1/"]
+)
+async def test_what_is_no_web_url_is_refused(client, url):
+    with pytest.raises(NetworkError, match="no URL that can be fetched"):
+        await get(client, url)
+
+
+@pytest.mark.parametrize("value", ["secret\n", "secret\u2026", "secret\x00"])
+async def test_a_header_that_can_not_be_sent_is_refused_without_showing_it(client, value):
+    with pytest.raises(ConfigurationError, match="x-api-key") as caught:
+        await get(client, "http://127.0.0.1:9/", headers={"x-api-key": value})
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_closed_client_opens_again(client, serve):
+    server = await serve(OK)
+    assert await get(client, server.url) == b"hello"
+    await client.aclose()
+    assert await get(client, server.url) == b"hello"
+    assert server.connections == 2
+
+
+async def test_a_pinned_address_is_connected_to_while_the_name_stays(client, serve):
+    server = await serve(OK)
+    url = f"http://example.test:{server.port}/path"
+    assert await get(client, url, address="127.0.0.1") == b"hello"
+    assert f"Host: example.test:{server.port}" in server.requests[0]
