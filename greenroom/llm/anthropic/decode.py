@@ -1,0 +1,188 @@
+"""Replies of Anthropic's Messages API: server-sent events in, stream events out."""
+
+from collections.abc import Iterable
+
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelStreamError,
+    RedactedThinkingBlock,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    UnknownBlock,
+    Usage,
+)
+from greenroom.llm.anthropic.block import OpenBlock
+from greenroom.llm.calls import CallIds, tool_use
+from greenroom.llm.events import (
+    BlockEnd,
+    BlockStart,
+    Notice,
+    StreamEnd,
+    StreamEvent,
+    StreamStart,
+    UsageUpdate,
+)
+from greenroom.llm.failure import error_in_band
+from greenroom.llm.fields import event_of, integer, latest, mapping, text, without
+from greenroom.llm.sse import SSEEvent
+
+__all__ = ["AnthropicDecoder"]
+
+_STOP_REASONS = {
+    "end_turn": StopReason.END_TURN,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "refusal": StopReason.REFUSAL,
+    "pause_turn": StopReason.PAUSE,
+}
+
+
+class AnthropicDecoder:
+    """Feed the events of one reply, then say that they have ended.
+
+    A reply is complete with `message_stop` and in no other way. Token counts are the last ones
+    reported, since those of `message_delta` include those of `message_start`.
+    """
+
+    def __init__(self, provider: str = "anthropic") -> None:
+        """Begin a reply of the provider of this name."""
+        self._provider = provider
+        self._reply: dict[str, object] = {}  # the fields of `message_start` and `message_delta`
+        self._usage: dict[str, object] = {}
+        self._open: dict[int, OpenBlock] = {}
+        self._blocks: dict[int, ContentBlock] = {}
+        self._ids = CallIds()
+
+    def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
+        """Translate one event; what is unknown becomes a notice.
+
+        Raises:
+            ModelError: the provider reports an error, or the event can't be read.
+        """
+        data = event_of(event.data, self._provider)
+        kind = text(data.get("type"))
+        match kind:
+            case "message_start":
+                return self._start(mapping(data.get("message")))
+            case "content_block_start":
+                return self._block_start(data)
+            case "content_block_delta":
+                return [self._block(data).add(mapping(data.get("delta")))]
+            case "content_block_stop":
+                return [self._block_end(integer(data.get("index")) or 0)]
+            case "message_delta":
+                return self._delta(data)
+            case "message_stop":
+                return self._end()
+            case "error":
+                raise error_in_band(self._provider, data)
+            case _:
+                return [Notice(kind or event.name)]
+
+    def close(self) -> Iterable[StreamEvent]:
+        """Take note that no more events come.
+
+        Raises:
+            ModelStreamError: always; a complete reply is not read any further.
+        """
+        raise ModelStreamError(
+            f"{self._provider} ended the stream before the reply was complete",
+            provider=self._provider,
+            hint="try again",
+        )
+
+    def _start(self, message: dict[str, object]) -> list[StreamEvent]:
+        self._reply = message
+        start = StreamStart(text(message.get("model")), text(message.get("id")))
+        return [start, *self._used(message.get("usage"))]
+
+    def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
+        index = integer(data.get("index")) or 0
+        block = OpenBlock(index, mapping(data.get("content_block")))
+        self._open[index] = block
+        return [BlockStart(index, block.kind)]
+
+    def _block(self, data: dict[str, object]) -> OpenBlock:
+        index = integer(data.get("index")) or 0
+        try:
+            return self._open[index]
+        except KeyError:
+            raise ModelStreamError(
+                f"{self._provider} sent a piece of block {index}, which is not open",
+                provider=self._provider,
+                hint="try again",
+            ) from None
+
+    def _block_end(self, index: int) -> StreamEvent:
+        if index not in self._open:
+            return Notice("content_block_stop", f"block {index} is not open")
+        block = self._finished(self._open.pop(index))
+        self._blocks[index] = block
+        return BlockEnd(index, block)
+
+    def _finished(self, block: OpenBlock) -> ContentBlock:
+        raw = block.whole()
+        match block.kind:
+            case "text":
+                return TextBlock(text(raw.get("text")), without(raw, "type", "text"))
+            case "thinking":
+                return ThinkingBlock(
+                    text(raw.get("thinking")),
+                    text(raw.get("signature")),
+                    without(raw, "type", "thinking", "signature"),
+                )
+            case "redacted_thinking":
+                return RedactedThinkingBlock(text(raw.get("data")), without(raw, "type", "data"))
+            case "tool_use":
+                return tool_use(
+                    self._ids.take(text(raw.get("id"))),
+                    text(raw.get("name")),
+                    block.arguments(),
+                    without(raw, "type", "id", "name", "input"),
+                )
+            case _:
+                return UnknownBlock(raw)
+
+    def _delta(self, data: dict[str, object]) -> list[StreamEvent]:
+        self._reply = latest(self._reply, mapping(data.get("delta")))
+        return self._used(data.get("usage"))
+
+    def _used(self, report: object) -> list[StreamEvent]:
+        if not mapping(report):
+            return []
+        self._usage = latest(self._usage, mapping(report))
+        return [UsageUpdate(_usage(self._usage))]
+
+    def _end(self) -> list[StreamEvent]:
+        unended = [self._block_end(index) for index in sorted(self._open)]
+        return [*unended, StreamEnd(self._message())]
+
+    def _message(self) -> Message:
+        native = text(self._reply.get("stop_reason"))
+        extra = without(self._reply, "id", "type", "role", "content", "model", "stop_reason")
+        return Message(
+            "assistant",
+            tuple(block for _, block in sorted(self._blocks.items())),
+            model=text(self._reply.get("model")),
+            provider=self._provider,
+            stop_reason=_STOP_REASONS.get(native, StopReason.UNKNOWN),
+            native_stop_reason=native,
+            response_id=text(self._reply.get("id")),
+            usage=_usage(self._usage) if self._usage else None,
+            extra=extra | ({"usage": self._usage} if self._usage else {}),
+        )
+
+
+def _usage(report: dict[str, object]) -> Usage:
+    """Read a report; Anthropic's input tokens leave out what its cache served or stored."""
+    return Usage(
+        integer(report.get("input_tokens")),
+        integer(report.get("output_tokens")),
+        integer(report.get("cache_read_input_tokens")),
+        integer(report.get("cache_creation_input_tokens")),
+        integer(mapping(report.get("output_tokens_details")).get("thinking_tokens")),
+    )

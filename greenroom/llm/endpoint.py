@@ -1,0 +1,87 @@
+"""Where a provider is reached, and with which key: from arguments, else from the environment."""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from greenroom.core import ConfigurationError
+
+__all__ = ["Endpoint", "is_local", "missing_key", "setting"]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address and what goes with every request to it; its keys never show.
+
+    Attributes:
+        provider: the provider's name, for messages and errors.
+        url: the full address that requests are posted to.
+        headers: the headers of every request; they hold the key, so they are not in the repr.
+        secrets: the keys, to be taken out of whatever the other side echoes.
+        hint: what to do where the key is refused.
+    """
+
+    provider: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what was configured.
+
+        Raises:
+            ConfigurationError: the address is none, or a key holds what no header can carry.
+        """
+        parts = urlsplit(self.url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ConfigurationError(
+                f"the base URL of {self.provider} is no address: it must begin with https://",
+                hint="correct the base URL in the environment or in the call",
+            )
+        if not all(secret.isascii() and secret.isprintable() for secret in self.secrets):
+            raise ConfigurationError(
+                f"the key of {self.provider} holds characters that no key has",
+                hint="copy it again, without quotes or line ends",
+            )
+
+    def conceal(self, body: bytes) -> bytes:
+        """Take the keys out of what the other side said."""
+        for secret in filter(None, self.secrets):
+            body = body.replace(secret.encode(), b"[key]")
+        return body
+
+
+def setting(given: str | None, env: Mapping[str, str], variable: str, default: str = "") -> str:
+    r"""Return what was given, else what the environment says, else the default; blank is unset.
+
+    Example:
+        >>> setting(None, {"OPENAI_API_KEY": " sk-1\n"}, "OPENAI_API_KEY")
+        'sk-1'
+    """
+    found = env.get(variable, "") if given is None else given
+    return found.strip() or default
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is on this machine or its private network, where servers ask for no key.
+
+    Example:
+        >>> is_local("http://localhost:11434/v1"), is_local("https://api.openai.com/v1")
+        (True, False)
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".internal", ".localhost"))
+    return address.is_private or address.is_loopback
+
+
+def missing_key(provider: str, variable: str) -> ConfigurationError:
+    """Make the error of a provider that has no key."""
+    return ConfigurationError(
+        f"no key for {provider}",
+        hint=f"set {variable}, or choose the model offline: which needs none",
+    )

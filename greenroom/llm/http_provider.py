@@ -1,0 +1,76 @@
+"""What providers over HTTP have in common; a new one says only what is its own."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from greenroom.core import Message
+from greenroom.llm.endpoint import Endpoint
+from greenroom.llm.exchange import ReplyDecoder, exchange
+from greenroom.llm.request import ModelRequest
+from greenroom.llm.stream import ModelStream, collect
+from greenroom.llm.timeouts import ModelTimeouts
+
+if TYPE_CHECKING:
+    from greenroom.net import HttpClient
+
+__all__ = ["HttpProvider"]
+
+
+class HttpProvider(ABC):
+    """A provider that posts JSON and reads server-sent events.
+
+    To write one, make an `Endpoint`, and say in `encode` what a request looks like and in
+    `decoder` who translates the reply.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        endpoint: Endpoint,
+        client: "HttpClient | None",
+        timeouts: ModelTimeouts | None,
+    ) -> None:
+        """Keep the configuration; nothing is sent yet. A client of its own is closed with it."""
+        from greenroom.net import HttpClient
+
+        self.name = endpoint.provider
+        self.model = model
+        self._endpoint = endpoint
+        self._timeouts = timeouts or ModelTimeouts()
+        self._client = client or HttpClient()
+        self._owns_client = client is None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+    @abstractmethod
+    def encode(self, request: ModelRequest) -> Mapping[str, object]:
+        """Make the body of a streaming request."""
+
+    @abstractmethod
+    def decoder(self) -> ReplyDecoder:
+        """Make the translator of one reply."""
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+        """Send a request and stream the reply.
+
+        Raises:
+            ModelError: the request failed; raised on entering the block, or between two events.
+        """
+        body = self.encode(request)
+        return exchange(self._client, self._endpoint, body, self.decoder(), self._timeouts)
+
+    async def generate(self, request: ModelRequest) -> Message:
+        """Send a request and return the complete reply.
+
+        Raises:
+            ModelError: the request failed or the reply broke off; the subclass says why.
+        """
+        return await collect(self.stream(request))
+
+    async def aclose(self) -> None:
+        """Close the connections, unless the client was given."""
+        if self._owns_client:
+            await self._client.aclose()

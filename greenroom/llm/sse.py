@@ -1,0 +1,124 @@
+"""Server-sent events, decoded from bytes in any pieces.
+
+The format is that of the HTML standard, section 9.2, with two differences. Lines are split as bytes,
+at CR, LF and CRLF only, so that U+2028 and its like, which are legal in JSON, split nothing. And what
+stands at the end of the stream without an empty line after it still counts as an event: both wire
+formats read here put one JSON text into an event, so a cut event can't be taken for a whole one.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from greenroom.core import ModelStreamError
+
+__all__ = ["EVENT_LIMIT", "SSEDecoder", "SSEEvent"]
+
+EVENT_LIMIT = 16 * 1024 * 1024
+"""The most bytes that one event may take; the largest ones seen, search results, take some 100 kB."""
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class SSEEvent:
+    """One event: its data, and its name and id where it has them."""
+
+    data: str
+    name: str = ""
+    id: str = ""
+
+
+class SSEDecoder:
+    r"""Feed bytes as they come; the events are the same however the bytes are cut.
+
+    Example:
+        >>> decoder = SSEDecoder()
+        >>> decoder.feed(b": a comment\r\n\r\nevent: greeting\r\nda")
+        []
+        >>> decoder.feed(b"ta: hello\r\n\r\n")
+        [SSEEvent(data='hello', name='greeting', id='')]
+    """
+
+    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+        """Begin at the start of a stream; no event may take more than `limit` bytes."""
+        self._limit = limit
+        self._rest = bytearray()  # the line that has begun
+        self._skip_line_feed = False  # the last byte was a CR: an LF that follows belongs to it
+        self._first_line = True
+        self._data: list[bytes] = []
+        self._size = 0  # of the lines of the event that has begun
+        self._name = b""
+        self._id = b""
+
+    def feed(self, data: bytes) -> list[SSEEvent]:
+        """Take the next bytes and return the events that they complete.
+
+        Raises:
+            ModelStreamError: an event is larger than the limit.
+        """
+        events: list[SSEEvent] = []
+        for line in self._lines(data):
+            if line:
+                self._take(line)
+            else:
+                events.extend(self._dispatch())
+        self._check(self._size + len(self._rest))
+        return events
+
+    def close(self) -> list[SSEEvent]:
+        """Take note of the end of the stream and return the event that stands there, if any.
+
+        Raises:
+            ModelStreamError: the event is larger than the limit.
+        """
+        return self.feed(b"\n\n")
+
+    def _lines(self, data: bytes) -> Iterator[bytes]:
+        if self._skip_line_feed and data:
+            data = data.removeprefix(b"\n")
+            self._skip_line_feed = False
+        if data:
+            self._skip_line_feed = data.endswith(b"\r")
+        *ends, rest = _LINE_END.split(data)
+        for end in ends:
+            line = bytes(self._rest) + end
+            self._rest.clear()
+            yield self._without_mark(line)
+        self._rest += rest
+
+    def _without_mark(self, line: bytes) -> bytes:
+        if self._first_line:
+            self._first_line = False
+            return line.removeprefix(_BYTE_ORDER_MARK)
+        return line
+
+    def _take(self, line: bytes) -> None:
+        if line.startswith(b":"):
+            self._check(self._size + len(line))
+            return
+        self._size += len(line)
+        self._check(self._size)
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value
+        elif field == b"id" and b"\0" not in value:
+            self._id = value
+
+    def _dispatch(self) -> list[SSEEvent]:
+        data, name = b"\n".join(self._data), self._name
+        self._data, self._name, self._size = [], b"", 0
+        return [SSEEvent(_text(data), _text(name), _text(self._id))] if data else []
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise ModelStreamError(f"an event of the stream is larger than {self._limit} bytes")
+
+
+def _text(data: bytes) -> str:
+    """Decode as the standard says: what is no UTF-8 becomes U+FFFD."""
+    return data.decode(errors="replace")

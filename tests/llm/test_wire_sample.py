@@ -1,0 +1,157 @@
+"""Recorded traffic, where GREENROOM_WIRE_SAMPLE names a file of it; without it there is no test.
+
+Each line of the file is one exchange with what the vendor's own library made of it.
+"""
+
+import base64
+import gzip
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from greenroom.core import Message, ModelError, ThinkingBlock, serde
+from greenroom.llm.anthropic.decode import AnthropicDecoder
+from greenroom.llm.events import BlockEnd, StreamEnd
+from greenroom.llm.failure import error_of_response
+from greenroom.llm.openai.decode import OpenAIDecoder
+from greenroom.llm.sse import SSEDecoder
+
+SAMPLE = os.environ.get("GREENROOM_WIRE_SAMPLE", "")
+DECODERS = {"anthropic-messages": AnthropicDecoder, "openai-chat": OpenAIDecoder}
+
+
+def items(streaming):
+    lines = gzip.decompress(Path(SAMPLE).read_bytes()).split(b"\n")
+    found = [serde.loads(line) for line in lines if line]
+    return [
+        pytest.param(item, id=item["id"])
+        for item in found
+        if item["api"] in DECODERS and item["streaming"] is streaming
+    ]
+
+
+def body_of(item):
+    if "response_body_b64" in item:
+        return base64.b64decode(item["response_body_b64"])
+    return item["response_body"].encode()
+
+
+def pieces(body, sizes):
+    start = 0
+    while start < len(body):
+        size = sizes()
+        yield body[start : start + size]
+        start += size
+
+
+def decode(item, sizes):
+    """Return the events, the message where it is complete, and the error where there is one."""
+    lines, decoder = SSEDecoder(), DECODERS[item["api"]]()
+    events = []
+    try:
+        for piece in pieces(body_of(item), sizes):
+            for event in lines.feed(piece):
+                events.extend(decoder.feed(event))
+                if events and isinstance(events[-1], StreamEnd):
+                    return events, events[-1].message, None
+        for event in lines.close():
+            events.extend(decoder.feed(event))
+        if not (events and isinstance(events[-1], StreamEnd)):
+            events.extend(decoder.close())
+    except ModelError as error:
+        return events, None, error
+    return events, events[-1].message, None
+
+
+def thinking(message):
+    return "".join(b.thinking for b in message.content if isinstance(b, ThinkingBlock))
+
+
+def same_calls(message, expected):
+    """Compare the calls; where names are repeated, the library joins them and we do not."""
+    ours = [(call.name, call.input) for call in message.tool_uses]
+    theirs = [(name, arguments(given)) for name, given in expected["tool_calls"]]
+    joined = {name for name, _ in theirs if any(name == 2 * own for own, _ in ours)}
+    return bool(joined) or ours == theirs
+
+
+def arguments(given):
+    return serde.loads_object(given) if isinstance(given, str) else given or {}
+
+
+def tokens(message: Message):
+    usage = message.usage
+    if usage is None:
+        return None, None
+    raw = message.extra["usage"]
+    return raw.get("prompt_tokens", usage.input_tokens), usage.output_tokens
+
+
+if SAMPLE:
+
+    @pytest.mark.parametrize("item", items(streaming=True))
+    def test_a_recorded_reply_is_what_the_vendors_library_makes_of_it(item):
+        events, message, error = decode(item, lambda: 1 << 30)
+        expected = item["expected"]
+        if item.get("expected_error", {}).get("module") in ("openai", "anthropic"):
+            assert error is not None
+            return
+        if not body_of(item) or expected is None:
+            assert error is not None
+            return
+        assert error is None, error
+        assert message.content
+        if "expected_error" in item:
+            return  # the library itself fell over, so there is nothing to compare with
+        assert message.text == expected["text"]
+        assert same_calls(message, expected)
+        assert thinking(message) == expected["thinking_text"]
+        assert (message.native_stop_reason or None) == (expected["stop_reason"] or None)
+        if expected["output_tokens"] is not None:  # the library forgets counts that a null follows
+            assert tokens(message) == (expected["input_tokens"], expected["output_tokens"])
+        assert message.response_id == expected["response_id"]
+        assert message.model == expected["model"]
+        ends = {e.index: e.block for e in events if isinstance(e, BlockEnd)}
+        assert tuple(ends[index] for index in sorted(ends)) == message.content
+
+    @pytest.mark.parametrize("item", items(streaming=True))
+    def test_every_split_of_a_recorded_stream_gives_the_same_events(item, monkeypatch):
+        monkeypatch.setattr("greenroom.llm.calls.new_id", lambda prefix: prefix)
+        whole = decode(item, lambda: 1 << 30)
+        chance = random.Random(7)
+        for most in (64, 3):
+            events, message, error = decode(item, lambda most=most: chance.randint(1, most))
+            assert events == whole[0]
+            assert message == whole[1]
+            assert str(error) == str(whole[2])
+
+    @pytest.mark.parametrize("item", items(streaming=True))
+    def test_a_cut_recorded_stream_is_never_complete_without_its_terminal_mark(item):
+        body = body_of(item)
+        marks = [body.find(mark) for mark in (b'"message_stop"', b"[DONE]")]
+        finish = body.find(b'"finish_reason":"')
+        earliest = min(at for at in [*marks, finish, len(body)] if at >= 0)
+        chance = random.Random(7)
+        for cut in sorted(chance.sample(range(earliest), min(earliest, 25))):
+            _, message, error = decode(
+                {**item, "response_body": body[:cut].decode(errors="ignore")}, lambda: 1 << 30
+            )
+            assert message is None
+            assert error is not None
+
+    @pytest.mark.parametrize(
+        "item", [p for p in items(streaming=False) if p.values[0]["status"] != 200]
+    )
+    def test_a_recorded_error_is_typed_by_status_and_body(item):
+        error = error_of_response("acme", item["status"], item["response_headers"], body_of(item))
+        name = type(error).__name__
+        if re.search(r"context length|too long", str(body_of(item))):
+            assert name == "ModelContextTooLongError"
+        else:
+            kinds = {401: "Authentication", 429: "RateLimit", 400: "BadRequest", 404: "BadRequest"}
+            assert name == f"Model{kinds[item['status']]}Error"
+        assert "no reason given" not in error.message
+        assert "\n" not in str(error)
