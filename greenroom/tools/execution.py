@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import trio
 
@@ -11,12 +11,29 @@ from greenroom.tools.spill import capped
 
 if TYPE_CHECKING:
     from greenroom.tools.registered_tool import RegisteredTool
-    from greenroom.tools.registry import ToolRegistry
 
-__all__ = ["Call", "execute_tool", "run_batch"]
+__all__ = ["Call", "Gate", "execute_tool", "run_batch"]
 
 Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
+
+
+class Gate(Protocol):
+    """What calls go through: a registry, or something of the caller's that stands before one."""
+
+    def get(self, name: str) -> "RegisteredTool | None":
+        """Return the tool of this name, or None."""
+        ...
+
+    async def execute(
+        self,
+        name: str,
+        input: dict[str, object],  # noqa: A002
+        context: AgentContext,
+    ) -> ToolResult:
+        """Run one call; what fails is a result."""
+        ...
+
 
 _MAX_MESSAGE = 4_000
 _MAX_LEAVES = 5
@@ -101,7 +118,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 async def run_batch(
     calls: Sequence[Call],
-    registry: "ToolRegistry",
+    gate: Gate,
     limit: int = 5,
     on_result: Callable[[int, ToolResult], None] | None = None,
 ) -> list[ToolResult]:
@@ -112,7 +129,7 @@ async def run_batch(
 
     Args:
         calls: name, input and context of each call.
-        registry: the gate that each goes through.
+        gate: what each goes through; usually the registry.
         limit: how many run at a time.
         on_result: told the index and the result of each call as soon as it has ended; so on a
             cancel, the caller knows of every call that had ended.
@@ -132,11 +149,11 @@ async def run_batch(
 
     async def work() -> None:
         for index, (name, arguments, context) in waiting:
-            results[index] = await registry.execute(name, arguments, context)
+            results[index] = await gate.execute(name, arguments, context)
             if on_result:
                 on_result(index, results[index])
 
-    tools = [registry.get(name) for name, _, _ in calls]
+    tools = [gate.get(name) for name, _, _ in calls]
     if all(tool is not None and tool.concurrent for tool in tools):
         async with trio.open_nursery() as nursery:
             for _ in range(min(limit, len(calls))):

@@ -50,29 +50,40 @@ class ToolRegistry:
         self._tools[registered.name] = registered
         return registered
 
+    def extended(self, *tools: Tool) -> "ToolRegistry":
+        """Make a registry that has these tools too; what is registered here later shows in it.
+
+        Raises:
+            ToolError: one of them can't be registered; see `register`.
+        """
+        return _Extended(self, tools)
+
     def get(self, name: str) -> RegisteredTool | None:
         """Return the tool of this name, or None."""
-        return self._tools.get(name)
+        return self._all().get(name)
 
     def list_tools(self) -> tuple[str, ...]:
         """Return the names, in the order of registration."""
-        return tuple(self._tools)
+        return tuple(self._all())
+
+    def _all(self) -> dict[str, RegisteredTool]:
+        return self._tools
 
     def get_category(self, name: str) -> str | None:
         """Return the category of the tool of this name, or None where there is none."""
-        found = self._tools.get(name)
+        found = self.get(name)
         return found.category if found else None
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return what a model is told of the tools, in the order of registration."""
         return tuple(
             ToolDefinition(tool.name, tool.description, tool.parameters)
-            for tool in self._tools.values()
+            for tool in self._all().values()
         )
 
     def info(self, name: str, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Say what a call would do, for a person. Never raises, whatever the name and the input."""
-        found = self._tools.get(name)
+        found = self.get(name)
         if found:
             return found.info(input)
         plain = plain_info(name, input)
@@ -94,8 +105,19 @@ class ToolRegistry:
         Nothing that fails raises here. Only `trio.Cancelled`, `KeyboardInterrupt` and other
         exceptions that no `except Exception` catches pass through.
         """
-        found = self._tools.get(name)
+        found = self.get(name)
         if found is None:
-            known = ", ".join(self._tools) or "none"
+            known = ", ".join(self._all()) or "none"
             return ToolResult.error(f"There is no tool named {name!r}. The tools are: {known}.")
         return await found.execute(input, context)
+
+
+class _Extended(ToolRegistry):
+    """A registry that stands on another one; of two tools of one name, its own wins."""
+
+    def __init__(self, below: ToolRegistry, tools: Iterable[Tool]) -> None:
+        self._below = below
+        super().__init__(tools)
+
+    def _all(self) -> dict[str, RegisteredTool]:
+        return {**self._below._all(), **self._tools}
