@@ -133,8 +133,8 @@ def truncate(path: str, size: int) -> None:
         os.close(fd)
 
 
-def read_bytes(path: str, start: int = 0) -> bytes:
-    """Read a file from an offset on; a file that does not exist is empty.
+def read_bytes(path: str, start: int = 0) -> bytes | None:
+    """Read a file from an offset on; None where there is no such file.
 
     Raises:
         OSError: it can't be read.
@@ -144,7 +144,7 @@ def read_bytes(path: str, start: int = 0) -> bytes:
             file.seek(start)
             return file.read()
     except FileNotFoundError:
-        return b""
+        return None
 
 
 def _write_all(fd: int, data: bytes) -> None:

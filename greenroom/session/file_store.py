@@ -86,8 +86,9 @@ class FileStore:
         try:
             fd = await self._run(session_id, lambda: lock(folder))
         except HeldError as error:
+            holder = "this process" if error.pid == os.getpid() else f"process {error.pid}"
             raise SessionLockedError(
-                f"session {session_id!r} is being written by process {error.pid or '(unknown)'}",
+                f"session {session_id!r} is being written by {holder}",
                 session_id=session_id,
                 pid=error.pid,
                 hint="close it there, or wait until that process ends",
@@ -120,7 +121,7 @@ class FileStore:
             folder = self.folder(name)
             path = os.path.join(folder, "metadata.json")
             data = durable.read_bytes(path)
-            if not data:
+            if data is None:
                 return None
             metadata = decode_metadata(data, session_id=name, path=path)
             return metadata.touched(last_change(folder))

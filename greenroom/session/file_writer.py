@@ -97,24 +97,27 @@ class FileWriter:
         os.utime(self._history, (moment, moment))
 
     def _open_history(self) -> int:
-        path = history_path(self._folder)
-        is_new = not os.path.exists(path)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        if is_new:
-            durable.sync_folder(self._folder)
+        fd = os.open(history_path(self._folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            # An empty file may be new, or left by somebody who crashed before this line.
+            if os.fstat(fd).st_size == 0:
+                durable.sync_folder(self._folder)
+        except OSError:
+            os.close(fd)
+            raise
         return fd
 
     def _write_metadata(self, metadata: SessionMetadata) -> None:
         path = metadata_path(self._folder)
         previous = durable.read_bytes(path)
-        durable.replace(path, encode_metadata(metadata, previous))
-        if not previous:
+        durable.replace(path, encode_metadata(metadata, previous or b""))
+        if previous is None:
             durable.sync_folder(os.path.dirname(self._folder))
 
     def _set_aside(self, size: int) -> str:
         path = history_path(self._folder)
         side = _unused(f"{path}.torn.{size}")
-        durable.replace(side, durable.read_bytes(path, size))
+        durable.replace(side, durable.read_bytes(path, size) or b"")
         durable.truncate(path, size)
         return side
 

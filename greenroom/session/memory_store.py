@@ -16,7 +16,8 @@ __all__ = ["MemoryStore"]
 
 class _Kept(msgspec.Struct):
     metadata: SessionMetadata | None = None
-    history: bytes = b""
+    history: bytearray = msgspec.field(default_factory=bytearray)
+    aside: list[bytes] = []
     changed: datetime = datetime.min.replace(tzinfo=UTC)
     is_locked: bool = False
 
@@ -116,19 +117,21 @@ class _MemoryWriter:
 
     async def set_aside(self, at: Position) -> str:
         await trio.lowlevel.checkpoint()
-        self._kept.history = self._kept.history[: at.size]
-        return "nowhere"
+        kept = self._kept
+        kept.aside.append(bytes(kept.history[at.size :]))
+        del kept.history[at.size :]
+        return f"memory:{self._session_id}.torn.{at.size}"
 
     async def release(self) -> None:
         await trio.lowlevel.checkpoint()
         self._kept.is_locked = False
-        if self._kept.metadata is None:
+        if self._kept.metadata is None and not self._kept.history:
             del self._sessions[self._session_id]
 
 
 def _read(session_id: str, kept: _Kept, since: Position) -> StoredSession:
     path = f"memory:{session_id}"
     metadata = kept.metadata and kept.metadata.touched(kept.changed)
-    data = kept.history[since.size :]
+    data = bytes(kept.history[since.size :])
     history = read_history(data, session_id=session_id, path=path, since=since)
     return StoredSession(metadata, history, path)

@@ -83,7 +83,6 @@ class AgentSession(Description):
         Calls of the last reply without a result show as interrupted; the next save stores that.
 
         Raises:
-            InvalidSessionIdError: the id is none.
             SessionNotFoundError: the store holds no such session.
             SessionCorruptError: it is damaged before its end.
             SessionStorageError: it can't be read.
@@ -92,7 +91,9 @@ class AgentSession(Description):
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
             raise SessionNotFoundError(
-                f"there is no session {session_id!r} in {store!r}", session_id=session_id
+                f"there is no session {session_id!r} in {store!r}",
+                session_id=session_id,
+                hint="AgentSession.list_all shows what there is",
             )
         session = cls(stored.metadata, store)
         session._become(stored)
@@ -108,8 +109,7 @@ class AgentSession(Description):
         return await (store or default_store()).list_all()
 
     def __repr__(self) -> str:
-        count = len(self.history)
-        return f"<AgentSession {self.session_id} {self.agent_type!r}, {count} messages>"
+        return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -145,7 +145,7 @@ class AgentSession(Description):
 
         Raises:
             InvalidSessionIdError: the parent's id is none.
-            SessionError: it is stored already, or has another parent.
+            SessionError: it is stored already, or has a parent.
         """
         check_session_id(parent_session_id)
         if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
@@ -159,12 +159,8 @@ class AgentSession(Description):
         self._journal.store = self._journal.store or store
 
     def mark_tools_started(self, ids: Iterable[str]) -> None:
-        """Record that these calls of the last reply start: save before they do.
-
-        If no result follows, it is then known that they may have had an effect.
-        """
-        started = tuple(ids)
-        if started:
+        """Record that these calls of the last reply start; save it before they do."""
+        if started := tuple(ids):
             self._transcript.add(ToolsStartedEntry(started))
             self._touch()
 
@@ -176,8 +172,7 @@ class AgentSession(Description):
         Returns:
             The ids of the calls answered, in order.
         """
-        ids = self._transcript.pair(reason)
-        if ids:
+        if ids := self._transcript.pair(reason):
             self._touch()
         return ids
 
@@ -256,9 +251,8 @@ class AgentSession(Description):
     def _has_news(self) -> bool:
         """Whether the stored description is out of date, or is due for the first time."""
         stored = self._journal.metadata
-        if stored is None:
-            return bool(self.history or self._record.metadata or self.child_session_ids)
-        return self._record.differs(stored)
+        is_due = stored or self.history or self._record.metadata or self.child_session_ids
+        return bool(is_due) and self._record.differs(stored)
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""

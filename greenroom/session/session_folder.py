@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 
-from greenroom.core import SessionCorruptError, SessionStorageError
+from greenroom.core import SessionCorruptError, SessionNotFoundError, SessionStorageError
 from greenroom.session import durable
 from greenroom.session.history import Position, read_history
 from greenroom.session.metadata import decode_metadata
@@ -41,16 +41,20 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
 
     Raises:
         SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+        SessionNotFoundError: the history was removed since then.
         OSError: a file can't be read.
     """
     path = history_path(folder)
     data = durable.read_bytes(metadata_path(folder))
     metadata = None
-    if data:
+    if data is not None:
         metadata = decode_metadata(data, session_id=session_id, path=metadata_path(folder))
         metadata = metadata.touched(last_change(folder))
     known = len(since.last)
-    data = durable.read_bytes(path, since.size - known)
+    found = durable.read_bytes(path, since.size - known)
+    if found is None and since.lines:
+        raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
+    data = found or b""
     if data[:known] != since.last:
         raise SessionCorruptError(
             f"{path}:{since.lines}: not the line that was here before",

@@ -1,0 +1,62 @@
+"""A conversation to store, and a store of each kind to hold it."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, clock
+from greenroom.session import FileStore, MemoryStore
+
+
+@pytest.fixture(params=["files", "memory"])
+def store(request, tmp_path):
+    return FileStore(tmp_path / "sessions") if request.param == "files" else MemoryStore()
+
+
+@pytest.fixture
+def files(tmp_path):
+    return FileStore(tmp_path / "sessions")
+
+
+@pytest.fixture
+def conversation():
+    return (
+        Message.user("read a.txt\u2028please"),
+        Message.assistant(
+            [TextBlock("Gladly."), ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]
+        ),
+        Message.user([ToolResultBlock("t1", (TextBlock("hällo\n"),))]),
+        Message.assistant("It says hällo."),
+    )
+
+
+class Wall:
+    """A wall clock that stands still until it is moved."""
+
+    def __init__(self):
+        self.moment = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
+
+    def move(self, seconds):
+        self.moment += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def wall():
+    wall = Wall()
+    clock.set_clock(lambda: wall.moment)
+    yield wall
+    clock.set_clock(None)
+
+
+@pytest.fixture
+def remove():
+    """Take a session out of a store behind its back."""
+
+    def remove(store, session_id):
+        if isinstance(store, FileStore):
+            shutil.rmtree(store.folder(session_id))
+        else:
+            del store._sessions[session_id]
+
+    return remove

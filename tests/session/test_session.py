@@ -1,0 +1,228 @@
+"""A session in memory: values, lineage, metadata, and calls that pair with results."""
+
+from datetime import timedelta
+
+import pytest
+
+from greenroom.core import (
+    InvalidJSONError,
+    InvalidSessionIdError,
+    Message,
+    SessionError,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from greenroom.session import AgentSession, FileStore, MemoryStore, SessionStore, default_store
+
+
+def uses(*ids):
+    return Message.assistant([ToolUseBlock(id_, "Read", {}) for id_ in ids])
+
+
+def results(*ids):
+    return Message.user([ToolResultBlock(id_, (TextBlock("ok"),)) for id_ in ids])
+
+
+def test_a_new_session_is_empty_and_has_an_id_and_a_time():
+    session = AgentSession.new("coder")
+    assert session.session_id.startswith("s-")
+    assert session.history == ()
+    assert session.created_at == session.updated_at
+    assert session.created_at.utcoffset() == timedelta(0)
+    assert (session.model, session.provider, session.metadata) == ("", "", {})
+    assert session.store is None
+    assert session.is_saved
+
+
+def test_ten_thousand_sessions_have_ten_thousand_ids():
+    assert len({AgentSession.new("coder").session_id for _ in range(10_000)}) == 10_000
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["", ".", "..", "../x", "a/b", "/etc", "a\0b", "a\\b", "-x", "x" * 300, "a.b", "ä", "a\n", " "],
+)
+async def test_an_id_that_could_leave_the_store_is_refused_everywhere(hostile, store):
+    with pytest.raises(InvalidSessionIdError):
+        AgentSession.new("coder", session_id=hostile)
+    with pytest.raises(InvalidSessionIdError):
+        AgentSession.new_subagent("coder", hostile)
+    with pytest.raises(InvalidSessionIdError):
+        AgentSession.new("coder").add_child_session(hostile)
+    with pytest.raises(InvalidSessionIdError):
+        await AgentSession.load(hostile, store=store)
+    with pytest.raises(InvalidSessionIdError):
+        store.folder(hostile)
+    for ask in (store.exists, store.read, store.acquire):
+        with pytest.raises(InvalidSessionIdError):
+            await ask(hostile)
+
+
+def test_the_history_is_one_tuple_until_it_changes(conversation):
+    session = AgentSession.new("coder")
+    session.add_message(conversation[0])
+    before = session.history
+    assert session.history is before
+    session.add_message(conversation[1])
+    assert before == conversation[:1]
+    assert session.history == conversation[:2]
+
+
+def test_a_message_that_cannot_be_stored_is_refused_and_not_added():
+    session = AgentSession.new("coder")
+    with pytest.raises(InvalidJSONError):
+        session.add_message(Message.assistant([ToolUseBlock("t", "Read", {"x": object()})]))
+    assert session.history == ()
+    assert session.is_saved
+
+
+def test_metadata_is_copied_in_and_out():
+    session, value = AgentSession.new("coder"), {"todo": ["a"]}
+    session.set_metadata("plan", value)
+    value["todo"].append("b")
+    session.metadata["plan"]["todo"].append("c")
+    session.get_metadata("plan")["todo"].append("d")
+    assert session.get_metadata("plan") == {"todo": ["a"]}
+    assert session.get_metadata("absent") is None
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(1,), {1: 2}, float("nan"), [float("inf")], object(), {"a": {b"b"}}, 2**70, nested(5000)],
+)
+def test_what_is_no_json_value_is_refused_by_its_key(value):
+    session = AgentSession.new("coder")
+    with pytest.raises(InvalidJSONError, match="'my key'"):
+        session.set_metadata("my key", value)
+    assert session.metadata == {}
+
+
+def test_a_change_moves_the_time_of_update(wall):
+    session = AgentSession.new("coder")
+    wall.move(15 * 60)
+    session.set_model("anthropic", "claude-sonnet-4-5")
+    assert session.updated_at - session.created_at == timedelta(minutes=15)
+    wall.move(15 * 60)
+    session.set_model("anthropic", "claude-sonnet-4-5")
+    assert session.updated_at - session.created_at == timedelta(minutes=15)
+    assert (session.provider, session.model) == ("anthropic", "claude-sonnet-4-5")
+
+
+def test_children_are_kept_in_order_and_once():
+    session = AgentSession.new("coder")
+    for child in ("b", "a", "b"):
+        session.add_child_session(child)
+    assert session.child_session_ids == ("b", "a")
+
+
+def test_a_subagent_knows_who_started_it():
+    session = AgentSession.new_subagent("coder", "parent", "t1", session_id="child")
+    assert (session.parent_session_id, session.parent_tool_use_id) == ("parent", "t1")
+
+
+async def test_a_session_is_adopted_once_and_before_it_is_stored():
+    session = AgentSession.new("coder", store=MemoryStore())
+    session.adopt("one", None)
+    session.adopt("one", "t1")
+    with pytest.raises(SessionError, match="its place"):
+        session.adopt("two", None)
+    stored = AgentSession.new("coder", store=MemoryStore())
+    stored.add_message(Message.user("hi"))
+    await stored.save()
+    with pytest.raises(SessionError, match="its place"):
+        stored.adopt("one", None)
+
+
+def test_a_store_is_bound_once(tmp_path):
+    first, second = MemoryStore(), FileStore(tmp_path)
+    session = AgentSession.new("coder")
+    session.bind(first)
+    session.bind(second)
+    assert session.store is first
+    assert isinstance(first, SessionStore)
+    assert isinstance(second, SessionStore)
+
+
+async def test_without_a_store_the_working_directory_has_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = AgentSession.new("coder")
+    session.add_message(Message.user("hi"))
+    await session.save()
+    assert (tmp_path / "sessions" / session.session_id / "metadata.json").is_file()
+    assert (await AgentSession.load(session.session_id)).history == session.history
+    assert [each.session_id for each in await AgentSession.list_all()] == [session.session_id]
+    assert repr(default_store()) == f"FileStore({str(tmp_path / 'sessions')!r})"
+
+
+def test_a_session_shows_what_it_is():
+    session = AgentSession.new("coder", session_id="mine")
+    assert repr(session) == "<AgentSession mine (coder), 0 messages>"
+    assert session.record.session_id == "mine"
+
+
+def fates(message):
+    return [(result.tool_use_id, result.text) for result in message.tool_results]
+
+
+def test_calls_without_a_result_are_answered_in_one_message():
+    session = AgentSession.new("coder")
+    session.add_message(uses("a", "b", "c"))
+    session.mark_tools_started(["a", "b"])
+    session.mark_tools_started([])
+    session.add_message(results("a"))
+    assert session.pair_tool_uses() == ("b", "c")
+    assert len(session.history) == 3
+    assert fates(session.history[-1]) == [
+        ("b", "interrupted: the call had started, and its outcome is unknown"),
+        ("c", "interrupted: the call was not started"),
+    ]
+    assert all(result.is_error for result in session.history[-1].tool_results)
+    assert session.pair_tool_uses() == ()
+
+
+def test_calls_are_paired_within_their_reply_even_if_ids_come_again():
+    session = AgentSession.new("coder")
+    for message in (uses("call_0"), results("call_0"), uses("call_0")):
+        session.add_message(message)
+    assert session.pair_tool_uses("stopped") == ("call_0",)
+    assert fates(session.history[-1]) == [("call_0", "stopped: the call was not started")]
+
+
+def test_a_mark_of_an_earlier_reply_says_nothing_of_a_later_one():
+    session = AgentSession.new("coder")
+    session.mark_tools_started(["call_0"])
+    session.add_message(uses("call_0"))
+    session.mark_tools_started(["call_0"])
+    session.add_message(results("call_0"))
+    session.add_message(uses("call_0"))
+    session.pair_tool_uses()
+    assert "was not started" in session.history[-1].tool_results[0].text
+
+
+def test_the_same_id_twice_in_one_reply_needs_two_results():
+    session = AgentSession.new("coder")
+    for message in (uses("", ""), results("")):
+        session.add_message(message)
+    assert session.pair_tool_uses() == ("",)
+
+
+def test_a_reply_in_two_parts_is_paired_as_one():
+    session = AgentSession.new("coder")
+    for message in (uses("old"), Message.user("go on"), uses("a"), uses("b"), results("b")):
+        session.add_message(message)
+    assert session.pair_tool_uses() == ("a",)
+
+
+def test_a_conversation_without_calls_has_nothing_to_pair(conversation):
+    session = AgentSession.new("coder")
+    assert session.pair_tool_uses() == ()
+    session.add_message(conversation[3])
+    assert session.pair_tool_uses() == ()
