@@ -1,7 +1,8 @@
 """The network: HTTP out to others, and nothing else in the house speaks it.
 
 Modules: `client` (`HttpClient`), `response` and `body` (what comes back), `timeouts`, `errors` (the
-library's exceptions become ours), `addresses` (which are public), `proxies` and `tls` (what the
+library's exceptions become ours), `addresses` (which are
+public), `urls` (which are fetched, and where redirects lead), `proxies` and `tls` (what the
 environment says), and `backend`, the one that names the HTTP library.
 """
 
@@ -9,14 +10,24 @@ from greenroom.net.addresses import is_public as is_public
 from greenroom.net.addresses import public_address as public_address
 from greenroom.net.body import ChunkIterator as ChunkIterator
 from greenroom.net.client import HttpClient as HttpClient
+from greenroom.net.proxies import proxy_for as proxy_for
 from greenroom.net.response import HttpResponse as HttpResponse
 from greenroom.net.timeouts import Timeouts as Timeouts
+from greenroom.net.urls import checked_url as checked_url
+from greenroom.net.urls import port_of as port_of
+from greenroom.net.urls import redirect_target as redirect_target
+from greenroom.net.urls import same_host as same_host
 
 __all__ = [
     "ChunkIterator",
     "HttpClient",
     "HttpResponse",
     "Timeouts",
+    "checked_url",
     "is_public",
+    "port_of",
+    "proxy_for",
     "public_address",
+    "redirect_target",
+    "same_host",
 ]

@@ -67,15 +67,22 @@ def _carried(address: _Address) -> list[_Address]:
     return found
 
 
-async def public_address(host: str, port: int) -> str:
+async def public_address(host: str, port: int, *, proxied: bool = False) -> str | None:
     """Look a host up once, and return the address to connect to.
+
+    With `proxied` a name that is not known here gives None: the proxy may know it, and connects.
 
     Raises:
         AddressRefusedError: one of the host's addresses is not public.
         NetworkTimeoutError: the look-up took longer than 10 seconds.
         NetworkError: the name is not known.
     """
-    addresses = await resolve(host, port)
+    try:
+        addresses = await _resolve(host, port)
+    except NetworkError:
+        if proxied:
+            return None
+        raise
     for address in addresses:
         if not is_public(address):
             raise AddressRefusedError(
@@ -85,13 +92,8 @@ async def public_address(host: str, port: int) -> str:
     return addresses[0]
 
 
-async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a host in the order in which the system would try them.
-
-    Raises:
-        NetworkTimeoutError: the look-up took longer than 10 seconds.
-        NetworkError: the name is not known.
-    """
+async def _resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a host in the order in which the system would try them."""
     try:
         with trio.fail_after(_SECONDS):
             found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -5,6 +5,8 @@ tools of an agent), `execution` (how calls run), `validation`, `spill`, `schema`
 (their parts), and `builtin`, whose tools are found here as well and load at their first use.
 """
 
+from typing import TYPE_CHECKING
+
 from greenroom.tools.execution import run_batch as run_batch
 from greenroom.tools.function_tool import FunctionTool as FunctionTool
 from greenroom.tools.function_tool import tool as tool
@@ -12,4 +14,50 @@ from greenroom.tools.protocol import Tool as Tool
 from greenroom.tools.registered_tool import RegisteredTool as RegisteredTool
 from greenroom.tools.registry import ToolRegistry as ToolRegistry
 
-__all__ = ["FunctionTool", "RegisteredTool", "Tool", "ToolRegistry", "run_batch", "tool"]
+if TYPE_CHECKING:
+    from greenroom.tools.builtin import AllowedPaths as AllowedPaths
+    from greenroom.tools.builtin import Bash as Bash
+    from greenroom.tools.builtin import Edit as Edit
+    from greenroom.tools.builtin import FileStamps as FileStamps
+    from greenroom.tools.builtin import Glob as Glob
+    from greenroom.tools.builtin import Grep as Grep
+    from greenroom.tools.builtin import Read as Read
+    from greenroom.tools.builtin import Todo as Todo
+    from greenroom.tools.builtin import TodoList as TodoList
+    from greenroom.tools.builtin import WebFetch as WebFetch
+    from greenroom.tools.builtin import Write as Write
+    from greenroom.tools.builtin import builtin_tools as builtin_tools
+
+__all__ = [
+    "AllowedPaths",
+    "Bash",
+    "Edit",
+    "FileStamps",
+    "FunctionTool",
+    "Glob",
+    "Grep",
+    "Read",
+    "RegisteredTool",
+    "Todo",
+    "TodoList",
+    "Tool",
+    "ToolRegistry",
+    "WebFetch",
+    "Write",
+    "builtin_tools",
+    "run_batch",
+    "tool",
+]
+
+_BUILTIN = frozenset(__all__) - frozenset(globals())
+
+
+def __getattr__(name: str) -> object:
+    """Load the built-in tools at their first use; they need modules that others do not."""
+    if name not in _BUILTIN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from greenroom.tools import builtin
+
+    value: object = getattr(builtin, name)
+    globals()[name] = value
+    return value
