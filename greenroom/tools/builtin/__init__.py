@@ -1,0 +1,46 @@
+"""The built-in tools: what a coding agent needs to work in a folder.
+
+Modules, by tool: `bash` (`environment`, `output_buffer`); `read` (`numbered_lines`); `write` and
+`edit` (`atomic_file`, `text_file`, `text_diff`, `replacement`, `path_locks`); `glob` and `grep`
+(`file_tree`, `gitignore`, `glob_pattern`, `file_filter`, `ripgrep`, `searcher`, `grep_schema`,
+`grep_rows`); `todo`; `web_fetch` (`html_text`). For all of them: `paths` (where they may go) and
+`file_stamps` (what they have seen).
+"""
+
+from greenroom.tools.builtin.bash import Bash as Bash
+from greenroom.tools.builtin.edit import Edit as Edit
+from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
+from greenroom.tools.builtin.glob import Glob as Glob
+from greenroom.tools.builtin.grep import Grep as Grep
+from greenroom.tools.builtin.paths import AllowedPaths as AllowedPaths
+from greenroom.tools.builtin.read import Read as Read
+from greenroom.tools.builtin.todo import Todo as Todo
+from greenroom.tools.builtin.todo import TodoList as TodoList
+from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
+from greenroom.tools.builtin.write import Write as Write
+from greenroom.tools.protocol import Tool
+
+__all__ = [
+    "AllowedPaths",
+    "Bash",
+    "Edit",
+    "FileStamps",
+    "Glob",
+    "Grep",
+    "Read",
+    "Todo",
+    "TodoList",
+    "WebFetch",
+    "Write",
+    "builtin_tools",
+]
+
+
+def builtin_tools() -> tuple[Tool, ...]:
+    """Make one of each built-in tool, for `ToolRegistry(builtin_tools())`.
+
+    Example:
+        >>> [tool.name for tool in builtin_tools()]
+        ['Bash', 'Read', 'Write', 'Edit', 'Glob', 'Grep', 'Todo', 'WebFetch']
+    """
+    return (Bash(), Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())

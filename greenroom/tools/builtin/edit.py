@@ -1,0 +1,118 @@
+"""Edit: replace one piece of text in a file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, WritePath
+from greenroom.tools.builtin.atomic_file import open_regular, replace_file
+from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
+from greenroom.tools.builtin.path_locks import PathLocks
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.replacement import Replacement
+from greenroom.tools.builtin.text_diff import unified_diff
+from greenroom.tools.builtin.text_file import TextContent
+
+__all__ = ["Edit"]
+
+_MAX_BYTES = 50_000_000
+
+
+class Edit:
+    """Replaces text that stands exactly once in a file, or every occurrence of it.
+
+    Encoding, byte order mark, line ends and mode of the file are kept, and each byte outside the
+    replaced text. The file must have been read and not changed since.
+    """
+
+    name = "Edit"
+    description = (
+        "Replace old_string by new_string in a file that was read before. old_string must be the "
+        "exact text without line numbers, and stand in the file once: add surrounding lines to "
+        "make it unique, or set replace_all. An empty new_string deletes."
+    )
+    category = "write"
+    requires_permission = True
+    concurrent = False
+    timeout = 60.0
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "file_path": {
+                "type": "string",
+                "description": "The file, absolute or relative to the working directory.",
+            },
+            "old_string": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The text to replace, as it stands in the file.",
+            },
+            "new_string": {"type": "string", "description": "The text to put in its place."},
+            "replace_all": {
+                "type": "boolean",
+                "description": "Replace every occurrence. Default false.",
+            },
+        },
+        "required": ["file_path", "old_string", "new_string"],
+        "additionalProperties": False,
+    }
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Show the path, and the replaced text as a diff of its own."""
+        path = str(input["file_path"])
+        diff = unified_diff(str(input["old_string"]), str(input["new_string"]), path)
+        every = " (every occurrence)" if input.get("replace_all") else ""
+        return ToolInfo("Edit a file", f"{path}{every}", diff)
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
+        """State the file that is written."""
+        return (WritePath(str(context.workspace.absolute(str(input["file_path"])))),)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Edit in a thread; the metadata has the diff. Edits of one file take turns.
+
+        Raises:
+            ToolError: the text is not there or not unique; or the file was not read, has changed
+                since, is no text, is out of reach, or the disk refuses.
+        """
+        path = str(input["file_path"])
+        change = Replacement(
+            str(input["old_string"]), str(input["new_string"]), bool(input.get("replace_all"))
+        )
+        real = await in_thread(lambda: resolve(path, context))
+        label = shown(real, context)
+        stamps = FileStamps.of(context)
+        async with PathLocks.of(context).hold(real):
+            done = await in_thread(lambda: _edit(real, change, label, stamps))
+            stamps.note(real, done.stamp)
+        return ToolResult.ok(
+            f"edited {label}: {done.count} replaced\n{done.diff}",
+            path=label,
+            replacements=done.count,
+            diff=done.diff,
+        )
+
+
+@dataclass(frozen=True)
+class _Edited:
+    stamp: Stamp
+    count: int
+    diff: str
+
+
+def _edit(real: Path, change: Replacement, label: str, stamps: FileStamps) -> _Edited:
+    if not real.exists():
+        raise ToolError(f"there is no file {label}", hint="make it with Write")
+    with os_errors("edit", label):
+        with open_regular(real, label) as file:
+            present = Stamp.of(file)
+            stamps.check(real, present, label)
+            if present.size > _MAX_BYTES:
+                raise ToolError(
+                    f"{label} has {present.size} bytes, {_MAX_BYTES} is the limit",
+                    hint="use a program such as sed in Bash",
+                )
+            content = TextContent.decode(file.read())
+        text, count = change.apply(content, label)
+        stamp = replace_file(real, content.encode(text))
+    return _Edited(stamp, count, unified_diff(content.text, text, label))

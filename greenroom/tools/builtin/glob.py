@@ -1,0 +1,181 @@
+"""Glob: find files by their names."""
+
+import heapq
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, ToolResult
+from greenroom.tools.builtin.environment import clean_environment
+from greenroom.tools.builtin.file_tree import walk_files
+from greenroom.tools.builtin.glob_pattern import GlobPattern
+from greenroom.tools.builtin.paths import in_thread, resolve, shown
+from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
+from greenroom.tools.process import run_contained
+
+__all__ = ["Glob"]
+
+_DEFAULT_LIMIT = 100
+_MAX_LIMIT = 1_000
+_MAX_FOUND = 200_000
+_SECONDS = 30.0
+
+
+class Glob:
+    """Lists files whose path matches a pattern, the newest first.
+
+    What `.gitignore` excludes, symbolic links and the folders of version control are left out. It
+    keeps at most 200,000 matching files; more is an error.
+    """
+
+    name = "Glob"
+    description = (
+        "Find files by a path pattern such as **/*.py or src/**/*.{ts,tsx}, newest first. ** stands "
+        "for any folders; *.py alone matches only directly in the folder. Files that .gitignore "
+        "excludes are left out."
+    )
+    category = "read"
+    requires_permission = True
+    concurrent = True
+    timeout = _SECONDS + 15
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "pattern": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The pattern, relative to path.",
+            },
+            "path": {
+                "type": "string",
+                "description": "The folder to search. Default: the working directory.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": _MAX_LIMIT,
+                "description": f"How many files to list. Default {_DEFAULT_LIMIT}.",
+            },
+        },
+        "required": ["pattern"],
+        "additionalProperties": False,
+    }
+
+    def __init__(self, *, use_ripgrep: bool = True) -> None:
+        """List with ripgrep where it is installed, unless told not to."""
+        self._use_ripgrep = use_ripgrep
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Show the pattern and the folder."""
+        return ToolInfo("Find files", f"{input['pattern']} in {input.get('path', '.')}")
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
+        """State the folder that is read."""
+        return (ReadPath(str(context.workspace.absolute(str(input.get("path", "."))))),)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """List in a thread or a process; both end when the call is cancelled.
+
+        Raises:
+            ToolError: no such folder, out of reach, too many files, or it took over 30 seconds.
+        """
+        path, limit = str(input.get("path", ".")), int(str(input.get("limit", _DEFAULT_LIMIT)))
+        text = str(input["pattern"])
+        base = await in_thread(partial(_folder, path, context))
+        pattern = GlobPattern(_relative(text, base))
+        program = await in_thread(find_ripgrep) if self._use_ripgrep else None
+        with trio.move_on_after(_SECONDS) as limit_scope:
+            if program:
+                found = await _list_with_ripgrep(program, base, pattern, context)
+            else:
+                found = await in_thread(partial(_list, base, pattern, context))
+            newest = await in_thread(partial(_newest, base, found, limit))
+        if limit_scope.cancelled_caught:
+            raise ToolError(f"listing {path} took over {_SECONDS:g} s", hint="choose a subfolder")
+        return _result(newest, len(found), text, base, context)
+
+
+def _folder(path: str, context: AgentContext) -> Path:
+    base = resolve(path, context)
+    if not base.is_dir():
+        raise ToolError(f"{path} is no folder" if base.exists() else f"there is no folder {path}")
+    return base
+
+
+def _relative(pattern: str, base: Path) -> str:
+    """Let an absolute pattern mean what it says, if it lies in the folder."""
+    if not os.path.isabs(pattern):
+        return pattern.removeprefix("./")
+    prefix = f"{str(base).rstrip('/')}/"
+    if pattern.startswith(prefix):
+        return pattern[len(prefix) :]
+    raise ToolError(f"the pattern {pattern} is not in {base}", hint="give the folder as path")
+
+
+class _Matches:
+    """Collects matching paths from the NUL-separated output of ripgrep."""
+
+    def __init__(self, pattern: GlobPattern) -> None:
+        self.paths: list[str] = []
+        self._pattern = pattern
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        *whole, self._rest = (self._rest + data).split(b"\0")
+        for raw in whole:
+            self.add(os.fsdecode(raw).removeprefix("./"))
+
+    def add(self, path: str) -> None:
+        if self._pattern.matches(path):
+            self.paths.append(path)
+        if len(self.paths) > _MAX_FOUND:
+            raise ToolError(f"more than {_MAX_FOUND} files match", hint="narrow the pattern")
+
+
+async def _list_with_ripgrep(
+    program: str, base: Path, pattern: GlobPattern, context: AgentContext
+) -> list[str]:
+    matches = _Matches(pattern)
+    await run_contained(
+        ripgrep_command(program, "--files", "--null", "./"),
+        cwd=base,
+        environment=clean_environment(os.environ),
+        on_output=matches.feed,
+        timeout=_SECONDS,
+        cleanup=context.cleanup,
+    )
+    return matches.paths
+
+
+def _list(base: Path, pattern: GlobPattern, context: AgentContext) -> list[str]:
+    matches = _Matches(pattern)
+    root = Path(os.path.realpath(context.workspace.root))
+    for path in walk_files(base, root, trio.from_thread.check_cancelled):
+        matches.add(path)
+    return matches.paths
+
+
+def _newest(base: Path, paths: list[str], limit: int) -> list[Path]:
+    def age(path: Path) -> tuple[int, str]:
+        try:
+            return -path.lstat().st_mtime_ns, str(path)
+        except OSError:
+            return 0, str(path)
+
+    return heapq.nsmallest(limit, (base / path for path in paths), key=age)
+
+
+def _result(
+    files: list[Path], found: int, pattern: str, base: Path, context: AgentContext
+) -> ToolResult:
+    facts: dict[str, object] = {"found": found, "shown": len(files)}
+    if not files:
+        hint = "" if "/" in pattern or "**" in pattern else f"; try **/{pattern} for all folders"
+        return ToolResult.ok(f"no file matches {pattern} in {shown(base, context)}{hint}", **facts)
+    lines = [shown(path, context) for path in files]
+    if found > len(files):
+        lines.append(f"[{found - len(files)} more files match; narrow the pattern or raise limit]")
+    return ToolResult.ok("\n".join(lines), **facts)

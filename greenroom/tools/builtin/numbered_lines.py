@@ -1,0 +1,96 @@
+"""Lines of a text with their numbers, as much as is asked for and no more than fits."""
+
+from typing import TextIO
+
+__all__ = ["NumberedLines"]
+
+_LINE_CHARACTERS = 2_000
+_PIECE = 65_536
+
+
+class NumberedLines:
+    r"""Reads a range of lines; a long line is clipped, and skipped lines are not kept.
+
+    Attributes:
+        shown: how many lines were read.
+
+    Example:
+        >>> import io
+        >>> lines = NumberedLines(first=2, count=1)
+        >>> lines.read(io.StringIO("one\ntwo\nthree\n"))
+        >>> print(lines.text(size=14).replace("\t", "|"))
+             2|two
+        [lines 2 to 2 of a file of 14 bytes; continue with offset=3]
+    """
+
+    def __init__(self, first: int, count: int, *, room: int = 28_000) -> None:
+        """Take `count` lines from the line `first`, and stop early after `room` characters."""
+        self._first = first
+        self._count = count
+        self._room = room
+        self._lines: list[str] = []
+        self._passed = 0
+        self._more = False
+        self._stray = False
+
+    @property
+    def shown(self) -> int:
+        """How many lines were read."""
+        return len(self._lines)
+
+    def read(self, text: TextIO) -> None:
+        """Read from the text's beginning to the end of the range."""
+        while self._passed < self._first - 1:
+            if not _skip_line(text):
+                return
+            self._passed += 1
+        while self.shown < self._count and self._room > 0:
+            line = text.readline(_LINE_CHARACTERS + 1)
+            if not line:
+                return
+            self._add(line, text)
+        self._more = bool(text.read(1))
+
+    def _add(self, line: str, text: TextIO) -> None:
+        if not line.endswith("\n") and len(line) > _LINE_CHARACTERS:
+            rest = _skip_line(text)
+            missing = rest + len(line) - _LINE_CHARACTERS
+            line = f"{line[:_LINE_CHARACTERS]} … [{missing} more characters in this line]"
+        line = line.removesuffix("\n").removesuffix("\r")
+        if _has_stray_bytes(line):
+            self._stray = True
+            line = "".join("\ufffd" if _has_stray_bytes(c) else c for c in line)
+        numbered = f"{self._first + self.shown:>6}\t{line}"
+        self._lines.append(numbered)
+        self._room -= len(numbered) + 1
+
+    def text(self, size: int) -> str:
+        """Return the lines, and notes on what is not shown; `size` is the file's, in bytes."""
+        notes = []
+        last = self._first + self.shown - 1
+        if not size:
+            notes.append("[the file is empty]")
+        elif not self.shown:
+            notes.append(f"[the file has only {self._passed} lines; its size is {size} bytes]")
+        elif self._more:
+            notes.append(
+                f"[lines {self._first} to {last} of a file of {size} bytes; "
+                f"continue with offset={last + 1}]"
+            )
+        if self._stray:
+            notes.append("[bytes that are no UTF-8 are shown as \ufffd; Edit keeps them]")
+        return "\n".join([*self._lines, *notes])
+
+
+def _skip_line(text: TextIO) -> int:
+    """Skip to the next line in bounded pieces; the characters skipped, without the line end."""
+    skipped = 0
+    while piece := text.readline(_PIECE):
+        skipped += len(piece)
+        if piece.endswith("\n"):
+            return skipped
+    return skipped
+
+
+def _has_stray_bytes(line: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in line)

@@ -1,0 +1,94 @@
+"""Where file tools may go: the workspace, on resolved paths, and what was allowed beyond it."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import AgentContext, ToolError
+from greenroom.tools.spill import SpillFolder
+
+__all__ = ["AllowedPaths", "in_thread", "is_inside", "os_errors", "resolve", "shown"]
+
+T = TypeVar("T")
+
+# Apart from trio's own limiter, which function tools may fill with calls that never end.
+_threads = trio.CapacityLimiter(8)
+
+
+class AllowedPaths:
+    """Paths outside the workspace that this agent may touch, put there by whoever allowed it.
+
+    It is a resource: `context.resources.insert(AllowedPaths(["/etc/hosts"]))`. A folder allows all
+    that lies in it.
+
+    Example:
+        >>> "/srv/data/a.txt" in AllowedPaths(["/srv/data"])
+        True
+    """
+
+    def __init__(self, paths: Iterable[str | Path] = ()) -> None:
+        """Allow these absolute paths, symbolic links resolved."""
+        self._paths = {Path(path) for path in paths}
+
+    def add(self, path: str | Path) -> None:
+        """Allow one more absolute path, symbolic links resolved."""
+        self._paths.add(Path(path))
+
+    def __contains__(self, path: str | Path) -> bool:
+        real = Path(path)
+        return real in self._paths or not self._paths.isdisjoint(real.parents)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run file work in a thread; it may call `trio.from_thread.check_cancelled` where it is long."""
+    return await trio.to_thread.run_sync(work, limiter=_threads)
+
+
+def resolve(path: str, context: AgentContext) -> Path:
+    """Return the real path that `path` means for this agent. Reads the disk: call it in a thread.
+
+    Raises:
+        ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it stands)
+            and is not allowed; or it is no path.
+    """
+    try:
+        real = Path(os.path.realpath(context.workspace.absolute(path)))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ToolError(f"{path!r} is not usable as a path: {error}") from error
+    if is_inside(real, context):
+        return real
+    raise ToolError(
+        f"{path} is outside the workspace {context.workspace.root}",
+        hint="work inside the workspace, or ask the user to allow this path",
+    )
+
+
+def is_inside(real: Path, context: AgentContext) -> bool:
+    """Whether a real path is in the workspace, where its long results lie, or allowed."""
+    root = Path(os.path.realpath(context.workspace.root))
+    if real.is_relative_to(root):
+        return True
+    spill = context.resources.get(SpillFolder)
+    for folder in (context.spill_folder, spill.path if spill else ""):
+        if folder and real.is_relative_to(os.path.realpath(folder)):
+            return True
+    return real in (context.resources.get(AllowedPaths) or AllowedPaths())
+
+
+def shown(path: Path, context: AgentContext) -> str:
+    """Write a real path as the agent would: from its working directory where it lies below it."""
+    cwd = os.path.realpath(context.workspace.cwd)
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+@contextmanager
+def os_errors(action: str, path: str) -> Iterator[None]:
+    """Turn what the system refuses into a `ToolError` that says what was tried, where, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"can't {action} {path}: {error.strerror or error}") from error

@@ -1,0 +1,161 @@
+"""Read: show a file, or a part of it, with line numbers."""
+
+import base64
+import difflib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from greenroom.core import (
+    AgentContext,
+    DocumentBlock,
+    Effect,
+    ImageBlock,
+    ReadPath,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    valid_unicode,
+)
+from greenroom.tools.builtin.atomic_file import open_regular
+from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
+from greenroom.tools.builtin.numbered_lines import NumberedLines
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.text_file import is_binary
+
+__all__ = ["Read"]
+
+_DEFAULT_LINES = 2_000
+_SNIFFED_BYTES = 8_192
+# What models take: an image of 5 MB and a request of 32 MB, in base64, which is 4/3 of the bytes.
+_MAX_IMAGE_BYTES = 3_750_000
+_MAX_PDF_BYTES = 22_000_000
+
+
+class Read:
+    """Shows a text file with line numbers, an image or a PDF.
+
+    It reads no more than what is asked for, so a file may be of any size. What an agent has read it
+    may then change with `Edit` and `Write`.
+    """
+
+    name = "Read"
+    description = (
+        "Read a file. Text comes with line numbers, 2,000 lines unless told otherwise; images (PNG, "
+        "JPEG, GIF, WebP) and PDF come as they are. Use offset and limit for a part of a long file. "
+        "A file must be read before it can be changed."
+    )
+    category = "read"
+    requires_permission = True
+    concurrent = True
+    timeout = 60.0
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "file_path": {
+                "type": "string",
+                "description": "The file, absolute or relative to the working directory.",
+            },
+            "offset": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The line to begin with; the first line is 1.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "description": f"How many lines to show. Default {_DEFAULT_LINES}.",
+            },
+        },
+        "required": ["file_path"],
+        "additionalProperties": False,
+    }
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Show the path."""
+        return ToolInfo("Read a file", str(input["file_path"]))
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
+        """State the file that is read."""
+        return (ReadPath(str(context.workspace.absolute(str(input["file_path"])))),)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Read in a thread.
+
+        Raises:
+            ToolError: there is no such file, it is binary, too large to send, or out of reach.
+        """
+        path = str(input["file_path"])
+        first = int(str(input.get("offset", 1)))
+        count = int(str(input.get("limit", _DEFAULT_LINES)))
+        real, stamp, result = await in_thread(lambda: _read(path, first, count, context))
+        FileStamps.of(context).note(real, stamp)
+        return result
+
+
+def _read(
+    path: str, first: int, count: int, context: AgentContext
+) -> tuple[Path, Stamp, ToolResult]:
+    real = resolve(path, context)
+    if real.is_dir():
+        raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
+    if not real.exists():
+        raise ToolError(f"there is no file {path}", hint=_near_names(real))
+    with os_errors("read", path), open_regular(real, path) as file:
+        stamp = Stamp.of(file)
+        start = file.read(_SNIFFED_BYTES)
+        file.seek(0)
+        return real, stamp, _show(file, start, stamp, first, count, shown(real, context))
+
+
+def _show(
+    file: BinaryIO, start: bytes, stamp: Stamp, first: int, count: int, label: str
+) -> ToolResult:
+    facts: dict[str, object] = {"path": label, "bytes": stamp.size}
+    if media_type := _image_type(start):
+        data = _encoded(file, stamp.size, _MAX_IMAGE_BYTES, label)
+        return ToolResult((ImageBlock(media_type, data),), metadata=facts)
+    if start.startswith(b"%PDF-"):
+        data = _encoded(file, stamp.size, _MAX_PDF_BYTES, label)
+        block = DocumentBlock("application/pdf", data, title=os.path.basename(label))
+        return ToolResult((block,), metadata=facts)
+    if is_binary(start):
+        raise ToolError(
+            f"{label} is a binary file of {stamp.size} bytes",
+            hint="use a program such as file, xxd or strings in Bash",
+        )
+    encoding = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
+    errors = "surrogateescape" if encoding == "utf-8-sig" else "replace"
+    text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
+    lines = NumberedLines(first, count)
+    lines.read(text)
+    return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.shown)
+
+
+def _image_type(start: bytes) -> str:
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else ""
+
+
+def _encoded(file: BinaryIO, size: int, limit: int, label: str) -> str:
+    if size > limit:
+        raise ToolError(f"{label} has {size} bytes, too many to show; the limit is {limit}")
+    return base64.b64encode(file.read(limit)).decode()
+
+
+def _near_names(real: Path) -> str:
+    """Suggest files of a similar name, or say where the path ends."""
+    folder = real.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder} either"
+    names = sorted(entry.name for entry in os.scandir(folder))[:5_000]
+    by_stem = [name for name in names if Path(name).stem.lower() == real.stem.lower()]
+    near = dict.fromkeys([*by_stem, *difflib.get_close_matches(real.name, names)])
+    return f"did you mean {', '.join(list(near)[:3])}" if near else ""

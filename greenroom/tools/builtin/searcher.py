@@ -1,0 +1,116 @@
+"""Search files for a regular expression, and print rows as ripgrep does with `--null`.
+
+This file runs as a program of its own, with the standard library alone, so that a regular expression
+that would take for ever can be killed:
+
+    python -I -S searcher.py OPTIONS FILE ...
+
+OPTIONS is a JSON object: `pattern`, `ignore_case`, `multiline`, `before`, `after`, `count`,
+`max_count`. A row is the path, NUL, the line's number, `:` (or `-` for context), and the line; when
+counting, the path, NUL and the count. Binary files are skipped. Exit code 2 means that the pattern
+is no regular expression; the only line of output then says why.
+"""
+
+import codecs
+import json  # noqa: TID251  (it runs alone)
+import re
+import sys
+
+MAX_FILE_BYTES = 100_000_000
+SNIFFED_BYTES = 65_536
+
+
+def text_of(data: bytes) -> str:
+    """Decode a file's bytes, UTF-16 with its mark as well; stray bytes become surrogates."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+def matching_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -> "list[int]":
+    """Return the indexes of the first `limit` lines that match."""
+    found = []
+    for index, line in enumerate(lines):
+        if pattern.search(line):
+            found.append(index)
+            if len(found) == limit:
+                break
+    return found
+
+
+def spanned_lines(pattern: "re.Pattern[str]", text: str, limit: int) -> "tuple[list[int], int]":
+    """Return the indexes of all lines that matches touch, and how many matches there are."""
+    found: dict[int, None] = {}
+    matches = line = position = 0
+    for match in pattern.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        if position == len(text) and text.endswith("\n"):
+            break
+        inside = text.count("\n", position, max(match.end() - 1, position))
+        found.update(dict.fromkeys(range(line, line + inside + 1)))
+        matches += 1
+        if matches == limit:
+            break
+    return list(found), matches
+
+
+def rows(path: str, text: str, options: "dict[str, object]", pattern: "re.Pattern[str]") -> str:
+    """Return what to print of one file."""
+    limit = int(str(options["max_count"]))
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    if options["multiline"]:
+        found, matches = spanned_lines(pattern, text, limit)
+    else:
+        found = matching_lines(pattern, lines, limit)
+        matches = len(found)
+    if options["count"]:
+        return f"{path}\0{matches}\n" if matches else ""
+    wanted = dict.fromkeys(found, ":")
+    for index in found:
+        first = max(index - int(str(options["before"])), 0)
+        for near in range(first, min(index + int(str(options["after"])) + 1, len(lines))):
+            wanted.setdefault(near, "-")
+    return "".join(
+        f"{path}\0{index + 1}{wanted[index]}{lines[index]}\n" for index in sorted(wanted)
+    )
+
+
+def read(path: str) -> bytes:
+    """Read a file that is not binary nor too large; else nothing."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        return b""
+    if len(data) > MAX_FILE_BYTES:
+        print(f"{path} is larger than {MAX_FILE_BYTES} bytes and was skipped")  # noqa: T201
+        return b""
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data if is_utf16 or b"\0" not in data[:SNIFFED_BYTES] else b""
+
+
+def main(arguments: "list[str]") -> int:
+    """Search; return the exit code."""
+    options = json.loads(arguments[0])
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]  # it is a real stream here
+    flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
+    if options["multiline"]:
+        flags |= re.MULTILINE | re.DOTALL
+    try:
+        pattern = re.compile(options["pattern"], flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        print(f"regex parse error: {error}")  # noqa: T201
+        return 2
+    for path in arguments[1:]:
+        data = read(path)
+        if data:
+            sys.stdout.write(rows(path, text_of(data), options, pattern))
+            sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Child processes that can't outlive their caller, whatever they do.
+
+Every process that a built-in tool starts goes through `run_contained`, which puts `launcher` between
+us and the command. The launcher watches a pipe from us, its lifeline. When the pipe closes, because
+the call is over, is cancelled, timed out or because this very process was killed, the launcher kills
+everything that the command has started and ends.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import trio
+
+from greenroom.core import ToolError
+from greenroom.tools import launcher
+
+__all__ = ["Exit", "run_contained"]
+
+_CLEANUP_GRACE = 3.0
+_LAST_MOMENT = 1.0
+_CHUNK = 65_536
+_DRAIN_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a contained command ended.
+
+    Attributes:
+        code: its exit code; negative where a signal of that number killed it; None where it was
+            stopped before its end.
+        timed_out: whether it was stopped at the time-out.
+        note: what it wrote to the file descriptor `launcher.NOTE_FD`.
+    """
+
+    code: int | None
+    timed_out: bool = False
+    note: bytes = b""
+
+
+def _no_cleanup(_: float) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+async def run_contained(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    on_output: Callable[[bytes], None],
+    timeout: float,
+    cleanup: Callable[[float], AbstractContextManager[object]] = _no_cleanup,
+) -> Exit:
+    """Run a command, and return when it and everything that it started is gone.
+
+    Its standard input is empty. Its output and error output come merged, in order, in chunks as they
+    arrive. Processes that it leaves behind are killed at its end. A cancel, the time-out and the
+    death of this process kill the command and all its descendants. On Linux that holds also for
+    those that called `setsid` or forked twice; elsewhere such a one can get away. Out of reach are
+    processes of another user, and what a command asks a service to start, such as a container.
+
+    Args:
+        command: the program, found along `PATH`, and its arguments.
+        cwd: the folder it starts in.
+        environment: its whole environment.
+        on_output: takes each chunk; must not block.
+        timeout: seconds, by trio's clock.
+        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does; without it the
+            clean-up is shielded for three seconds at the most.
+
+    Raises:
+        ToolError: the process could not be started.
+    """
+    process = await _start(command, cwd, environment)
+    limit = trio.move_on_after(timeout)
+    try:
+        with limit:
+            await _follow(process, on_output)
+    finally:
+        await _end(process, cleanup)
+        rest, report = _drain(process.stdout), _drain(process.stderr)
+        ended = _read_report(report, timed_out=limit.cancelled_caught)
+    if rest:
+        on_output(rest)
+    return ended
+
+
+async def _start(command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> trio.Process:
+    own = {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))}
+    try:
+        return await trio.lowlevel.open_process(
+            [sys.executable, "-I", "-S", launcher.__file__, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env={**environment, **own},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"can't start {command[0]} in {cwd}: {error}") from error
+
+
+async def _follow(process: trio.Process, on_output: Callable[[bytes], None]) -> None:
+    """Read until the launcher ends; a process that it could not kill may hold the pipe open."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_read, _stream(process.stdout), on_output)
+        await process.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def _read(stream: trio.lowlevel.FdStream, on_output: Callable[[bytes], None]) -> None:
+    while chunk := await stream.receive_some(_CHUNK):
+        on_output(chunk)
+
+
+async def _end(
+    process: trio.Process, cleanup: Callable[[float], AbstractContextManager[object]]
+) -> None:
+    """Cut the lifeline, and wait until the launcher has killed everything and ended."""
+    _stream(process.stdin).close()
+    if process.returncode is None:
+        # A stopped launcher would sleep on; the command may have stopped it.
+        process.send_signal(signal.SIGCONT)
+        with cleanup(_CLEANUP_GRACE) as scope:
+            # Where no runtime gave a scope, the shield is ours.
+            with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
+                await process.wait()
+    if process.returncode is None:
+        # Even without any grace the launcher gets the moment that it needs.
+        with trio.move_on_after(_LAST_MOMENT, shield=True):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+
+
+def _drain(stream: object) -> bytes:
+    """Read what the pipe still holds without waiting for more, and close it."""
+    pipe = _stream(stream)
+    found = b""
+    while len(found) < _DRAIN_LIMIT:
+        try:
+            chunk = os.read(pipe.fileno(), _CHUNK)
+        except BlockingIOError:
+            break
+        if not chunk:
+            break
+        found += chunk
+    pipe.close()
+    return found
+
+
+def _read_report(report: bytes, *, timed_out: bool) -> Exit:
+    pid, _, rest = report.partition(b"\n")
+    code, ended, note = rest.partition(b"\n")
+    if not ended and pid.isdigit():
+        # The launcher itself was killed; what is left in the command's group has to go all the same.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(int(pid), signal.SIGKILL)
+    return Exit(int(code) if ended and code else None, timed_out, note)
+
+
+def _stream(stream: object) -> trio.lowlevel.FdStream:
+    return cast("trio.lowlevel.FdStream", stream)

@@ -1,0 +1,396 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.core import AgentContext, ShellCommand, ToolError, ToolStatus
+from greenroom.tools.builtin import AllowedPaths, Bash
+
+USR_BIN = Path("/usr/bin").resolve()
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
+
+
+async def run(context: AgentContext, command: str, **options: object):
+    with trio.fail_after(30):
+        return await Bash().execute({"command": command, **options}, context)
+
+
+def marker() -> str:
+    """Return a duration for `sleep` that stands in no other process's arguments."""
+    return f"600.{int.from_bytes(os.urandom(6), 'big')}"
+
+
+def marked(text: str) -> list[int]:
+    """List the living processes that have this text among their arguments."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and text.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+SURVIVORS = {
+    "a job": "sleep {0} &",
+    "a session of its own": "setsid sleep {0} &",
+    "nohup": "nohup sleep {0} >/dev/null 2>&1 &",
+    "a daemon that forked twice": "(setsid bash -c 'sleep {0} & exit' </dev/null >/dev/null 2>&1 &)",
+    "a cleared environment": "env -i /bin/sleep {0} &",
+    "signals ignored": "(trap '' TERM INT HUP; sleep {0}; sleep {0}) &",
+    "a chain of parents": "setsid bash -c 'setsid bash -c \"sleep {0}; true\"; true' &",
+    "a stopped process": "sleep {0} & sleep 0.05; kill -STOP $!",
+}
+
+
+async def test_output_and_error_output_come_in_order(context: AgentContext) -> None:
+    result = await run(context, "echo one; echo two >&2; echo three")
+    assert result.text == "one\ntwo\nthree"
+    assert result.metadata["exit_code"] == 0
+    assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "text"),
+    [
+        ("exit 3", 3, "[exit code 3]"),
+        ("echo a; false", 1, "a\n[exit code 1]"),
+        ("kill -9 $$", -9, "[killed by signal 9 (SIGKILL)]"),
+        ("kill -SEGV $$", -11, "[killed by signal 11 (SIGSEGV)]"),
+        ("if", 2, "syntax error"),
+        ("no-such-program-here", 127, "command not found"),
+        ("exec >&- 2>&-; exit 4", 4, "(no output)\n[exit code 4]"),
+        ("exec false", 1, "[exit code 1]"),
+        ("kill 0", -15, "SIGTERM"),
+        ("bash -c 'exit 7'", 7, "[exit code 7]"),
+    ],
+)
+async def test_a_failure_is_an_error_with_its_exit_code(
+    context: AgentContext, command: str, code: int, text: str
+) -> None:
+    result = await run(context, command)
+    assert result.status is ToolStatus.ERROR
+    assert result.metadata["exit_code"] == code
+    assert text in result.text
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="needs real-time signals")
+async def test_a_signal_without_a_name_is_told_by_its_number(context: AgentContext) -> None:
+    assert "killed by signal 40 (unnamed)" in (await run(context, "kill -40 $$")).text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("  \n", "is empty"),
+        ("echo a\0b", "NUL"),
+        ("echo \ud800", "no valid Unicode"),
+        ("x" * 131_072, "131072 bytes"),
+    ],
+)
+async def test_what_bash_can_not_take_is_refused(
+    context: AgentContext, command: str, message: str
+) -> None:
+    with pytest.raises(ToolError, match=message):
+        await run(context, command)
+
+
+async def test_the_longest_command_runs(context: AgentContext) -> None:
+    assert not (await run(context, "true #".ljust(131_071, "x"))).is_error
+
+
+async def test_the_working_directory_persists(context: AgentContext, root: Path) -> None:
+    await run(context, "mkdir 'sub dir'$'\\n'")
+    await run(context, "cd sub*; exit 3")
+    assert context.workspace.cwd == root / "sub dir\n"
+    assert (await run(context, "pwd")).text == str(root / "sub dir")
+    assert (await run(context, "VALUE=1; cd ..")).metadata["cwd"] == str(root)
+    assert (await run(context, "echo ${VALUE:-gone}")).text == "gone"
+
+
+@pytest.mark.parametrize("command", ["cd /", "cd link"])
+async def test_a_working_directory_outside_is_reset_with_a_note(
+    context: AgentContext, root: Path, command: str
+) -> None:
+    os.symlink("/usr", root / "link")
+    result = await run(context, command)
+    assert f"working directory reset to {root}" in result.text
+    assert context.workspace.cwd == root
+
+
+async def test_an_allowed_folder_may_be_the_working_directory(context: AgentContext) -> None:
+    context.resources.insert(AllowedPaths(["/usr"]))
+    await run(context, "cd /usr/bin")
+    assert context.workspace.cwd == USR_BIN
+
+
+async def test_a_working_directory_that_is_gone_falls_back_to_the_root(
+    context: AgentContext, root: Path
+) -> None:
+    context.workspace.cwd = root / "gone"
+    result = await run(context, "pwd")
+    assert result.text.startswith(f"{root}\n[")
+    assert "gone is gone" in result.text
+
+
+async def test_no_root_at_all_is_an_error(context: AgentContext, root: Path) -> None:
+    os.rmdir(root)
+    with pytest.raises(ToolError, match="can't start bash"):
+        await run(context, "pwd")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "exec pwd",
+        "(cd /usr)",
+        "trap - EXIT; cd /usr",
+        "bash -c 'cd /usr'",
+        "kill -9 $$",
+        "mkdir gone; cd gone; rmdir ../gone",
+    ],
+)
+async def test_a_shell_that_does_not_tell_leaves_the_working_directory(
+    context: AgentContext, root: Path, command: str
+) -> None:
+    assert "reset" not in (await run(context, command)).text
+    assert context.workspace.cwd == root
+
+
+@pytest.mark.parametrize("noise", ["", "relative", "/a\\0b"])
+async def test_a_forged_note_can_not_move_the_agent(
+    context: AgentContext, root: Path, noise: str
+) -> None:
+    await run(context, f"printf '{noise}' >&19; exec true")
+    assert context.workspace.cwd == root
+
+
+async def test_no_secret_and_no_startup_hook_reaches_a_command(
+    context: AgentContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("A_API_KEY", "DATABASE_URL", "LD_LIBRARY_PATH", "ENV", "NODE_OPTIONS", "IFS"):
+        monkeypatch.setenv(name, "planted")
+    monkeypatch.setenv("HTTPS_PROXY", "http://planted:planted@proxy")
+    result = await run(context, "env; cat /proc/$PPID/environ | tr '\\0' '\\n' | grep -v ^LD_")
+    assert "planted" not in result.text
+    assert "BASH_ENV" not in (await run(context, "bash -c env")).text
+    assert "GIT_TERMINAL_PROMPT=0" in result.text
+
+
+async def test_the_programmer_may_add_variables(context: AgentContext) -> None:
+    with trio.fail_after(30):
+        result = await Bash(environment={"COLOUR": "green"}).execute(
+            {"command": "echo $COLOUR"}, context
+        )
+    assert result.text == "green"
+
+
+async def test_standard_input_is_empty(context: AgentContext) -> None:
+    assert (await run(context, "cat; read line || echo none")).text == "none"
+
+
+async def test_signals_are_as_a_fresh_shell_has_them(context: AgentContext) -> None:
+    assert (await run(context, "bash -c 'trap -p'; yes | head -1; echo ${PIPESTATUS[0]}")).text == (
+        "y\n141"
+    )
+
+
+async def test_output_is_shown_while_the_command_runs(context: AgentContext, root: Path) -> None:
+    os.mkfifo(root / "gate")
+    shown = trio.Event()
+    pieces: list[str] = []
+
+    def progress(text: str) -> None:
+        pieces.append(text)
+        shown.set()
+
+    async with trio.open_nursery() as nursery:
+        call = context.with_tool_use_id("t", progress)
+        nursery.start_soon(run, call, "echo first; cat gate >/dev/null; echo second")
+        with trio.fail_after(20):
+            await shown.wait()
+        assert "".join(pieces) == "first\n"
+        await trio.to_thread.run_sync((root / "gate").write_text, "open")
+    assert "".join(pieces) == "first\nsecond\n"
+
+
+async def test_a_character_cut_between_two_writes_is_shown_whole(context: AgentContext) -> None:
+    pieces: list[str] = []
+    call = context.with_tool_use_id("t", pieces.append)
+    script = "for b in f0 9f 8c b1; do printf \"\\x$b\"; sleep 0.01; done; printf '\\xff\\0'"
+    result = await run(call, script)
+    assert result.text == "🌱\ufffd\ufffd"
+    assert "".join(pieces) == "🌱\ufffd\ufffd"
+
+
+async def test_a_flood_is_bounded_in_the_result_and_in_what_is_shown(context: AgentContext) -> None:
+    pieces: list[str] = []
+    call = context.with_tool_use_id("t", pieces.append)
+    result = await run(call, "echo first; yes 🌱 | head -c 60000000; echo last")
+    assert result.text.startswith("first\n🌱\n")
+    assert result.text.endswith("🌱\nlast")
+    assert "characters left out" in result.text
+    assert len(result.text) < 1_000_100
+    assert sum(map(len, pieces)) < 1_000_100
+    assert "not shown live" in pieces[-1]
+
+
+async def test_the_time_out_kills_and_keeps_the_output(context: AgentContext) -> None:
+    result = await run(context, "echo before; sleep 60", timeout=200)
+    assert result.status is ToolStatus.TIMEOUT
+    assert result.text == "before\n[timed out after 0.2 s; all it started was killed]"
+    assert result.metadata["timed_out"] is True
+
+
+@LINUX
+@pytest.mark.parametrize("survivor", SURVIVORS.values(), ids=SURVIVORS)
+@pytest.mark.parametrize("ending", ["end", "time-out"])
+async def test_nothing_survives_a_command(
+    context: AgentContext, survivor: str, ending: str
+) -> None:
+    duration = marker()
+    # The survivors are waited for, so that none of them is only about to start.
+    start = (
+        survivor.format(duration)
+        + f"\nuntil pgrep -f '^[^ ]*sleep {duration}'; do sleep 0.01; done"
+    )
+    rest = "" if ending == "end" else "\nsleep 60"
+    result = await run(context, start + rest, timeout=20_000 if ending == "end" else 400)
+    assert result.metadata["timed_out"] is (ending == "time-out")
+    assert marked(duration) == []
+
+
+@LINUX
+async def test_a_cancel_returns_quickly_and_leaves_no_process(context: AgentContext) -> None:
+    duration = marker()
+    started = trio.Event()
+    call = context.with_tool_use_id("t", lambda _: started.set())
+    command = f"sleep {duration} & setsid sleep {duration} & echo ready; sleep {duration}"
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, call, command)
+            await started.wait()
+            began = trio.current_time()
+            nursery.cancel_scope.cancel()
+    assert trio.current_time() - began < 2
+    assert marked(duration) == []
+
+
+@LINUX
+async def test_a_cancel_works_within_the_scope_that_the_runtime_gives(
+    context: AgentContext,
+) -> None:
+    duration = marker()
+    asked: list[float] = []
+
+    @contextmanager
+    def spent(grace: float):
+        asked.append(grace)
+        with trio.move_on_after(0, shield=True) as scope:
+            yield scope
+
+    context.on_cleanup = spent
+    with trio.move_on_after(0.2) as scope:
+        await run(context, f"setsid sleep {duration} & sleep {duration}")
+    assert scope.cancelled_caught
+    assert len(asked) == 1
+    assert marked(duration) == []
+
+
+@LINUX
+async def test_a_command_that_kills_its_guard_takes_its_own_group_along(
+    context: AgentContext,
+) -> None:
+    duration = marker()
+    result = await run(context, f"sleep {duration} & kill -9 $PPID; sleep {duration}")
+    assert "killed the process that watches over it" in result.text
+    assert marked(duration) == []
+
+
+@LINUX
+@pytest.mark.parametrize("name", ["STOP", "TERM"])
+async def test_a_command_can_not_hold_its_guard_off(context: AgentContext, name: str) -> None:
+    duration = marker()
+    await run(context, f"setsid sleep {duration} & kill -{name} $PPID; sleep 60", timeout=300)
+    assert marked(duration) == []
+
+
+@LINUX
+async def test_the_death_of_our_own_process_leaves_nothing(root: Path) -> None:
+    duration = marker()
+    program = textwrap.dedent(
+        f"""
+        import trio
+        from greenroom.core import AgentContext, Workspace
+        from greenroom.tools.builtin import Bash
+        context = AgentContext(session_id="s", agent_type="t", workspace=Workspace({str(root)!r}))
+        call = context.with_tool_use_id("t", lambda text: print(text, flush=True))
+        command = "sleep {duration} & setsid sleep {duration} & echo ready; sleep {duration}"
+        trio.run(Bash().execute, {{"command": command}}, call)
+        """
+    )
+    with trio.fail_after(30):
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE
+        )
+        assert b"ready" in await process.stdout.receive_some()
+        handles = [os.pidfd_open(pid) for pid in marked(duration) if pid != process.pid]
+        assert len(handles) >= 4
+        process.kill()
+        await process.wait()
+        await process.stdout.aclose()
+        for handle in handles:
+            await trio.lowlevel.wait_readable(handle)
+            os.close(handle)
+    assert marked(duration) == []
+
+
+@LINUX
+async def test_no_descriptor_and_no_zombie_is_left(context: AgentContext) -> None:
+    def state() -> tuple[int, str]:
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+        return len(os.listdir("/proc/self/fd")), children
+
+    await run(context, "true")
+    before = state()
+    for command in ("true", "exit 1", "sleep 9 & true"):
+        await run(context, command)
+    with trio.move_on_after(0.1):
+        await run(context, "sleep 60")
+    assert state() == before
+
+
+async def test_a_command_that_prints_nothing_costs_no_processor_time(
+    context: AgentContext,
+) -> None:
+    before = time.process_time()
+    await run(context, "sleep 0.5")
+    assert time.process_time() - before < 0.2
+
+
+async def test_commands_of_two_agents_run_side_by_side(root: Path, context: AgentContext) -> None:
+    os.mkfifo(root / "pipe")
+    texts = []
+
+    async def note(command: str) -> None:
+        texts.append((await run(context, command)).text)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(note, "echo hello > pipe")
+        nursery.start_soon(note, "cat pipe")
+    assert sorted(texts) == ["(no output)", "hello"]
+
+
+def test_a_prompt_shows_the_command_and_rules_see_it(context: AgentContext, root: Path) -> None:
+    tool = Bash()
+    assert tool.info({"command": "rm -r x"}).details == "rm -r x"
+    assert tool.effects({"command": "ls"}, context) == (ShellCommand("ls", str(root)),)
+    assert tool.timeout > 600

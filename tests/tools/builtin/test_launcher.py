@@ -1,0 +1,127 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from greenroom.tools import launcher
+
+
+async def launch(*command: str, stop: bool = False) -> tuple[bytes, list[bytes]]:
+    """Run the launcher by itself; its output, and the lines of its report."""
+    with trio.fail_after(30):
+        process = await trio.lowlevel.open_process(
+            [sys.executable, launcher.__file__, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        output, report = b"", b""
+        async with process.stdin, process.stdout, process.stderr:
+            if stop:
+                output += await process.stdout.receive_some()
+                await process.stdin.aclose()
+            async for chunk in process.stdout:
+                output += chunk
+            async for chunk in process.stderr:
+                report += chunk
+        assert await process.wait() == 0
+    return output, report.split(b"\n", 2)
+
+
+async def test_the_report_has_the_id_the_exit_code_and_the_note() -> None:
+    output, (pid, code, note) = await launch("bash", "-c", "echo $$; echo hello >&19; exit 5")
+    assert output == pid + b"\n"
+    assert code == b"5"
+    assert note == b"hello\n"
+
+
+async def test_a_closed_lifeline_kills_and_reports_no_exit_code() -> None:
+    output, report = await launch("bash", "-c", "echo up; sleep 60", stop=True)
+    assert output == b"up\n"
+    assert report[1:] == [b"", b""]
+
+
+async def test_a_command_that_is_not_there_exits_as_a_shell_says() -> None:
+    output, report = await launch("no-such-program-here")
+    assert output == b"no-such-program-here: No such file or directory\n"
+    assert report[1] == b"127"
+
+
+async def test_the_dead_that_were_left_to_the_launcher_are_collected() -> None:
+    script = "for i in 1 2 3; do (setsid true &); done; sleep 0.2; ps -o stat= --ppid $PPID"
+    if not shutil.which("ps"):
+        pytest.skip("ps (procps) is not installed")
+    output, _ = await launch("bash", "-c", script)
+    assert b"Z" not in output
+
+
+def test_both_ways_to_list_processes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("ps"):
+        pytest.skip("ps (procps) is not installed")
+    direct = launcher.processes()
+    monkeypatch.setattr(os.path, "exists", lambda _: False)
+    by_ps = launcher.processes()
+    own = next(row for row in direct if row[0] == os.getpid())
+    assert own in by_ps
+    assert own == (os.getpid(), os.getppid(), os.getpgrp())
+
+
+def test_without_linux_there_is_no_subreaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert launcher.prctl(36, 1) is False
+
+
+def test_a_family_is_descendants_and_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, group = os.getpid(), os.getpgrp()
+    rows = [
+        (own, 1, group),
+        (9001, own, 9001),
+        (9002, 9001, 9002),
+        (9003, 1, 9001),
+        (9004, 1, 9004),
+    ]
+    monkeypatch.setattr(launcher, "processes", lambda: [*rows, (9005, own, group)])
+    assert sorted(launcher.family(9001)) == [9001, 9002, 9003]
+
+
+def test_killing_gives_up_on_what_may_not_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wake, end = os.pipe()
+    tried = []
+
+    def refuse(pid: int, _: int) -> None:
+        tried.append(pid)
+        os.write(end, b"x")
+        raise PermissionError
+
+    monkeypatch.setattr(launcher, "reap", lambda _: (False, None))
+    monkeypatch.setattr(launcher, "family", lambda _: [4242])
+    monkeypatch.setattr(os, "kill", refuse)
+    launcher.kill_family(4242, wake, subreaper=True)
+    os.close(wake)
+    os.close(end)
+    assert tried == [4242] * launcher.ROUNDS
+
+
+def test_without_a_subreaper_an_empty_family_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "reap", lambda _: (True, 0))
+    monkeypatch.setattr(launcher, "family", lambda _: [])
+    launcher.kill_family(4242, -1, subreaper=False)
+
+
+def test_what_the_linker_reads_does_not_reach_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/lib")
+    monkeypatch.setenv("PLAIN", "kept")
+    cleaned = launcher.clean(os.environb)
+    assert b"LD_LIBRARY_PATH" not in cleaned
+    assert cleaned[b"PLAIN"] == b"kept"
+
+
+async def test_a_request_to_terminate_counts_as_a_cut_lifeline() -> None:
+    output, report = await launch("bash", "-c", f"kill -{signal.SIGTERM.value} $PPID; sleep 60")
+    assert output == b""
+    assert report[1] == b""
