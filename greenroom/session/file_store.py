@@ -86,7 +86,9 @@ class FileStore:
         try:
             fd = await self._run(session_id, lambda: lock(folder))
         except HeldError as error:
-            holder = "this process" if error.pid == os.getpid() else f"process {error.pid}"
+            holder = f"process {error.pid}" if error.pid else "another process"
+            if error.pid == os.getpid():
+                holder = "this process"
             raise SessionLockedError(
                 f"session {session_id!r} is being written by {holder}",
                 session_id=session_id,

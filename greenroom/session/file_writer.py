@@ -78,8 +78,12 @@ class FileWriter:
         return await self._run(lambda: self._set_aside(at.size))
 
     async def release(self) -> None:
-        """Let go of the lock; a folder in which nothing was saved is removed."""
-        await trio.to_thread.run_sync(self._release, limiter=self._limiter)
+        """Let go of the lock; a folder in which nothing was saved is removed.
+
+        Raises:
+            SessionStorageError: the disk refused; the lock is let go all the same.
+        """
+        await self._run(self._release)
 
     async def _run(self, work: Callable[[], T]) -> T:
         try:
@@ -110,9 +114,9 @@ class FileWriter:
     def _write_metadata(self, metadata: SessionMetadata) -> None:
         path = metadata_path(self._folder)
         previous = durable.read_bytes(path)
-        durable.replace(path, encode_metadata(metadata, previous or b""))
         if previous is None:
             durable.sync_folder(os.path.dirname(self._folder))
+        durable.replace(path, encode_metadata(metadata, previous or b""))
 
     def _set_aside(self, size: int) -> str:
         path = history_path(self._folder)
@@ -122,11 +126,13 @@ class FileWriter:
         return side
 
     def _release(self) -> None:
-        if self._history >= 0:
-            os.close(self._history)
-        is_stored = os.path.exists(metadata_path(self._folder))
-        unlock(self._lock, self._folder)
-        if not is_stored:
+        try:
+            if self._history >= 0:
+                os.close(self._history)
+        finally:
+            unlock(self._lock, self._folder)
+        if not os.path.exists(metadata_path(self._folder)):
+            # Another writer may have come in, or files lie there: then it is not ours to remove.
             with contextlib.suppress(OSError):
                 os.rmdir(self._folder)
 

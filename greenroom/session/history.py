@@ -24,6 +24,8 @@ __all__ = ["START", "History", "Position", "encode_line", "read_history"]
 
 _SALT = 0x5EA7_1EAF
 _SUFFIX = len(',"crc":"00000000"}\n')
+_BORDER = re.compile(rb'\n\{"n":\d+,"e":\[')
+_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -91,7 +93,7 @@ def read_history(data: bytes, *, session_id: str, path: str, since: Position = S
             _check_format(entries, session_id, path)
         place, start = place.after(line), stop
     torn = data[start:]
-    if _is_followed(torn, place.lines + 1):
+    if _is_followed(torn, place):
         raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
     return History(tuple(entries), place, torn)
 
@@ -105,14 +107,16 @@ def _is_sound(line: bytes, at: Position) -> bool:
     return line[-_SUFFIX:] == _seal(line[:-_SUFFIX], at)
 
 
-def _is_followed(torn: bytes, number: int) -> bool:
+def _is_followed(torn: bytes, at: Position) -> bool:
     """Whether a later line begins inside these bytes, so that they are no torn write of one line.
 
-    A record holds no raw newline, so one followed by the beginning of a record is a border. Where
-    the newline itself is damaged, the end of a record followed by the beginning of the next one is.
+    A record holds no raw newline, so one before the beginning of a record is a border. Where it is
+    the newline itself that is damaged, a sound record ends before more than that one byte.
     """
-    border = rb'\n\{"n":\d+,"e":\[|,"crc":"[0-9a-f]{8}"\}[\s\S]\{"n":' + b'%d,"e":' % number
-    return re.search(border, torn) is not None
+    if _BORDER.search(torn):
+        return True
+    ends = (found.end() for found in _END.finditer(torn, endpos=len(torn) - 2))
+    return any(_is_sound(torn[:end] + b"\n", at) for end in ends)
 
 
 def _check_format(entries: list[Entry], session_id: str, path: str) -> None:

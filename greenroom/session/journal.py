@@ -31,6 +31,8 @@ class Journal:
         self._end: Position = START
         self._writer: SessionWriter | None = None
         self._is_broken = False
+        # A description whose writing failed: it may be in the store all the same.
+        self._offered: SessionMetadata | None = None
         self.metadata: SessionMetadata | None = None
         self.repair: RepairReport | None = None
 
@@ -79,6 +81,10 @@ class Journal:
             with trio.CancelScope(shield=True):
                 await writer.release()
 
+    def lacks(self, metadata: SessionMetadata) -> bool:
+        """Whether this description is not known to be stored."""
+        return self._offered is not None or metadata.differs(self.metadata)
+
     async def append(self, entries: Sequence[bytes]) -> None:
         """Commit these encoded entries: all or none, durable when it returns.
 
@@ -102,11 +108,12 @@ class Journal:
             SessionStorageError: the disk refused.
         """
         writer = self._usable_writer()
+        self._offered = metadata
         try:
             await writer.write_metadata(metadata)
         finally:
             self._is_broken = writer.is_broken
-        self.metadata = metadata
+        self.metadata, self._offered = metadata, None
 
     async def _acquire(self) -> SessionWriter:
         self.store = store = self.store or default_store()
@@ -131,16 +138,20 @@ class Journal:
         if stored.history.torn:
             side = await writer.set_aside(stored.history.end)
             self.repair = report_on(stored.history, stored.path, side)
-        if stored.history.entries or self.metadata.differs(stored.metadata):
+        if stored.history.entries or self._is_foreign(stored.metadata):
             return await writer.read(START)
         return None
 
     async def _begin(self, writer: SessionWriter, stored: StoredSession) -> None:
         """Make sure that the id is free, and put aside what a crash left of an unsaved session."""
-        if stored.metadata is not None:
+        if stored.metadata is not None and self._is_foreign(stored.metadata):
             raise self._taken()
         if stored.history.entries or stored.history.torn:
             await writer.set_aside(self._end)
+
+    def _is_foreign(self, metadata: SessionMetadata) -> bool:
+        """Whether somebody else stored this description."""
+        return metadata.differs(self.metadata) and metadata.differs(self._offered)
 
     def _usable_writer(self) -> SessionWriter:
         if self._writer is None or self._is_broken:

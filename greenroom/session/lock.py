@@ -45,10 +45,16 @@ def lock(folder: str) -> int:
 
 
 def unlock(fd: int, folder: str) -> None:
-    """Remove the lock file and let go of the lock."""
-    with contextlib.suppress(OSError):
-        os.unlink(os.path.join(folder, "lock"))
-    os.close(fd)
+    """Remove the lock file, and let go of the lock even if that fails.
+
+    Raises:
+        OSError: the file can't be removed; the next holder will take it over.
+    """
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, "lock"))
+    finally:
+        os.close(fd)
 
 
 def _try_lock(path: str) -> int | None:
@@ -60,8 +66,9 @@ def _try_lock(path: str) -> int | None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.stat(path)):
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+            with contextlib.suppress(OSError):  # the lock holds on a full disk too
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, b"%d\n" % os.getpid(), 0)
             return fd
     except BlockingIOError:
         pid = _holder(fd)

@@ -149,9 +149,7 @@ class AgentSession(Description):
         """
         check_session_id(parent_session_id)
         if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
-            raise SessionError(
-                f"session {self.session_id!r} has its place already", session_id=self.session_id
-            )
+            raise SessionError(f"{self!r} has its place already", session_id=self.session_id)
         self._touch(parent_session_id=parent_session_id, parent_tool_use_id=parent_tool_use_id)
 
     def bind(self, store: SessionStore) -> None:
@@ -250,9 +248,11 @@ class AgentSession(Description):
     @property
     def _has_news(self) -> bool:
         """Whether the stored description is out of date, or is due for the first time."""
-        stored = self._journal.metadata
-        is_due = stored or self.history or self._record.metadata or self.child_session_ids
-        return bool(is_due) and self._record.differs(stored)
+        record = self._record
+        is_due = (
+            self._journal.metadata or self.history or record.metadata or record.child_session_ids
+        )
+        return bool(is_due) and self._journal.lacks(record)
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""

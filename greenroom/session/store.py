@@ -63,7 +63,7 @@ class SessionWriter(Protocol):
         ...
 
     async def release(self) -> None:
-        """Give the right back. A session that was never stored leaves nothing behind."""
+        """Give the right back, even if it raises. What was never stored leaves nothing behind."""
         ...
 
 

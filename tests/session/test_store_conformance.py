@@ -1,5 +1,7 @@
 """What every store does alike: each test runs over files and over memory."""
 
+import os
+
 import pytest
 import trio
 
@@ -171,6 +173,10 @@ async def test_the_list_shows_the_last_changed_first(store, conversation, wall):
     assert [each.session_id for each in listed] == [sessions[i].session_id for i in (1, 2, 0)]
     assert listed == [sessions[i].record for i in (1, 2, 0)]
     assert (await AgentSession.load(sessions[1].session_id, store=store)).record == listed[0]
+
+
+def test_the_folder_of_a_session_bears_its_id_where_there_are_folders(store):
+    assert os.path.basename(store.folder("mine")) in {"mine", ""}
 
 
 async def test_an_empty_store_lists_nothing(store):

@@ -1,0 +1,226 @@
+"""The lines of a history: what is damaged is noticed, what is newer is kept."""
+
+import json
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import (
+    Message,
+    SessionCorruptError,
+    SessionError,
+    StopReason,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    serde,
+)
+from greenroom.session.entry import (
+    FormatEntry,
+    MessageEntry,
+    RewindEntry,
+    ToolsStartedEntry,
+    decode_entries,
+)
+from greenroom.session.history import START, encode_line, read_history
+
+# What a torn line might be mistaken for: the end of a record, and the beginning of the next.
+LOOKALIKE = {"file": [{"e": [], "crc": "0123abcd"}, {"n": 2, "e": []}, {"n": 3, "e": []}]}
+ENTRIES = [
+    [FormatEntry(1), MessageEntry(Message.user("read a.txt\u2028please"))],
+    [
+        MessageEntry(Message.assistant([ToolUseBlock("t", "Read", LOOKALIKE)])),
+        ToolsStartedEntry(("t",)),
+    ],
+    [
+        MessageEntry(Message.user([ToolResultBlock("t", (TextBlock('{"n":3,"e":['),))])),
+        MessageEntry(Message.assistant("hällo")),
+    ],
+    [RewindEntry(1)],
+]
+
+
+def write(groups):
+    place, lines = START, []
+    for group in groups:
+        lines.append(encode_line([serde.encode(entry) for entry in group], place))
+        place = place.after(lines[-1])
+    return lines
+
+
+def read(data, since=START):
+    return read_history(data, session_id="s", path="h", since=since)
+
+
+LINES = write(ENTRIES)
+DATA = b"".join(LINES)
+WHOLE = read(DATA)
+
+
+def upto(count):
+    return tuple(entry for group in ENTRIES[:count] for entry in group)
+
+
+def test_what_is_written_is_read():
+    assert WHOLE.entries == upto(4)
+    assert (WHOLE.end.lines, WHOLE.end.size, WHOLE.end.last) == (4, len(DATA), LINES[-1])
+    assert WHOLE.torn == b""
+
+
+def test_reading_goes_on_from_any_line():
+    place = START
+    for number, line in enumerate(LINES, 1):
+        place = place.after(line)
+        assert upto(number) + read(DATA[place.size :], place).entries == WHOLE.entries
+
+
+def test_a_line_has_the_published_form():
+    record = json.loads(LINES[1])
+    body = LINES[1][: -len(',"crc":"00000000"}\n')]
+    assert list(record) == ["n", "e", "crc"]
+    assert record["n"] == 1
+    assert record["crc"] == f"{zlib.crc32(body, zlib.crc32(LINES[0]) ^ 0x5EA71EAF):08x}"
+
+
+def test_cut_at_any_byte_it_gives_whole_lines_and_the_rest_as_torn():
+    ends = {len(b"".join(LINES[:count])): count for count in range(5)}
+    count = 0
+    for size in range(len(DATA) + 1):
+        count = ends.get(size, count)
+        history = read(DATA[:size])
+        assert history.entries == upto(count)
+        assert DATA[: history.end.size] + history.torn == DATA[:size]
+        assert (history.torn == b"") == (size in ends)
+
+
+@pytest.mark.parametrize("garbage", [b"\0", b"\xff", b"\n", b'{"', b'"}\n'])
+def test_a_tail_of_garbage_is_never_loaded(garbage):
+    for size in range(len(DATA)):
+        filled = DATA[:size] + garbage * 20
+        try:
+            history = read(filled)
+        except SessionCorruptError:
+            continue
+        assert history.entries == upto(history.end.lines)
+        assert history.torn
+
+
+def test_every_flipped_bit_is_noticed():
+    for index in range(len(DATA)):
+        line = DATA[:index].count(b"\n") + 1
+        for bit in range(8):
+            flipped = bytearray(DATA)
+            flipped[index] ^= 1 << bit
+            if line < 4:
+                with pytest.raises(SessionCorruptError, match=f"h:{line}:"):
+                    read(bytes(flipped))
+            else:  # the last line may pass for an unfinished write
+                history = read(bytes(flipped))
+                assert history.torn
+                assert history.entries == upto(3)
+
+
+def test_no_line_can_be_left_out_repeated_moved_or_taken_from_elsewhere():
+    other = write([ENTRIES[0], ENTRIES[2], ENTRIES[1], ENTRIES[3]])
+    first, second, third, fourth = LINES
+    for lines in (
+        [first, third, fourth],
+        [second, third, fourth],
+        [first, second, second, third, fourth],
+        [first, third, second, fourth],
+        [first, other[1], third, fourth],
+        [other[0], second, other[2], fourth],
+    ):
+        with pytest.raises(SessionCorruptError):
+            read(b"".join(lines))
+
+
+def test_lines_glued_together_do_not_verify():
+    suffix = len(',"crc":"00000000"}\n')
+    for at in range(3):
+        glued = [*LINES[:at], LINES[at][:-suffix], *LINES[at + 1 :]]
+        with pytest.raises(SessionCorruptError):
+            read(b"".join(glued) + LINES[0])
+        assert read(b"".join(glued[: at + 2])).entries == upto(at)
+
+
+def test_a_torn_write_of_a_text_that_looks_like_records_is_no_corruption():
+    lines = write([ENTRIES[0], ENTRIES[1], ENTRIES[2]])
+    for size in range(1, len(lines[2])):
+        assert read(b"".join(lines[:2]) + lines[2][:size]).end.lines == 2
+
+
+@given(
+    groups=st.lists(st.lists(st.text(max_size=40), min_size=1, max_size=3), min_size=1, max_size=6),
+    cut=st.integers(min_value=0),
+)
+def test_any_texts_survive_and_any_cut_gives_a_prefix(groups, cut):
+    entries = [[MessageEntry(Message.user(text)) for text in group] for group in groups]
+    data = b"".join(write(entries))
+    flat = tuple(entry for group in entries for entry in group)
+    assert read(data).entries == flat
+    some = read(data[: cut % (len(data) + 1)]).entries
+    assert some == flat[: len(some)]
+
+
+def line_of(*raw):
+    return encode_line([json.dumps(each).encode() for each in raw], START)
+
+
+def test_kinds_and_fields_of_newer_versions_do_not_get_in_the_way():
+    message = {"type": "Message", "role": "user", "content": [], "mood": "good"}
+    line = line_of(
+        {"kind": "format", "version": 1, "by": "greenroom 9"},
+        {"kind": "hologram", "data": [1]},
+        {"kind": "message", "message": message, "at": "2026-01-14"},
+    )
+    assert read(line).entries == (FormatEntry(1), MessageEntry(Message.user([])))
+
+
+def test_blocks_of_newer_versions_are_kept_verbatim():
+    hologram = {"type": "hologram", "points": [1, 2]}
+    message = {
+        "type": "Message",
+        "role": "assistant",
+        "stop_reason": "enlightened",
+        "content": [
+            {"type": "text", "text": "hi"},
+            hologram,
+            "bare",
+            {"type": "tool_result", "tool_use_id": "t", "content": [hologram]},
+        ],
+    }
+    (entry,) = decode_entries(line_of({"kind": "message", "message": message}))
+    text, unknown, bare, result = entry.message.content
+    assert text == TextBlock("hi")
+    assert unknown == UnknownBlock(hologram)
+    assert bare == UnknownBlock({"value": "bare"})
+    assert result == ToolResultBlock("t", (TextBlock("", extra={"unknown": hologram}),))
+    assert entry.message.stop_reason is StopReason.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"kind": "rewind"},
+        {"kind": "message", "message": 1},
+        {"kind": "message", "message": {"type": "Message", "role": "user", "content": 1}},
+        {"kind": "message", "message": {"type": "Message", "role": "wizard"}},
+        {"kind": "format", "version": "one"},
+    ],
+)
+def test_an_entry_that_makes_no_sense_is_corruption_and_not_skipped(raw):
+    with pytest.raises(SessionCorruptError, match="h:1"):
+        read(line_of(raw))
+
+
+def test_a_file_of_a_newer_format_is_not_misread():
+    with pytest.raises(SessionError, match="format 2"):
+        read(line_of({"kind": "format", "version": 2}))
+
+
+def test_a_history_that_begins_without_its_version_is_read():
+    assert read(line_of({"kind": "hologram"})).entries == ()

@@ -1,0 +1,186 @@
+"""Sessions between processes: one writer, whose death frees the lock and loses nothing it had."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.core import Message, SessionLockedError
+from greenroom.session import AgentSession, FileStore
+from greenroom.session.lock import HeldError, lock, unlock
+
+WRITER = """
+import sys, trio
+from greenroom.core import Message
+from greenroom.session import AgentSession, FileStore
+
+async def main(folder):
+    session = AgentSession.new("coder", session_id="mine", store=FileStore(folder))
+    await session.open()
+    for number in range(1_000_000):
+        session.add_message(Message.user(f"message {number} " + "x" * 2000))
+        await session.save()
+        print(number, flush=True)
+
+trio.run(main, sys.argv[1])
+"""
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """A process that saves message after message, and tells each number once it is saved."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "sessions")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def wait_for(process, number):
+    """Read acknowledgements up to this one."""
+    while int(process.stdout.readline()) < number:
+        pass
+
+
+async def test_a_second_process_is_refused_and_told_who_writes(writer, files):
+    wait_for(writer, 0)
+    session = await AgentSession.load("mine", store=files)
+    session.add_message(Message.user("me too"))
+    for attempt in (session.open, session.save):
+        with pytest.raises(SessionLockedError, match=f"process {writer.pid}") as caught:
+            await attempt()
+        assert caught.value.pid == writer.pid
+        assert caught.value.session_id == "mine"
+
+
+@pytest.mark.parametrize("acknowledged", [0, 1, 7, 40])
+async def test_what_a_killed_process_had_saved_is_there(writer, files, acknowledged):
+    wait_for(writer, acknowledged)
+    writer.send_signal(signal.SIGKILL)
+    numbers = [int(line) for line in writer.stdout]
+    writer.wait()
+    last = numbers[-1] if numbers else acknowledged
+    with trio.fail_after(30):
+        session = await AgentSession.load("mine", store=files)
+        assert len(session.history) > last
+        texts = [message.text.split()[1] for message in session.history]
+        assert texts == [str(number) for number in range(len(texts))]
+        await session.open()
+        session.add_message(Message.user("after the crash"))
+        await session.save()
+        await session.close()
+        again = await AgentSession.load("mine", store=files)
+    assert again.history == session.history
+    assert again.repair is None
+
+
+def test_a_lock_left_by_a_dead_process_is_taken_over(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "lock").write_text("999999\n")
+    descriptor = lock(str(tmp_path / "s"))
+    assert (tmp_path / "s" / "lock").read_text() == f"{os.getpid()}\n"
+    unlock(descriptor, str(tmp_path / "s"))
+    assert not (tmp_path / "s" / "lock").exists()
+
+
+@pytest.mark.parametrize("text", ["", "not a number"])
+def test_a_holder_that_cannot_be_told_is_still_a_holder(tmp_path, text):
+    descriptor = lock(str(tmp_path / "s"))
+    (tmp_path / "s" / "lock").write_text(text)
+    with pytest.raises(HeldError) as caught:
+        lock(str(tmp_path / "s"))
+    assert caught.value.pid is None
+    unlock(descriptor, str(tmp_path / "s"))
+
+
+def test_a_lock_counts_only_on_the_file_that_stands_in_the_folder(tmp_path, monkeypatch):
+    """The last holder removes the file just after we opened it, or the folder just before."""
+    folder = str(tmp_path / "s")
+    path = os.path.join(folder, "lock")
+    held = lock(folder)
+    flock, opened = lock.__globals__["fcntl"].flock, []
+
+    def release_first(descriptor, how):
+        if not opened:
+            opened.append(descriptor)
+            unlock(held, folder)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(lock.__globals__["fcntl"], "flock", release_first)
+    descriptor = lock(folder)
+    assert os.path.samestat(os.fstat(descriptor), os.stat(path))
+    unlock(descriptor, folder)
+
+
+def test_a_folder_removed_under_our_feet_is_made_again(tmp_path, monkeypatch):
+    folder = str(tmp_path / "s")
+    module = lock.__globals__["os"]
+    real, calls = module.open, []
+
+    def remove_first(path, *args):
+        calls.append(path)
+        if len(calls) == 1:
+            os.rmdir(folder)
+        return real(path, *args)
+
+    monkeypatch.setattr(module, "open", remove_first)
+    unlock(lock(folder), folder)
+    assert len(calls) > 1
+
+
+def test_a_lock_file_that_never_stays_is_given_up_on(tmp_path, monkeypatch):
+    monkeypatch.setitem(lock.__globals__, "_try_lock", lambda path: None)
+    with pytest.raises(HeldError):
+        lock(str(tmp_path / "s"))
+
+
+def test_a_lock_that_the_system_refuses_leaves_no_descriptor(tmp_path, monkeypatch):
+    def refuse(descriptor, how):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(lock.__globals__["fcntl"], "flock", refuse)
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(OSError, match="No locks"):
+        lock(str(tmp_path / "s"))
+    assert len(os.listdir("/dev/fd")) == before
+
+
+async def test_an_unknown_holder_is_named_as_such(files, monkeypatch):
+    def held(folder):
+        raise HeldError(None)
+
+    monkeypatch.setattr("greenroom.session.file_store.lock", held)
+    with pytest.raises(SessionLockedError, match="another process"):
+        await AgentSession.new("coder", store=files).open()
+
+
+async def test_files_beside_the_session_keep_the_folder(files):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    await session.open()
+    (Path(files.folder("mine")) / "output.txt").write_text("spilled")
+    await session.close()
+    assert os.listdir(files.folder("mine")) == ["output.txt"]
+
+
+def test_a_store_can_be_used_from_one_run_after_another(tmp_path):
+    store = FileStore(tmp_path)
+
+    async def add(text):
+        if await store.exists("mine"):
+            session = await AgentSession.load("mine", store=store)
+        else:
+            session = AgentSession.new("coder", session_id="mine", store=store)
+        session.add_message(Message.user(text))
+        await session.save()
+        return len(session.history)
+
+    assert [trio.run(add, text) for text in "abc"] == [1, 2, 3]
