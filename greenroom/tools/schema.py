@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, ParamSpec, get_args, get_origin, get_type_hints
 
 from greenroom.core import AgentContext, ToolError
+from greenroom.tools.typed_dict import portable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -79,13 +80,14 @@ def to_json(name: str, value: object) -> str:
 
 def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
     try:
-        return get_type_hints(function, include_extras=True)
+        hints = get_type_hints(function, include_extras=True)
+        return {parameter: portable(hint) for parameter, hint in hints.items()}
     except NameError as error:
         raise ToolError(
             f"tool {name}: the type {error.name!r} is not known at run time",
             hint="import it outside of `if TYPE_CHECKING:`, and define it at the top of a module",
         ) from None
-    except TypeError as error:
+    except (TypeError, SyntaxError, AttributeError) as error:
         raise ToolError(f"tool {name}: its type hints can't be read: {error}") from None
 
 

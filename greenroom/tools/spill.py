@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, TextBlock, ToolResult, clip, new_id, valid_unicode
+from greenroom.core import AgentContext, TextBlock, ToolResult, new_id, valid_unicode
 
 __all__ = ["MAX_TEXT", "SpillFolder", "capped"]
 
@@ -55,7 +55,8 @@ async def capped(
         note = f"they could not be kept in a file: {error.strerror}"
     else:
         metadata["spill_file"] = path
-        note = f"the whole text is in {path}"
+        extent = "the whole text" if len(whole) <= MAX_FILE else "more of its head and tail"
+        note = f"{extent} is in {path}"
     others = tuple(block for block in result.content if not isinstance(block, TextBlock))
     text = TextBlock(_ends(whole, limit, note))
     return ToolResult((text, *others), result.status, metadata)
@@ -73,7 +74,8 @@ def _write(text: str, tool_name: str, context: AgentContext) -> str:
     folder = _folder(context)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{new_id(tool_name)}.txt"
-    path.write_text(valid_unicode(clip(text, MAX_FILE)), encoding="utf-8", newline="")
+    kept = text if len(text) <= MAX_FILE else _ends(text, MAX_FILE, "it was too long to keep")
+    path.write_text(valid_unicode(kept), encoding="utf-8", newline="")
     return str(path)
 
 

@@ -129,7 +129,7 @@ def _parameters(names: list[str]) -> str:
 def _wrong_type(error: "ValidationError") -> str:
     expected = error.validator_value
     names = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
-    return f"expected {names}, got {_kind(error.instance)} {_value(error.instance)}"
+    return f"expected {names}, got {_kind(error.instance)} {_value(error.instance)}".rstrip()
 
 
 def _not_listed(error: "ValidationError") -> str:

@@ -1,0 +1,317 @@
+"""The gate and the batch: nothing that a tool does comes through as anything but a result."""
+
+import logging
+
+import pytest
+import trio
+import trio.testing
+
+from greenroom.core import (
+    AgentContext,
+    ImageBlock,
+    TextBlock,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+)
+from greenroom.tools import ToolRegistry, run_batch, tool
+
+
+@pytest.fixture
+def context(tmp_path):
+    return AgentContext(session_id="s-1", agent_type="test", spill_folder=str(tmp_path / "out"))
+
+
+def failing(*errors):
+    @tool
+    async def fail() -> str:
+        if len(errors) > 1:
+            raise BaseExceptionGroup("several", list(errors))
+        raise errors[0]
+
+    return ToolRegistry([fail])
+
+
+async def test_an_unknown_name_is_answered_with_the_names_that_exist(context):
+    @tool
+    async def add(a: int) -> int:
+        return a
+
+    result = await ToolRegistry([add]).execute("ad", {}, context)
+    assert result.is_error
+    assert result.text == "There is no tool named 'ad'. The tools are: add."
+    assert (await ToolRegistry().execute("ad", {}, context)).text.endswith("The tools are: none.")
+
+
+async def test_input_that_breaks_the_schema_never_reaches_the_tool(context):
+    @tool
+    async def add(a: int) -> int:
+        raise AssertionError("must not run")
+
+    result = await ToolRegistry([add]).execute("add", {"a": "x"}, context)
+    assert result.status is ToolStatus.ERROR
+    assert result.text == (
+        "add was not run: its input does not fit.\n- a: expected integer, got string 'x'"
+    )
+
+
+async def test_an_exception_gives_the_model_type_and_message_and_the_log_the_traceback(
+    context, caplog
+):
+    result = await failing(ValueError("bad luck")).execute("fail", {}, context)
+    assert (result.status, result.text) == (ToolStatus.ERROR, "ValueError: bad luck")
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("greenroom.tools", logging.ERROR)
+    assert record.exc_info[1].args == ("bad luck",)
+
+
+async def test_a_tool_error_is_told_in_its_own_words(context, caplog):
+    error = ToolError("no such file", hint="list the folder")
+    result = await failing(error).execute("fail", {}, context)
+    assert result.text == "no such file (list the folder)"
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_group_of_exceptions_is_told_leaf_by_leaf(context):
+    leaves = [ValueError(f"v{n}") for n in range(4)]
+    nested = ExceptionGroup("inner", [KeyError("k"), OSError("o"), ToolError("t")])
+    result = await failing(*leaves, nested).execute("fail", {}, context)
+    assert result.text == (
+        "ValueError: v0; ValueError: v1; ValueError: v2; ValueError: v3; KeyError: 'k'; and 2 more"
+    )
+
+
+async def test_an_exception_without_a_readable_message_is_told_all_the_same(context):
+    class Odd(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    result = await failing(Odd()).execute("fail", {}, context)
+    assert result.text == "Odd: (its message can't be read)"
+
+
+async def test_a_huge_message_is_cut(context):
+    result = await failing(ValueError("x" * 100_000)).execute("fail", {}, context)
+    assert len(result.text) <= 4_100
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
+async def test_what_is_no_exception_passes(context, error):
+    registry = failing(error)
+    with pytest.raises(type(error)):
+        await registry.execute("fail", {}, context)
+
+
+async def test_of_a_mixed_group_only_what_is_no_exception_passes(context, caplog):
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await failing(ValueError("lost"), KeyboardInterrupt()).execute("fail", {}, context)
+    assert [type(error) for error in caught.value.exceptions] == [KeyboardInterrupt]
+    assert "fail raised" in caplog.text
+
+
+async def test_a_call_is_stopped_at_its_time_out(context, autojump_clock):
+    @tool(timeout=1.5)
+    async def sleep() -> str:
+        await trio.sleep_forever()
+        return ""
+
+    started = trio.current_time()
+    result = await ToolRegistry([sleep]).execute("sleep", {}, context)
+    assert trio.current_time() - started == 1.5
+    assert result.status is ToolStatus.TIMEOUT
+    assert result.text == "sleep was stopped: it did not finish within 1.5 seconds."
+
+
+async def test_a_failure_while_being_stopped_is_an_error(context, autojump_clock):
+    async def fail_late():
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("while closing")
+
+    @tool(timeout=1)
+    async def messy() -> str:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail_late)
+            await trio.sleep_forever()
+        return ""
+
+    result = await ToolRegistry([messy]).execute("messy", {}, context)
+    assert (result.status, result.text) == (ToolStatus.ERROR, "ValueError: while closing")
+
+
+async def test_a_cancel_passes_and_a_failure_beside_it_is_logged(context, caplog):
+    async def fail_late():
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("while closing")
+
+    @tool
+    async def messy() -> str:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail_late)
+            await trio.sleep_forever()
+        return ""
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ToolRegistry([messy]).execute, "messy", {}, context)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert scope.cancelled_caught
+    assert "while closing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("text", "Odd returned str, which is no ToolResult"),
+        (ToolResult(("text",)), "Odd returned a result that can't be used"),
+        (ToolResult((), "fine"), "Odd returned a result that can't be used"),
+        (ToolResult((), metadata={"a": object()}), "Odd returned a result that can't be used"),
+    ],
+)
+async def test_a_result_of_no_use_is_an_error(context, value, message):
+    class Odd:
+        name, description, category = "Odd", "", "read"
+        parameters = {"type": "object"}
+
+        def info(self, input):
+            raise NotImplementedError
+
+        async def execute(self, input, context):
+            return value
+
+    result = await ToolRegistry([Odd()]).execute("Odd", {}, context)
+    assert result.is_error
+    assert message in result.text
+
+
+async def test_lone_surrogates_are_mended(context):
+    @tool
+    async def odd() -> ToolResult:
+        return ToolResult((TextBlock("a\ud800b"),), metadata={"k\udfff": "\ud800"})
+
+    result = await ToolRegistry([odd]).execute("odd", {}, context)
+    assert result.text == "a\ufffdb"
+    assert result.metadata == {"k\ufffd": "\ufffd"}
+
+
+async def test_a_long_text_is_cut_and_kept_in_a_file_that_the_result_names(context):
+    image = ImageBlock("image/png", "AAAA")
+
+    @tool
+    async def long() -> ToolResult:
+        return ToolResult((TextBlock("a" * 20_000), image, TextBlock("b\ud800" * 20_000)))
+
+    result = await ToolRegistry([long]).execute("long", {}, context)
+    assert len(result.text) <= 30_000
+    assert result.text.startswith("aaa")
+    assert result.text.endswith("b\ufffdb\ufffd")
+    assert "60,001 characters in all" in result.text
+    path = result.metadata["spill_file"]
+    assert path in result.text
+    assert path.startswith(context.spill_folder)
+    kept = await trio.Path(path).read_text(encoding="utf-8")
+    assert kept == "a" * 20_000 + "\n" + "b\ufffd" * 20_000
+    assert result.content[1] == image
+
+
+class Recorder:
+    """A concurrent tool that says when it runs, and waits to be let on."""
+
+    description, category, parameters = "", "read", {"type": "object"}
+
+    def __init__(self, name="Wait", concurrent=True):
+        self.name = name
+        self.concurrent = concurrent
+        self.running = 0
+        self.most = 0
+        self.order = []
+        self.gate = trio.Event()
+
+    def info(self, input):
+        raise NotImplementedError
+
+    async def execute(self, input, context):
+        self.order.append(input["n"])
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            if input.get("hold"):
+                await self.gate.wait()
+            await trio.lowlevel.checkpoint()
+        finally:
+            self.running -= 1
+        if input.get("fail"):
+            raise ValueError(str(input["n"]))
+        return ToolResult.ok(str(input["n"]))
+
+
+def calls(context, count, **more):
+    return [("Wait", {"n": n, **more}, context) for n in range(count)]
+
+
+async def test_concurrent_calls_run_side_by_side_up_to_the_limit_and_begin_in_order(context):
+    recorder = Recorder()
+    registry = ToolRegistry([recorder])
+    results = await run_batch(calls(context, 9), registry, limit=3)
+    assert recorder.most == 3
+    assert recorder.order == list(range(9))
+    assert [result.text for result in results] == [str(n) for n in range(9)]
+
+
+async def test_results_keep_the_calls_order_however_they_end(context):
+    recorder = Recorder()
+    seen = []
+    held = [("Wait", {"n": 0, "hold": True}, context), ("Wait", {"n": 1}, context)]
+
+    def on_result(index, result):
+        seen.append(index)
+        recorder.gate.set()
+
+    results = await run_batch(held, ToolRegistry([recorder]), on_result=on_result)
+    assert seen == [1, 0]
+    assert [result.text for result in results] == ["0", "1"]
+
+
+@pytest.mark.parametrize("other", [Recorder("Other", concurrent=False), None])
+async def test_one_call_that_is_not_concurrent_puts_all_in_order(context, other):
+    recorder = Recorder()
+    registry = ToolRegistry([recorder, other] if other else [recorder])
+    batch = [*calls(context, 3), ("Other", {"n": 3}, context)]
+    results = await run_batch(batch, registry)
+    assert recorder.most == 1
+    assert len(results) == 4
+
+
+@pytest.mark.parametrize("concurrent", [True, False])
+async def test_one_failure_never_stops_the_others(context, concurrent):
+    registry = ToolRegistry([Recorder(concurrent=concurrent)])
+    batch = [
+        ("Wait", {"n": 0, "fail": True}, context),
+        ("Wait", {"n": 1}, context),
+        ("Wait", {"n": 2, "fail": True}, context),
+        ("Wait", {"n": 3}, context),
+    ]
+    results = await run_batch(batch, registry)
+    assert [result.is_error for result in results] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("concurrent", [True, False])
+async def test_on_a_cancel_what_had_ended_has_been_reported(context, concurrent):
+    recorder = Recorder(concurrent=concurrent)
+    reported = {}
+    batch = [*calls(context, 2), ("Wait", {"n": 2, "hold": True}, context)]
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_batch, batch, ToolRegistry([recorder]), 5, reported.__setitem__)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert {index: result.text for index, result in reported.items()} == {0: "0", 1: "1"}
+    assert recorder.running == 0
+
+
+async def test_no_calls_give_no_results():
+    assert await run_batch([], ToolRegistry()) == []

@@ -1,0 +1,398 @@
+"""`@tool`: typed functions become tools, in every shape a signature takes."""
+
+import enum
+import threading
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Literal, NotRequired, Optional, Required, TypedDict
+
+import pytest
+import trio
+from pydantic import BaseModel, Field
+
+from greenroom.core import AgentContext, Contact, ToolError, ToolResult
+from greenroom.tools import FunctionTool, ToolRegistry, tool
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Place(TypedDict):
+    """A place."""
+
+    name: str
+    zip: NotRequired[Annotated[int, Field(ge=1)]]
+
+
+class Tour(TypedDict, total=False):
+    stops: Required[list[Place | None]]
+    home: Place
+
+
+class Person(BaseModel):
+    name: str
+    born: date | None = None
+
+
+@pytest.fixture
+def context():
+    return AgentContext(session_id="s-1", agent_type="test")
+
+
+async def run(made, arguments, context):
+    with trio.fail_after(20):
+        return await ToolRegistry([made]).execute(made.name, arguments, context)
+
+
+def test_signature_and_docstring_become_the_definition():
+    @tool(category="read", timeout=5, requires_permission=False, concurrent=True)
+    async def find(pattern: str, path: str = ".", *, limit: Annotated[int, "how many"] = 10) -> str:
+        """Find files.
+
+        Looks into folders as well.
+
+        Args:
+            pattern: what to look for,
+                as a glob.
+            path (str): where to begin.
+
+        Returns:
+            The paths.
+        """
+        return ""
+
+    assert find.name == "find"
+    assert find.description == "Find files.\n\nLooks into folders as well."
+    assert find.parameters == {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "what to look for, as a glob."},
+            "path": {"type": "string", "description": "where to begin.", "default": "."},
+            "limit": {"type": "integer", "description": "how many", "default": 10},
+        },
+        "required": ["pattern"],
+        "additionalProperties": False,
+    }
+    registered = ToolRegistry([find]).get("find")
+    assert (registered.category, registered.timeout) == ("read", 5.0)
+    assert (registered.requires_permission, registered.concurrent) == (False, True)
+
+
+def test_the_decorated_function_stays_a_function():
+    @tool
+    def add(a: int, b: int = 1) -> int:
+        """Add."""
+        return a + b
+
+    assert isinstance(add, FunctionTool)
+    assert add(2) == 3
+    assert (add.__name__, add.__doc__, repr(add)) == ("add", "Add.", "<tool add>")
+
+
+async def test_arguments_arrive_in_their_declared_types(context):
+    got = []
+
+    @tool
+    async def take(
+        colour: Colour,
+        point: Point,
+        place: Place,
+        person: Person,
+        mode: Literal["fast", "slow"],
+        day: date,
+        tags: set[str],
+        nested: list[dict[str, Point]],
+        tour: Tour,
+        maybe: Optional[int] = None,  # noqa: UP045  (what users still write)
+        schema: str = "a name that pydantic uses itself",
+    ):
+        got.extend([colour, point, place, person, mode, day, tags, nested, tour, maybe, schema])
+
+    arguments = {
+        "colour": "blue",
+        "point": {"x": 1},
+        "place": {"name": "Rome", "zip": 184},
+        "person": {"name": "Ada", "born": "1815-12-10"},
+        "mode": "fast",
+        "day": "2026-01-02",
+        "tags": ["a", "b"],
+        "nested": [{"p": {"x": 1, "y": 2}}],
+        "tour": {"stops": [{"name": "Bari"}, None]},
+        "schema": "s",
+    }
+    result = await run(take, arguments, context)
+    assert result.text == "done", result.text
+    assert got == [
+        Colour.BLUE,
+        Point(1),
+        {"name": "Rome", "zip": 184},
+        Person(name="Ada", born=date(1815, 12, 10)),
+        "fast",
+        date(2026, 1, 2),
+        {"a", "b"},
+        [{"p": Point(1, 2)}],
+        {"stops": [{"name": "Bari"}, None]},
+        None,
+        "s",
+    ]
+
+
+async def test_what_does_not_fit_the_types_never_reaches_the_function(context):
+    @tool
+    async def take(day: date, point: Point):
+        raise AssertionError("must not run")
+
+    unfit = {"day": "no date", "point": {"x": 1}}
+    result = await run(take, unfit, context)
+    assert result.is_error
+    assert "day" in result.text
+    with pytest.raises(ToolError, match=r"take: the input does not fit: day: .*; point\.x: "):
+        await take.execute({"day": "no date", "point": {"x": "no number"}}, context)
+
+
+async def test_a_context_is_injected_and_the_model_can_not_give_one(context):
+    @tool
+    async def who(context: AgentContext, other: AgentContext | None = None) -> str:
+        return f"{context.session_id} {other.session_id}"
+
+    assert who.parameters["properties"] == {}
+    assert (await run(who, {}, context)).text == "s-1 s-1"
+    refused = await run(who, {"context": {"session_id": "s-2"}}, context)
+    assert refused.is_error
+    assert "'context' does not exist" in refused.text
+    with pytest.raises(ToolError, match="context"):
+        await who.execute({"context": 1}, context)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "text"),
+        (None, "done"),
+        (3, "3"),
+        (True, "true"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        (Point(1, 2), '{"x":1,"y":2}'),
+        (Person(name="Ada"), '{"name":"Ada","born":null}'),
+        (Colour.RED, '"red"'),
+        (date(2026, 1, 2), '"2026-01-02"'),
+        (ToolResult.error("no"), "no"),
+    ],
+)
+async def test_what_is_returned_becomes_the_result(context, value, text):
+    @tool
+    async def give() -> object:
+        return value
+
+    result = await run(give, {}, context)
+    assert result.text == text
+    assert result.is_error == (text == "no")
+
+
+async def test_a_result_that_json_can_not_express_is_an_error(context):
+    @tool
+    async def give() -> object:
+        return object()
+
+    result = await run(give, {}, context)
+    assert result.is_error
+    assert "give returned object, which can't be written as JSON" in result.text
+
+
+async def test_defaults_are_the_functions_own(context):
+    marker = object()
+
+    @tool
+    async def give(things: list[int] | None = None, how: Annotated[object, "any"] = marker) -> str:
+        return "same" if how is marker and things is None else "other"
+
+    assert "default" not in give.parameters["properties"]["how"]
+    assert (await run(give, {}, context)).text == "same"
+
+
+async def test_a_plain_function_runs_in_a_thread(context):
+    @tool
+    def where() -> str:
+        return threading.current_thread().name
+
+    assert (await run(where, {}, context)).text != threading.current_thread().name
+
+
+async def test_a_thread_that_is_left_behind_is_reported(context):
+    abandoned, begun, release = [], trio.Event(), threading.Event()
+    context.on_abandon = abandoned.append
+
+    @tool
+    def block() -> str:
+        trio.from_thread.run_sync(begun.set)
+        release.wait(20)
+        return "late"
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, block, {}, context)
+            await begun.wait()
+            nursery.cancel_scope.cancel()
+    release.set()
+    assert abandoned == ["thread of block"]
+
+
+async def test_a_function_that_has_not_begun_is_not_reported_and_never_runs(context):
+    from greenroom.tools.blocking import run_blocking
+
+    abandoned, ran = [], []
+    context.on_abandon = abandoned.append
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await run_blocking(lambda: ran.append(1), "block", context)
+    assert scope.cancelled_caught
+    assert (abandoned, ran) == ([], [])
+
+
+def test_work_that_was_given_up_does_not_begin():
+    from greenroom.tools.blocking import _Work
+
+    ran = []
+    work = _Work(lambda: ran.append(1))
+    assert work.give_up() is False
+    with pytest.raises(RuntimeError, match="given up"):
+        work.run()
+    assert ran == []
+
+
+def test_effects_are_what_the_decorator_was_told(context):
+    @tool(effects=lambda input, context: [Contact(input["url"])])
+    async def fetch(url: str) -> str:
+        return ""
+
+    @tool
+    async def quiet() -> str:
+        return ""
+
+    registry = ToolRegistry([fetch, quiet])
+    assert registry.get("fetch").effects({"url": "http://a/"}, context) == (Contact("http://a/"),)
+    assert registry.get("quiet").effects({}, context) == ()
+
+
+def test_descriptions_come_from_field_then_annotation_then_docstring():
+    @tool
+    async def take(
+        a: Annotated[int, Field(description="field", ge=1)],
+        b: Annotated[int, "annotation"],
+        c: Annotated[int, Field(ge=1)],
+        d: Annotated[int, "annotation", Field(le=9)],
+    ):
+        """Take.
+
+        Args:
+            a: docstring
+            b: docstring
+            c: docstring
+        """
+
+    properties = take.parameters["properties"]
+    assert [properties[name]["description"] for name in "abcd"] == [
+        "field",
+        "annotation",
+        "docstring",
+        "annotation",
+    ]
+    assert (properties["c"]["minimum"], properties["d"]["maximum"]) == (1, 9)
+
+
+def test_a_method_of_an_object_can_be_a_tool():
+    class Service:
+        def search(self, query: str) -> str:
+            """Search."""
+            return query
+
+    made = tool(name="Search")(Service().search)
+    assert list(made.parameters["properties"]) == ["query"]
+
+
+def test_without_a_docstring_the_name_is_the_description():
+    @tool
+    async def add_two_numbers(a: int, b: int) -> int:
+        return a + b
+
+    assert add_two_numbers.description == "add two numbers"
+
+
+def test_a_typed_dict_keeps_what_is_required_and_described():
+    @tool
+    async def go(tour: Tour):
+        pass
+
+    places = go.parameters["$defs"]["Place"]
+    assert places["required"] == ["name"]
+    assert places["description"] == "A place."
+    assert places["properties"]["zip"]["minimum"] == 1
+    assert go.parameters["$defs"]["Tour"]["required"] == ["stops"]
+
+
+class Loop(TypedDict):
+    again: "Loop | None"
+
+
+def test_a_typed_dict_that_holds_itself_is_left_to_pydantic():
+    from greenroom.tools.typed_dict import _rebuilt
+
+    assert _rebuilt(Loop, frozenset()).__annotations__["again"] == Required[Loop | None]
+
+
+def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
+    async def untyped(a: int, b):
+        pass
+
+    async def many(*files: str):
+        pass
+
+    async def open_ended(**options: str):
+        pass
+
+    async def nameless(a: int, /):
+        pass
+
+    async def odd(a: int, b: threading.Thread):
+        pass
+
+    async def unknown(a: "Nowhere"):  # noqa: F821
+        pass
+
+    def yields(a: int):
+        yield a
+
+    async def streams(a: int):
+        yield a
+
+    for function, message in [
+        (untyped, r"the parameter 'b' has no type \(write `b: str`"),
+        (many, "the parameter 'files' stands for any number"),
+        (open_ended, "the parameter 'options' stands for any number"),
+        (nameless, r"the parameter 'a' has no name for callers \(remove"),
+        (odd, r"the type of the parameter 'b'.*Thread.*use plain types"),
+        (unknown, r"the type 'Nowhere' is not known at run time .*TYPE_CHECKING"),
+        (yields, "yields"),
+        (streams, "yields"),
+        (Point, "is no function"),
+        (3, "is no function"),
+    ]:
+        with pytest.raises(ToolError, match=message):
+            tool(function)
+
+
+def test_hints_that_can_not_be_read_are_named():
+    async def odd(a: int):
+        pass
+
+    odd.__annotations__["a"] = "int + str"
+    with pytest.raises(ToolError, match="type hints can't be read"):
+        tool(odd)

@@ -1,0 +1,199 @@
+"""The registry: what may be registered, and what it tells of the tools it holds."""
+
+import pytest
+
+from greenroom.core import AgentContext, Opaque, ReadPath, ToolError, ToolInfo, ToolResult
+from greenroom.tools import RegisteredTool, ToolRegistry, tool
+
+
+class Shout:
+    name = "Shout"
+    description = "Return the text in capitals."
+    category = "read"
+    parameters = {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    }
+
+    def info(self, input):
+        return ToolInfo("Shout", input["text"])
+
+    async def execute(self, input, context):
+        return ToolResult.ok(input["text"].upper())
+
+
+MEMBERS = ("name", "description", "category", "parameters", "info", "execute")
+
+
+def variant(**members):
+    return type("Shout", (Shout,), members)()
+
+
+@pytest.fixture
+def context():
+    return AgentContext(session_id="s-1", agent_type="test")
+
+
+def test_six_members_and_no_base_class_make_a_tool():
+    registered = ToolRegistry([Shout()]).get("Shout")
+    assert isinstance(registered, RegisteredTool)
+    assert registered.requires_permission is True
+    assert registered.timeout == 30.0
+    assert registered.concurrent is False
+    assert registered.effects({}, None) == ()
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_missing_member_is_named(member):
+    members = {name: value for name, value in vars(Shout).items() if name in MEMBERS}
+    del members[member]
+    with pytest.raises(ToolError, match=f"it has no {member}"):
+        ToolRegistry([type("Partial", (), members)()])
+
+
+def test_a_class_or_a_bare_function_is_told_what_to_do():
+    async def add(a: int) -> int:
+        return a
+
+    with pytest.raises(ToolError, match=r"Shout is a class, not a tool \(register Shout\(\)\)"):
+        ToolRegistry([Shout])
+    with pytest.raises(ToolError, match=r"add is no tool.*decorate the function with @tool"):
+        ToolRegistry([add])
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"name": ""}, "'' is no name for a tool"),
+        ({"name": "a b"}, "'a b' is no name"),
+        ({"name": "x" * 65}, "is no name"),
+        ({"name": "naïve"}, "is no name"),
+        ({"name": 3}, "is no name"),
+        ({"description": None}, "its description is no text"),
+        ({"category": 3}, "its category is no text"),
+        ({"info": "text"}, "its info can't be called"),
+        ({"execute": None}, "its execute can't be called"),
+        ({"parameters": []}, "no JSON Schema object"),
+        ({"timeout": 0}, "its timeout is 0"),
+        ({"timeout": "1"}, "its timeout is '1'"),
+        ({"timeout": True}, "its timeout is True"),
+        ({"timeout": float("nan")}, "its timeout is nan"),
+        ({"parameters": {"type": "array"}}, "not of type object"),
+        ({"parameters": {}}, "not of type object"),
+        (
+            {"parameters": {"type": "object", "properties": {"a": {"type": "text"}}}},
+            r"the schema is broken at properties\.a\.type: 'text'",
+        ),
+        (
+            {"parameters": {"type": "object", "properties": {"a": {"pattern": "("}}}},
+            r"broken at properties\.a\.pattern",
+        ),
+        (
+            {"parameters": {"type": "object", "properties": {"a": {"$ref": "#/$defs/B"}}}},
+            r"points to '#/\$defs/B', which it does not hold \(put the schema",
+        ),
+        (
+            {"parameters": {"type": "object", "allOf": [{"$ref": "http://127.0.0.1:9/s"}]}},
+            "points to 'http://127",
+        ),
+    ],
+)
+def test_a_member_of_no_use_is_refused_with_its_reason(members, message):
+    with pytest.raises(ToolError, match=message):
+        ToolRegistry([variant(**members)])
+
+
+def test_a_reference_within_the_schema_is_sound():
+    parameters = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}, "$ref": {"type": "string"}},
+        "$defs": {"A": {"type": "integer"}},
+    }
+    assert ToolRegistry([variant(parameters=parameters)]).list_tools() == ("Shout",)
+
+
+def test_a_name_is_registered_once_unless_replaced():
+    registry = ToolRegistry([Shout(), variant(name="Other")])
+    with pytest.raises(ToolError, match=r"Shout is already registered \(pass replace=True"):
+        registry.register(Shout())
+    registry.register(variant(category="write"), replace=True)
+    assert registry.list_tools() == ("Shout", "Other")
+    assert registry.get_category("Shout") == "write"
+
+
+def test_look_ups_of_what_is_not_there_give_none():
+    registry = ToolRegistry()
+    assert (registry.get("x"), registry.get_category("x")) == (None, None)
+    assert (registry.list_tools(), registry.definitions()) == ((), ())
+
+
+def test_definitions_stand_in_the_order_of_registration():
+    registry = ToolRegistry([variant(name=name) for name in ("c", "a", "b")])
+    assert [definition.name for definition in registry.definitions()] == ["c", "a", "b"]
+    assert registry.definitions()[0].parameters == Shout.parameters
+    assert registry.definitions() == registry.definitions()
+
+
+async def test_a_tool_registered_while_agents_run_is_there_at_once(context):
+    registry = ToolRegistry()
+    assert (await registry.execute("Shout", {"text": "a"}, context)).is_error
+    registry.register(Shout())
+    assert (await registry.execute("Shout", {"text": "a"}, context)).text == "A"
+    assert len(registry.definitions()) == 1
+
+
+async def test_a_registered_tool_can_go_into_another_registry(context):
+    first = ToolRegistry([Shout()])
+    second = ToolRegistry([first.get("Shout")])
+    assert second.get("Shout") is first.get("Shout")
+    assert (await second.get("Shout").execute({"text": "a"}, context)).text == "A"
+
+
+def test_info_shows_what_would_hide():
+    info = variant(info=lambda _, input: ToolInfo("Run\nnow", input["text"], "+\x1b[2K"))
+    registry = ToolRegistry([info])
+    shown = registry.info("Shout", {"text": "a\u202eb\rc"})
+    assert shown.action == "Run now"
+    assert shown.details == "a\\u{202e}b\\u{d}c"
+    assert shown.diff == "+\\u{1b}[2K"
+
+
+@pytest.mark.parametrize("name", ["Shout", "Nobody"])
+def test_info_never_raises(name):
+    def odd(self, input):
+        raise ValueError("no")
+
+    registry = ToolRegistry([variant(info=odd)])
+    assert registry.info(name, {"a": "\x07"}) == ToolInfo(f"Use {name}", '{\n  "a": "\\u0007"\n}')
+    assert "object" in registry.info(name, {"a": object()}).details
+
+
+def test_info_of_another_type_counts_as_none():
+    registry = ToolRegistry([variant(info=lambda *_: "text")])
+    assert registry.info("Shout", {}).action == "Use Shout"
+
+
+def test_effects_are_facts_or_opaque(context):
+    def odd(self, input, context):
+        return [ReadPath(input["path"])]
+
+    registered = ToolRegistry([variant(effects=odd)]).get("Shout")
+    assert registered.effects({"path": "a"}, context) == (ReadPath("a"),)
+    assert registered.effects({}, context) == (Opaque("Shout can't tell what this does: KeyError"),)
+
+
+def test_the_built_in_tools_are_found_here():
+    import greenroom.tools
+
+    assert greenroom.tools.Todo().name == "Todo"
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = greenroom.tools.Nothing
+
+
+def test_a_function_tool_is_a_tool():
+    @tool
+    async def add(a: int) -> int:
+        return a
+
+    assert ToolRegistry([add]).list_tools() == ("add",)

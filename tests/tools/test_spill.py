@@ -1,0 +1,74 @@
+"""Cutting long results: bounded, on character borders, and nothing lost without a word."""
+
+import gc
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import AgentContext, TextBlock, ToolResult
+from greenroom.tools import spill
+from greenroom.tools.spill import SpillFolder, capped
+
+
+def make_context(folder=""):
+    return AgentContext(session_id="s-1", agent_type="test", spill_folder=str(folder))
+
+
+@given(st.lists(st.text(max_size=400), max_size=5))
+def test_a_capped_text_is_never_longer_than_the_limit(texts):
+    result = ToolResult(tuple(map(TextBlock, texts)))
+    context = make_context()
+    cut = trio.run(capped, result, "Do", context, 500)
+    assert len(cut.text) <= 500
+    if len(result.text) <= 500:
+        assert cut is result
+    else:
+        assert cut.text.startswith(result.text[:100])
+        assert cut.text.endswith(result.text[-50:])
+
+
+async def test_without_a_folder_a_temporary_one_is_used_and_removed_with_the_context():
+    context = make_context()
+    first = await capped(ToolResult.ok("x" * 1_000), "Do", context, 500)
+    second = await capped(ToolResult.ok("y" * 1_000), "Do", context, 500)
+    folder = context.resources.get(SpillFolder).path
+    assert len(list(folder.iterdir())) == 2
+    assert first.metadata["spill_file"] != second.metadata["spill_file"]
+    context.resources.get(SpillFolder).close()
+    assert not folder.exists()
+
+
+async def test_a_forgotten_temporary_folder_goes_with_its_owner():
+    context = make_context()
+    await capped(ToolResult.ok("x" * 1_000), "Do", context, 500)
+    folder = context.resources.get(SpillFolder).path
+    del context
+    gc.collect()
+    assert not folder.exists()
+
+
+async def test_a_folder_that_can_not_be_written_leaves_the_text_cut(tmp_path, caplog):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    result = await capped(ToolResult.ok("x" * 1_000), "Do", make_context(blocked), 500)
+    assert len(result.text) <= 500
+    assert "could not be kept" in result.text
+    assert "spill_file" not in result.metadata
+    assert "could not be kept" in caplog.text
+
+
+async def test_what_a_file_keeps_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(spill, "MAX_FILE", 2_000)
+    result = await capped(ToolResult.ok("x" * 5_000), "Do", make_context(tmp_path), 500)
+    (kept,) = tmp_path.iterdir()
+    assert len(kept.read_text()) <= 2_000
+    assert "more of its head and tail is in" in result.text
+
+
+@pytest.mark.parametrize("text", ["😀" * 600, "e\u0301" * 600])
+async def test_no_character_is_split(tmp_path, text):
+    result = await capped(ToolResult.ok(text), "Do", make_context(tmp_path), 500)
+    result.text.encode()
+    assert "\ufffd" not in result.text
