@@ -1,3 +1,407 @@
-"""Greenroom."""
+"""Greenroom: an actor-model runtime for AI agents, on trio.
 
-from greenroom._version import __version__ as __version__
+The house, from the ground up; a package imports only those below it:
+
+    cli, testing       the terminal program; what you import in your own tests
+    agents             stream_reply, run_tools, coder: where all of the below meet
+    llm, runtime       talking to models; the actor kernel, which knows no model
+    resilience         budgets, usable on any code
+    session            conversations that outlive the process
+    permissions        rules on what a tool call may do
+    tools              what agents can do
+    net                the one place that speaks HTTP
+    core               the vocabulary: messages, chunks, states, errors; no I/O
+
+The names that a first program needs can be imported from here; they load when they are used.
+"""
+
+from importlib import import_module
+from logging import NullHandler, getLogger
+from typing import TYPE_CHECKING
+
+from greenroom._version import __version__
+
+if TYPE_CHECKING:
+    from greenroom.agents import Task as Task
+    from greenroom.agents import coder as coder
+    from greenroom.agents import run_tools as run_tools
+    from greenroom.agents import stream_reply as stream_reply
+    from greenroom.cli import ConsoleRenderer as ConsoleRenderer
+    from greenroom.core import AddressRefusedError as AddressRefusedError
+    from greenroom.core import AgentContext as AgentContext
+    from greenroom.core import AgentNotRunningError as AgentNotRunningError
+    from greenroom.core import AgentState as AgentState
+    from greenroom.core import Answer as Answer
+    from greenroom.core import BudgetExceededError as BudgetExceededError
+    from greenroom.core import ConfigurationError as ConfigurationError
+    from greenroom.core import ContentBlock as ContentBlock
+    from greenroom.core import DocumentBlock as DocumentBlock
+    from greenroom.core import Done as Done
+    from greenroom.core import EndStatus as EndStatus
+    from greenroom.core import Error as Error
+    from greenroom.core import Exited as Exited
+    from greenroom.core import GreenroomError as GreenroomError
+    from greenroom.core import ImageBlock as ImageBlock
+    from greenroom.core import InputMessage as InputMessage
+    from greenroom.core import Interrupt as Interrupt
+    from greenroom.core import InvalidSessionIdError as InvalidSessionIdError
+    from greenroom.core import Lagged as Lagged
+    from greenroom.core import MailboxFullError as MailboxFullError
+    from greenroom.core import Message as Message
+    from greenroom.core import ModelAuthenticationError as ModelAuthenticationError
+    from greenroom.core import ModelBadRequestError as ModelBadRequestError
+    from greenroom.core import ModelConnectionError as ModelConnectionError
+    from greenroom.core import ModelContextTooLongError as ModelContextTooLongError
+    from greenroom.core import ModelError as ModelError
+    from greenroom.core import ModelOverloadedError as ModelOverloadedError
+    from greenroom.core import ModelRateLimitError as ModelRateLimitError
+    from greenroom.core import ModelStreamError as ModelStreamError
+    from greenroom.core import ModelTimeoutError as ModelTimeoutError
+    from greenroom.core import NetworkError as NetworkError
+    from greenroom.core import NetworkTimeoutError as NetworkTimeoutError
+    from greenroom.core import OutputChunk as OutputChunk
+    from greenroom.core import PermissionRequest as PermissionRequest
+    from greenroom.core import PermissionResponse as PermissionResponse
+    from greenroom.core import RedactedThinkingBlock as RedactedThinkingBlock
+    from greenroom.core import ResourceMap as ResourceMap
+    from greenroom.core import Role as Role
+    from greenroom.core import RuleDecision as RuleDecision
+    from greenroom.core import RuleFileError as RuleFileError
+    from greenroom.core import RuntimeClosedError as RuntimeClosedError
+    from greenroom.core import SelfWaitError as SelfWaitError
+    from greenroom.core import SessionCorruptError as SessionCorruptError
+    from greenroom.core import SessionError as SessionError
+    from greenroom.core import SessionExistsError as SessionExistsError
+    from greenroom.core import SessionInUseError as SessionInUseError
+    from greenroom.core import SessionLockedError as SessionLockedError
+    from greenroom.core import SessionNotFoundError as SessionNotFoundError
+    from greenroom.core import SessionStorageError as SessionStorageError
+    from greenroom.core import Shutdown as Shutdown
+    from greenroom.core import StateChange as StateChange
+    from greenroom.core import StateKind as StateKind
+    from greenroom.core import StopReason as StopReason
+    from greenroom.core import SubAgentComplete as SubAgentComplete
+    from greenroom.core import SubAgentOutput as SubAgentOutput
+    from greenroom.core import SubAgentResult as SubAgentResult
+    from greenroom.core import SubAgentSpawned as SubAgentSpawned
+    from greenroom.core import TextBlock as TextBlock
+    from greenroom.core import TextComplete as TextComplete
+    from greenroom.core import TextDelta as TextDelta
+    from greenroom.core import ThinkingBlock as ThinkingBlock
+    from greenroom.core import ThinkingComplete as ThinkingComplete
+    from greenroom.core import ThinkingDelta as ThinkingDelta
+    from greenroom.core import ToolDefinition as ToolDefinition
+    from greenroom.core import ToolEnd as ToolEnd
+    from greenroom.core import ToolError as ToolError
+    from greenroom.core import ToolInfo as ToolInfo
+    from greenroom.core import ToolProgress as ToolProgress
+    from greenroom.core import ToolResult as ToolResult
+    from greenroom.core import ToolResultBlock as ToolResultBlock
+    from greenroom.core import ToolResultInput as ToolResultInput
+    from greenroom.core import ToolStart as ToolStart
+    from greenroom.core import ToolStatus as ToolStatus
+    from greenroom.core import ToolUseBlock as ToolUseBlock
+    from greenroom.core import TurnError as TurnError
+    from greenroom.core import TurnStart as TurnStart
+    from greenroom.core import TurnStatus as TurnStatus
+    from greenroom.core import UnknownBlock as UnknownBlock
+    from greenroom.core import Usage as Usage
+    from greenroom.core import UsageReport as UsageReport
+    from greenroom.core import UserInput as UserInput
+    from greenroom.core import Workspace as Workspace
+    from greenroom.llm import AnthropicProvider as AnthropicProvider
+    from greenroom.llm import LLMProvider as LLMProvider
+    from greenroom.llm import ModelRequest as ModelRequest
+    from greenroom.llm import OfflineProvider as OfflineProvider
+    from greenroom.llm import OpenAIProvider as OpenAIProvider
+    from greenroom.llm import open_model as open_model
+    from greenroom.permissions import PermissionManager as PermissionManager
+    from greenroom.permissions import PermissionRule as PermissionRule
+    from greenroom.permissions import RuleMatcher as RuleMatcher
+    from greenroom.permissions import RuleScope as RuleScope
+    from greenroom.runtime import AgentHandle as AgentHandle
+    from greenroom.runtime import AgentInternals as AgentInternals
+    from greenroom.runtime import AgentRuntime as AgentRuntime
+    from greenroom.runtime import InterruptReport as InterruptReport
+    from greenroom.runtime import Outcome as Outcome
+    from greenroom.runtime import Receipt as Receipt
+    from greenroom.runtime import RuntimeLimits as RuntimeLimits
+    from greenroom.runtime import Subscription as Subscription
+    from greenroom.runtime import TurnResult as TurnResult
+    from greenroom.session import AgentSession as AgentSession
+    from greenroom.session import FileStore as FileStore
+    from greenroom.session import MemoryStore as MemoryStore
+    from greenroom.session import SessionMetadata as SessionMetadata
+    from greenroom.session import SessionStore as SessionStore
+    from greenroom.tools import Tool as Tool
+    from greenroom.tools import ToolRegistry as ToolRegistry
+    from greenroom.tools import builtin_tools as builtin_tools
+    from greenroom.tools import tool as tool
+
+_HOMES = {
+    "greenroom.core": (
+        "AddressRefusedError",
+        "AgentContext",
+        "AgentNotRunningError",
+        "AgentState",
+        "Answer",
+        "BudgetExceededError",
+        "ConfigurationError",
+        "ContentBlock",
+        "DocumentBlock",
+        "Done",
+        "EndStatus",
+        "Error",
+        "Exited",
+        "GreenroomError",
+        "ImageBlock",
+        "InputMessage",
+        "Interrupt",
+        "InvalidSessionIdError",
+        "Lagged",
+        "MailboxFullError",
+        "Message",
+        "ModelAuthenticationError",
+        "ModelBadRequestError",
+        "ModelConnectionError",
+        "ModelContextTooLongError",
+        "ModelError",
+        "ModelOverloadedError",
+        "ModelRateLimitError",
+        "ModelStreamError",
+        "ModelTimeoutError",
+        "NetworkError",
+        "NetworkTimeoutError",
+        "OutputChunk",
+        "PermissionRequest",
+        "PermissionResponse",
+        "RedactedThinkingBlock",
+        "ResourceMap",
+        "Role",
+        "RuleDecision",
+        "RuleFileError",
+        "RuntimeClosedError",
+        "SelfWaitError",
+        "SessionCorruptError",
+        "SessionError",
+        "SessionExistsError",
+        "SessionInUseError",
+        "SessionLockedError",
+        "SessionNotFoundError",
+        "SessionStorageError",
+        "Shutdown",
+        "StateChange",
+        "StateKind",
+        "StopReason",
+        "SubAgentComplete",
+        "SubAgentOutput",
+        "SubAgentResult",
+        "SubAgentSpawned",
+        "TextBlock",
+        "TextComplete",
+        "TextDelta",
+        "ThinkingBlock",
+        "ThinkingComplete",
+        "ThinkingDelta",
+        "ToolDefinition",
+        "ToolEnd",
+        "ToolError",
+        "ToolInfo",
+        "ToolProgress",
+        "ToolResult",
+        "ToolResultBlock",
+        "ToolResultInput",
+        "ToolStart",
+        "ToolStatus",
+        "ToolUseBlock",
+        "TurnError",
+        "TurnStart",
+        "TurnStatus",
+        "UnknownBlock",
+        "Usage",
+        "UsageReport",
+        "UserInput",
+        "Workspace",
+    ),
+    "greenroom.runtime": (
+        "AgentHandle",
+        "AgentInternals",
+        "AgentRuntime",
+        "InterruptReport",
+        "Outcome",
+        "Receipt",
+        "RuntimeLimits",
+        "Subscription",
+        "TurnResult",
+    ),
+    "greenroom.session": (
+        "AgentSession",
+        "FileStore",
+        "MemoryStore",
+        "SessionMetadata",
+        "SessionStore",
+    ),
+    "greenroom.permissions": (
+        "PermissionManager",
+        "PermissionRule",
+        "RuleMatcher",
+        "RuleScope",
+    ),
+    "greenroom.tools": (
+        "Tool",
+        "ToolRegistry",
+        "builtin_tools",
+        "tool",
+    ),
+    "greenroom.llm": (
+        "AnthropicProvider",
+        "LLMProvider",
+        "ModelRequest",
+        "OfflineProvider",
+        "OpenAIProvider",
+        "open_model",
+    ),
+    "greenroom.agents": (
+        "Task",
+        "coder",
+        "run_tools",
+        "stream_reply",
+    ),
+    "greenroom.cli": ("ConsoleRenderer",),
+}
+_HOME = {name: package for package, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AddressRefusedError",
+    "AgentContext",
+    "AgentHandle",
+    "AgentInternals",
+    "AgentNotRunningError",
+    "AgentRuntime",
+    "AgentSession",
+    "AgentState",
+    "Answer",
+    "AnthropicProvider",
+    "BudgetExceededError",
+    "ConfigurationError",
+    "ConsoleRenderer",
+    "ContentBlock",
+    "DocumentBlock",
+    "Done",
+    "EndStatus",
+    "Error",
+    "Exited",
+    "FileStore",
+    "GreenroomError",
+    "ImageBlock",
+    "InputMessage",
+    "Interrupt",
+    "InterruptReport",
+    "InvalidSessionIdError",
+    "LLMProvider",
+    "Lagged",
+    "MailboxFullError",
+    "MemoryStore",
+    "Message",
+    "ModelAuthenticationError",
+    "ModelBadRequestError",
+    "ModelConnectionError",
+    "ModelContextTooLongError",
+    "ModelError",
+    "ModelOverloadedError",
+    "ModelRateLimitError",
+    "ModelRequest",
+    "ModelStreamError",
+    "ModelTimeoutError",
+    "NetworkError",
+    "NetworkTimeoutError",
+    "OfflineProvider",
+    "OpenAIProvider",
+    "Outcome",
+    "OutputChunk",
+    "PermissionManager",
+    "PermissionRequest",
+    "PermissionResponse",
+    "PermissionRule",
+    "Receipt",
+    "RedactedThinkingBlock",
+    "ResourceMap",
+    "Role",
+    "RuleDecision",
+    "RuleFileError",
+    "RuleMatcher",
+    "RuleScope",
+    "RuntimeClosedError",
+    "RuntimeLimits",
+    "SelfWaitError",
+    "SessionCorruptError",
+    "SessionError",
+    "SessionExistsError",
+    "SessionInUseError",
+    "SessionLockedError",
+    "SessionMetadata",
+    "SessionNotFoundError",
+    "SessionStorageError",
+    "SessionStore",
+    "Shutdown",
+    "StateChange",
+    "StateKind",
+    "StopReason",
+    "SubAgentComplete",
+    "SubAgentOutput",
+    "SubAgentResult",
+    "SubAgentSpawned",
+    "Subscription",
+    "Task",
+    "TextBlock",
+    "TextComplete",
+    "TextDelta",
+    "ThinkingBlock",
+    "ThinkingComplete",
+    "ThinkingDelta",
+    "Tool",
+    "ToolDefinition",
+    "ToolEnd",
+    "ToolError",
+    "ToolInfo",
+    "ToolProgress",
+    "ToolRegistry",
+    "ToolResult",
+    "ToolResultBlock",
+    "ToolResultInput",
+    "ToolStart",
+    "ToolStatus",
+    "ToolUseBlock",
+    "TurnError",
+    "TurnResult",
+    "TurnStart",
+    "TurnStatus",
+    "UnknownBlock",
+    "Usage",
+    "UsageReport",
+    "UserInput",
+    "Workspace",
+    "__version__",
+    "builtin_tools",
+    "coder",
+    "open_model",
+    "run_tools",
+    "stream_reply",
+    "tool",
+]
+
+# Silent unless the application asks for our log.
+getLogger("greenroom").addHandler(NullHandler())
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name at its first use, so that importing the package costs next to nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -99,8 +99,8 @@ class _Gate:
     async def execute(
         self,
         name: str,
-        input: dict[str, object],
-        context: AgentContext,  # noqa: A002
+        input: dict[str, object],  # noqa: A002
+        context: AgentContext,
     ) -> ToolResult:
         """Run one call, or answer why it does not run."""
         verdict = self._verdicts[id(context)]

@@ -1,18 +1,29 @@
 """The verdict on one call: what the rules say, what the person says, and what was approved."""
 
+import os
 from dataclasses import dataclass, field
+
+import trio
 
 from greenroom.core import (
     AgentContext,
     Answer,
+    Error,
     ReadPath,
+    Remember,
     RuleDecision,
+    RuleFileError,
     ToolResult,
     ToolStatus,
     ToolUseBlock,
     WritePath,
 )
-from greenroom.permissions import Explanation, PermissionManager
+from greenroom.permissions import (
+    Explanation,
+    PermissionManager,
+    remembered_path,
+    store_rules,
+)
 from greenroom.runtime import AgentInternals
 from greenroom.tools import AllowedPaths, RegisteredTool, ToolRegistry
 
@@ -65,6 +76,8 @@ async def judge(
     explanation = permissions.explain(tool, call.input, context)
     if explanation.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, explanation)
+    if explanation.rule is not None and explanation.rule.matcher.path:
+        _open_paths(tool, call.input, context)
     return _decided(call, call.input, explanation)
 
 
@@ -96,7 +109,7 @@ async def _ask(
     )
     context = agent.context.with_tool_use_id(call.id)
     if answer.remember is not None:
-        await permissions.remember(found, answer.decision, answer.remember, context)
+        await _remember(agent, permissions, found, answer, answer.remember)
     if not answer.allowed:
         return Verdict(call, call.input, refusal=_denied(_why_not(answer)))
     if answer.input is not None:
@@ -109,16 +122,36 @@ async def _ask(
     return Verdict(call, approved, permissions.explain(tool, approved, context).digest)
 
 
+async def _remember(
+    agent: AgentInternals,
+    permissions: PermissionManager,
+    found: Explanation,
+    answer: Answer,
+    lifetime: Remember,
+) -> None:
+    """Make a rule of the answer; where it can't be stored it still holds in this process."""
+    rules = permissions.remember(found, answer.decision, lifetime, agent.context)
+    path = remembered_path(lifetime, agent.context)
+    if path is None or not rules:
+        return
+    try:
+        await trio.to_thread.run_sync(store_rules, path, rules)
+    except RuleFileError as error:
+        await agent.send(Error(error.message, type(error).__name__, error.hint))
+
+
 def _why_not(answer: Answer) -> str:
     who = "The user" if answer.by == "user" else f"Nobody ({answer.by})"
     return f"{who} did not allow this call." + (f" {answer.message}" if answer.message else "")
 
 
 def _open_paths(tool: RegisteredTool, input: dict[str, object], context: AgentContext) -> None:  # noqa: A002
-    """A person who allows a call on a path outside the workspace allows that path."""
+    """Let file tools go where a rule or a person has allowed this call to go."""
+    allowed = context.resources.get(AllowedPaths) or AllowedPaths()
+    context.resources.insert(allowed)
     for effect in tool.effects(input, context):
         if isinstance(effect, (ReadPath, WritePath)):
-            AllowedPaths.open(effect.path, context)
+            allowed.add(os.path.realpath(context.workspace.absolute(effect.path)))
 
 
 def _denied(text: str) -> ToolResult:

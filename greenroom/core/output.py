@@ -187,10 +187,10 @@ class StateChange(Wire, frozen=True, tag="state_change"):
 
 
 class UsageReport(Wire, frozen=True, tag="usage_report"):
-    """A model call was billed: its own tokens, and all of this agent so far."""
+    """A model call was billed: its own tokens, and (put in by the runtime) all of this agent so far."""
 
     usage: Usage
-    total: Usage
+    total: Usage = Usage()
     model: str = ""
 
 

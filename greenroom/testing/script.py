@@ -18,7 +18,15 @@ from greenroom.core import (
     Usage,
     new_id,
 )
-from greenroom.llm import ModelRequest, ModelStream, StreamEnd, StreamEvent, collect, events_of
+from greenroom.llm import (
+    BlockEnd,
+    ModelRequest,
+    ModelStream,
+    StreamEnd,
+    StreamEvent,
+    collect,
+    events_of,
+)
 
 __all__ = ["Reply", "ScriptedProvider", "Step", "call"]
 
@@ -131,12 +139,17 @@ class _ScriptedStream(ModelStream):
     def __init__(self, provider: str, model: str, reply: Reply) -> None:
         super().__init__(provider)
         self._reply = reply
-        self._events = events_of(reply.message(provider, model))
+        message = reply.message(provider, model)
+        self._last = len(message.content) - 1
+        self._events = events_of(message)
 
     async def receive(self) -> Iterable[StreamEvent]:
         await trio.lowlevel.checkpoint()
         event = next(self._events)
-        if isinstance(event, StreamEnd):
+        # The last block is cut in its middle: its deltas have come, its end has not.
+        if isinstance(event, StreamEnd) or (
+            isinstance(event, BlockEnd) and event.index == self._last
+        ):
             if self._reply.error is not None:
                 raise self._reply.error
             if self._reply.hangs:

@@ -1,0 +1,116 @@
+"""A coding agent with nothing hidden: the whole loop, written with the primitives alone.
+
+`greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here
+when you want another policy somewhere in between. Without a key it runs on the offline model.
+
+    python examples/coder.py "read README.md"
+"""
+
+import sys
+
+import trio
+
+import greenroom as gr
+from greenroom.llm import BlockDelta, BlockEnd
+
+
+async def coder(
+    agent: gr.AgentInternals,
+    llm: gr.LLMProvider,
+    tools: gr.ToolRegistry,
+    permissions: gr.PermissionManager,
+) -> None:
+    """Answer inputs until the agent is shut down."""
+    while True:
+        match await agent.receive():
+            case gr.Shutdown():
+                return
+            case gr.UserInput() | gr.SubAgentResult() as message:
+                async with agent.turn(message):
+                    reply = await one_reply(agent, llm, tools)
+                    while reply.tool_uses:
+                        await run_calls(agent, reply, tools, permissions)
+                        reply = await one_reply(agent, llm, tools)
+            case gr.Interrupt():  # while no turn is open: there is nothing to stop
+                continue
+
+
+async def one_reply(
+    agent: gr.AgentInternals, llm: gr.LLMProvider, tools: gr.ToolRegistry
+) -> gr.Message:
+    """Call the model with the whole history, and pass on what it says while it says it."""
+    await agent.step()
+    agent.set_state(gr.AgentState.processing())
+    agent.session.set_model(llm.name, llm.model)
+    request = gr.ModelRequest(messages=agent.session.history, tools=tools.definitions())
+    async with llm.stream(request) as stream:
+        async for event in stream:
+            match event:
+                case BlockDelta(kind="text", text=text):
+                    await agent.send(gr.TextDelta(text))
+                case BlockEnd(block=gr.TextBlock(text=text)):
+                    await agent.send(gr.TextComplete(text))
+                case _:
+                    pass
+    reply = stream.message
+    agent.session.add_message(reply)
+    if reply.usage is not None:
+        await agent.send(gr.UsageReport(reply.usage, model=reply.model))
+    return reply
+
+
+async def run_calls(
+    agent: gr.AgentInternals,
+    reply: gr.Message,
+    tools: gr.ToolRegistry,
+    permissions: gr.PermissionManager,
+) -> None:
+    """Ask about each call, make durable that they start, run them, append their results."""
+    allowed = [await may_run(agent, call, tools, permissions) for call in reply.tool_uses]
+    calls = list(zip(reply.tool_uses, allowed, strict=True))
+    agent.session.mark_tools_started(call.id for call, yes in calls if yes)
+    await agent.session.save()
+    agent.set_state(gr.AgentState.executing_tool(reply.tool_uses[0].name))
+    results = []
+    for call, yes in calls:
+        info = tools.info(call.name, call.input)
+        await agent.send(gr.ToolStart(call.id, call.name, call.input, info))
+        result = gr.ToolResult.error("The user did not allow this call.", gr.ToolStatus.DENIED)
+        if yes:
+            context = agent.context.with_tool_use_id(call.id)
+            result = await tools.execute(call.name, call.input, context)
+        await agent.send(gr.ToolEnd(call.id, result, result.is_error))
+        results.append(result.block(call.id))
+    agent.session.add_message(gr.Message.user(results))
+    agent.set_state(gr.AgentState.processing())
+
+
+async def may_run(
+    agent: gr.AgentInternals,
+    call: gr.ToolUseBlock,
+    tools: gr.ToolRegistry,
+    permissions: gr.PermissionManager,
+) -> bool:
+    """Decide by the rules, and where they do not know, by a person."""
+    found = permissions.explain(tools.get(call.name) or call.name, call.input, agent.context)
+    if found.decision is not gr.RuleDecision.ASK:
+        return found.decision is gr.RuleDecision.ALLOW
+    action = tools.info(call.name, call.input).action
+    return (await agent.request_permission(call.name, action, input=call.input)).allowed
+
+
+async def main(prompt: str) -> None:
+    """Ask one question and print the answer; whatever needs a person is denied."""
+    tools = gr.ToolRegistry(gr.builtin_tools())
+    rules = gr.PermissionManager([gr.PermissionRule.allow_category("read")])
+    session = gr.AgentSession.new("coder")
+    llm = gr.open_model(None)
+    async with gr.AgentRuntime(store=gr.FileStore("sessions")) as runtime:
+        handle = runtime.spawn(session, coder, llm, tools, rules, unattended="deny")
+        result = await handle.ask(prompt)
+        print(result.text or result.error)
+    await llm.aclose()
+
+
+if __name__ == "__main__":
+    trio.run(main, " ".join(sys.argv[1:]) or "read README.md")

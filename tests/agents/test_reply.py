@@ -1,0 +1,198 @@
+"""`stream_reply`: the request unchanged, the deltas as they come, the reply in the history."""
+
+import pytest
+import trio
+import trio.testing
+
+from greenroom.agents import stream_reply
+from greenroom.core import (
+    BudgetExceededError,
+    Done,
+    Error,
+    Message,
+    ModelStreamError,
+    StopReason,
+    TextBlock,
+    TextComplete,
+    TextDelta,
+    ThinkingBlock,
+    ThinkingComplete,
+    ThinkingDelta,
+    TurnStatus,
+    Usage,
+    UsageReport,
+)
+from greenroom.runtime import AgentRuntime
+from greenroom.session import AgentSession, MemoryStore
+from greenroom.testing import Reply, ScriptedProvider
+from greenroom.tools import ToolRegistry, tool
+
+
+async def talker(agent, llm, **options):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await stream_reply(agent, llm, **options)
+
+
+async def one_turn(llm, agent_fn=talker, text="hi", *args):
+    """Run one turn; return its chunks, its result and the session."""
+    session = AgentSession.new("talker")
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(session, agent_fn, llm, *args)
+        result = await handle.ask(text)
+        async with handle.subscribe("all") as reader:
+            await handle.shutdown()
+            chunks = [chunk async for chunk in reader]
+    return chunks, result, session
+
+
+def kinds(chunks, *wanted):
+    return [chunk for chunk in chunks if isinstance(chunk, wanted)]
+
+
+async def test_deltas_add_up_to_the_complete_text():
+    llm = ScriptedProvider("one two three")
+    chunks, result, session = await one_turn(llm)
+    deltas = kinds(chunks, TextDelta)
+    assert len(deltas) == 3
+    assert "".join(delta.text for delta in deltas) == "one two three"
+    assert kinds(chunks, TextComplete) == [TextComplete("one two three")]
+    assert result.text == "one two three"
+    assert result.stop_reason is StopReason.END_TURN
+    assert [message.role for message in session.history] == ["user", "assistant"]
+
+
+async def test_thinking_is_streamed_and_its_signature_kept():
+    thought = ThinkingBlock("hm, well", signature="sig")
+    chunks, _, session = await one_turn(ScriptedProvider([thought, TextBlock("yes")]))
+    assert "".join(chunk.text for chunk in kinds(chunks, ThinkingDelta)) == "hm, well"
+    assert kinds(chunks, ThinkingComplete) == [ThinkingComplete("hm, well")]
+    assert session.history[-1].content[0] == thought
+
+
+async def test_every_option_reaches_the_provider_unchanged():
+    @tool
+    def look(place: str) -> str:
+        """Look somewhere."""
+        return place
+
+    async def agent_fn(agent, llm):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await stream_reply(
+                    agent,
+                    llm,
+                    ToolRegistry([look]),
+                    system="Exactly this. ",
+                    tool_choice="any",
+                    max_tokens=7,
+                    temperature=0.5,
+                    top_p=0.9,
+                    stop_sequences=["STOP"],
+                    thinking=1024,
+                    options={"metadata": {"user_id": "u"}},
+                )
+
+    llm = ScriptedProvider("ok")
+    await one_turn(llm, agent_fn)
+    (request,) = llm.requests
+    assert request.system == "Exactly this. "
+    assert request.tool_choice == "any"
+    assert (request.max_tokens, request.temperature, request.top_p) == (7, 0.5, 0.9)
+    assert (request.stop_sequences, request.thinking) == (["STOP"], 1024)
+    assert request.options == {"metadata": {"user_id": "u"}}
+    assert [each.name for each in request.tools] == ["look"]
+    assert request.messages == (Message.user("hi"),)
+
+
+async def test_the_model_that_answered_stands_in_the_session():
+    _, _, session = await one_turn(ScriptedProvider("ok", name="acme", model="acme-1"))
+    assert (session.provider, session.model) == ("acme", "acme-1")
+
+
+async def test_usage_is_reported_and_summed():
+    llm = ScriptedProvider(Reply("a", Usage(10, 1)), Reply("b", Usage(20, 2)))
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
+        await handle.ask("one")
+        result = await handle.ask("two")
+        async with handle.subscribe("all") as reader:
+            await handle.shutdown()
+            reports = kinds([chunk async for chunk in reader], UsageReport)
+    assert [report.usage.total for report in reports] == [11, 22]
+    assert [report.total.total for report in reports] == [11, 33]
+    assert result.usage.total == 22
+
+
+async def test_a_broken_stream_ends_the_turn_and_keeps_what_had_come():
+    llm = ScriptedProvider(Reply("half a", error=ModelStreamError("cut")), "whole")
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
+        failed = await handle.ask("one")
+        assert failed.status is TurnStatus.FAILED
+        assert "cut" in failed.error
+        async with handle.subscribe("turn") as reader:
+            again = await handle.ask("two")
+            assert again.text == "whole"
+            await handle.shutdown()
+            chunks = [chunk async for chunk in reader]
+        history = await handle.history()
+    assert [error.kind for error in kinds(chunks, Error)] == ["ModelStreamError"]
+    assert [done.status for done in kinds(chunks, Done)] == ["failed", "completed"]
+    assert [(message.role, message.text) for message in history] == [
+        ("user", "one"),
+        ("assistant", "half a"),
+        ("user", "two"),
+        ("assistant", "whole"),
+    ]
+    assert history[1].stop_reason is StopReason.INTERRUPTED
+
+
+async def test_an_interrupt_keeps_the_partial_text_and_the_next_input_is_answered():
+    llm = ScriptedProvider(Reply("so far so good", hangs=True), "again")
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
+        receipt = await handle.send_input("one")
+        with trio.fail_after(5):
+            async for chunk in handle.stream(receipt):
+                if chunk == TextDelta(" good"):
+                    break
+        assert await handle.partial_text() == "so far so good"
+        report = await handle.interrupt()
+        assert (report.abandoned, report.repaired) == ((), ())
+        assert (await handle.history())[-1].text == "so far so good"
+        assert str(handle.state) == "idle"
+        assert (await handle.ask("two")).text == "again"
+
+
+async def test_a_budget_of_calls_ends_the_turn_with_its_reason():
+    async def agent_fn(agent, llm):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with agent.budget(model_calls=2) as budget:
+                    for left in (2, 1, 0):
+                        assert budget.left == {"model calls": left}
+                        await stream_reply(agent, llm)
+
+    llm = ScriptedProvider("a", "b", "never")
+    _, result, _ = await one_turn(llm, agent_fn)
+    assert result.status is TurnStatus.FAILED
+    assert "2 model calls" in result.error
+    assert len(llm.requests) == 2
+
+
+async def test_outside_of_a_turn_a_spent_budget_is_raised():
+    seen = []
+
+    async def agent_fn(agent, llm):
+        async for _ in agent.inputs():
+            with pytest.raises(BudgetExceededError):
+                with agent.budget(model_calls=0):
+                    await stream_reply(agent, llm)
+            seen.append("raised")
+
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), agent_fn, ScriptedProvider())
+        await handle.send_input("x")
+        await trio.testing.wait_all_tasks_blocked()
+    assert seen == ["raised"]

@@ -1,0 +1,373 @@
+"""`run_tools`: judged, asked about, recorded, run, and answered in order."""
+
+import trio
+import trio.testing
+
+from greenroom.agents import run_tools, stream_reply
+from greenroom.core import (
+    AgentContext,
+    PermissionRequest,
+    PermissionResponse,
+    RuleDecision,
+    SessionStorageError,
+    ToolEnd,
+    ToolInfo,
+    ToolProgress,
+    ToolResult,
+    ToolStart,
+    ToolStatus,
+    ToolUseBlock,
+    TurnStatus,
+)
+from greenroom.permissions import PermissionManager, PermissionRule, read_rules
+from greenroom.runtime import AgentRuntime
+from greenroom.session import AgentSession, MemoryStore
+from greenroom.testing import Reply, ScriptedProvider, call
+from greenroom.tools import ToolRegistry, tool
+
+
+async def worker(agent, llm, tools, permissions):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            while True:
+                reply = await stream_reply(agent, llm, tools)
+                if not reply.tool_uses:
+                    break
+                await run_tools(agent, reply.tool_uses, tools, permissions)
+
+
+class Stage:
+    """One agent on a scripted model, and everything that its subscribers saw."""
+
+    def __init__(self, tools, *script, rules=(), **options):
+        self.llm = ScriptedProvider(*script)
+        self.tools = ToolRegistry(tools)
+        self.permissions = PermissionManager(rules)
+        self.store = options.pop("store", MemoryStore())
+        self.options = options
+        self.chunks = []
+
+    async def __aenter__(self):
+        self.runtime = AgentRuntime(store=self.store, workspace=self.options.pop("workspace", "."))
+        await self.runtime.__aenter__()
+        self.handle = self.runtime.spawn(
+            AgentSession.new("worker"),
+            worker,
+            self.llm,
+            self.tools,
+            self.permissions,
+            **self.options,
+        )
+        self.reader = self.handle.subscribe("all")
+        return self
+
+    async def __aexit__(self, *error):
+        await self.runtime.__aexit__(*error)
+        self.chunks = [chunk async for chunk in self.reader]
+
+    def seen(self, *kinds):
+        return [chunk for chunk in self.chunks if isinstance(chunk, kinds)]
+
+    async def next(self, kind):
+        """Read on to the next chunk of a kind."""
+        with trio.fail_after(5):
+            async for chunk in self.reader:
+                if isinstance(chunk, kind):
+                    return chunk
+        raise AssertionError("the agent has ended")
+
+
+ALL = [PermissionRule.allow_all()]
+
+
+@tool(concurrent=True)
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def test_a_call_is_run_and_its_result_goes_back_to_the_model():
+    async with Stage([add], call("add", a=1, b=2), "three", rules=ALL) as stage:
+        result = await stage.handle.ask("1+2?")
+    assert result.text == "three"
+    (answer,) = stage.llm.requests[1].messages[-1].tool_results
+    assert (answer.text, answer.is_error) == ("3", False)
+    (start,), (end,) = stage.seen(ToolStart), stage.seen(ToolEnd)
+    assert start.id == end.id == answer.tool_use_id
+    assert start.input == {"a": 1, "b": 2}
+
+
+async def test_parallel_calls_run_side_by_side_and_answer_in_their_order():
+    started = [trio.Event(), trio.Event()]
+
+    @tool(concurrent=True)
+    async def meet(mine: int) -> int:
+        """Wait for the other one."""
+        started[mine].set()
+        await started[1 - mine].wait()
+        return mine
+
+    calls = [call("meet", mine=1), call("meet", mine=0)]
+    async with Stage([meet], Reply(calls), "done", rules=ALL) as stage:
+        with trio.fail_after(5):
+            await stage.handle.ask("go")
+    assert [block.text for block in stage.llm.requests[1].messages[-1].tool_results] == ["1", "0"]
+
+
+async def test_an_unknown_tool_is_answered_with_the_names_that_exist():
+    async with Stage([add], call("subtract", a=1), "sorry", rules=ALL) as stage:
+        await stage.handle.ask("go")
+    (answer,) = stage.llm.requests[1].messages[-1].tool_results
+    assert answer.is_error
+    assert "subtract" in answer.text
+    assert "add" in answer.text
+    assert stage.seen(PermissionRequest) == []
+
+
+async def test_arguments_that_are_no_object_are_never_executed():
+    broken = ToolUseBlock("t1", "add", {}, invalid="the key 'a' stands twice", raw_input="{…}")
+    async with Stage([add], broken, "sorry", rules=ALL) as stage:
+        await stage.handle.ask("go")
+    (answer,) = stage.llm.requests[1].messages[-1].tool_results
+    assert answer.is_error
+    assert "stands twice" in answer.text
+    assert len(stage.seen(ToolStart)) == len(stage.seen(ToolEnd)) == 1
+
+
+async def test_a_denied_call_tells_the_model_why():
+    rule = PermissionRule.deny_tool("add", message="Arithmetic is closed today.")
+    async with Stage([add], call("add", a=1, b=2), "ok", rules=[rule]) as stage:
+        result = await stage.handle.ask("go")
+    (answer,) = stage.llm.requests[1].messages[-1].tool_results
+    assert "closed today" in answer.text
+    (end,) = stage.seen(ToolEnd)
+    assert end.result.status is ToolStatus.DENIED
+    assert result.status is TurnStatus.COMPLETED
+
+
+async def test_a_person_is_asked_before_anything_runs():
+    ran = []
+
+    @tool
+    async def launch(code: str) -> str:
+        """Launch it."""
+        ran.append(code)
+        return "launched"
+
+    async with Stage([launch], call("launch", code="00"), "bye") as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        assert ran == []
+        assert (request.tool_name, request.input) == ("launch", {"code": "00"})
+        assert request.lineage == ("worker",)
+        assert (await stage.handle.pending()) == (request,)
+        assert await stage.handle.respond_permission(request.request_id, "allow")
+        assert not await stage.handle.respond_permission(request.request_id, "deny")
+        end = await stage.next(ToolEnd)
+    assert ran == ["00"]
+    assert end.result.text == "launched"
+
+
+async def test_a_persons_no_and_their_words_reach_the_model():
+    async with Stage([add], call("add", a=1, b=2), "ok") as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(request.request_id, "deny", message="use paper")
+        await stage.next(ToolEnd)
+    (answer,) = stage.llm.requests[1].messages[-1].tool_results
+    assert answer.is_error
+    assert "use paper" in answer.text
+
+
+async def test_an_edited_input_is_what_runs():
+    async with Stage([add], call("add", a=1, b=2), "ok") as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(request.request_id, "allow", input={"a": 40, "b": 2})
+        assert (await stage.next(ToolStart)).input == {"a": 40, "b": 2}
+        assert (await stage.next(ToolEnd)).result.text == "42"
+
+
+async def test_an_edited_input_is_judged_again():
+    rule = PermissionRule.deny_command("rm")
+    bash = FakeBash()
+    async with Stage([bash], call("Bash", command="ls"), "ok", rules=[rule]) as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(
+            request.request_id, "allow", input={"command": "rm -rf x"}
+        )
+        end = await stage.next(ToolEnd)
+    assert end.result.status is ToolStatus.DENIED
+    assert bash.ran == []
+
+
+class FakeBash:
+    """Bash's face, without a shell."""
+
+    name = "Bash"
+    description = "Run a command"
+    category = "execute"
+    parameters = {"type": "object", "properties": {"command": {"type": "string"}}}
+
+    def __init__(self):
+        self.ran = []
+
+    def info(self, input):
+        return ToolInfo("Run a command", str(input["command"]))
+
+    def effects(self, input, context):
+        from greenroom.core import ShellCommand
+
+        return (ShellCommand(str(input["command"]), str(context.workspace.cwd)),)
+
+    async def execute(self, input, context):
+        self.ran.append(input["command"])
+        return ToolResult.ok("ran")
+
+
+async def test_what_was_approved_is_checked_again_right_before_it_runs(tmp_path):
+    (tmp_path / "a").write_text("harmless")
+    (tmp_path / "b").write_text("other")
+    link = tmp_path / "link"
+    link.symlink_to("a")
+    bash = FakeBash()
+    async with Stage([bash], call("Bash", command="cat link"), "ok", workspace=tmp_path) as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        # While the person thinks, the agent's working directory moves.
+        stage.runtime.get(stage.handle.session_id)._actor.context.workspace.cwd = tmp_path.parent
+        await stage.handle.respond_permission(request.request_id, "allow")
+        end = await stage.next(ToolEnd)
+    assert end.result.status is ToolStatus.DENIED
+    assert "changed" in end.result.text
+    assert bash.ran == []
+
+
+async def test_an_answer_for_the_session_is_not_asked_again():
+    calls = [call("Bash", command="make test"), call("Bash", command="make test -j2")]
+    async with Stage([FakeBash()], *calls, "ok") as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        assert request.remembers
+        await stage.handle.respond_permission(request.request_id, "allow", remember="session")
+        await stage.next(ToolEnd)
+        await stage.next(ToolEnd)
+    assert len(stage.seen(PermissionRequest)) == 0
+
+
+async def test_an_answer_for_the_project_is_kept_in_its_file(tmp_path):
+    async with Stage(
+        [FakeBash()], call("Bash", command="git status"), "ok", workspace=tmp_path
+    ) as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(request.request_id, "allow", remember="project")
+        await stage.next(ToolEnd)
+    (rule,) = read_rules(tmp_path / ".greenroom" / "permissions.json")
+    assert rule.decision is RuleDecision.ALLOW
+    assert "git status" in str(rule)
+
+
+async def test_with_nobody_to_ask_the_call_is_denied_and_the_turn_goes_on():
+    async with Stage([add], call("add", a=1, b=2), "as you wish", unattended="deny") as stage:
+        result = await stage.handle.ask("go")
+    assert result.text == "as you wish"
+    (response,) = stage.seen(PermissionResponse)
+    assert (response.decision, response.by) == (RuleDecision.DENY, "unattended")
+
+
+async def test_calls_are_durable_before_the_first_of_them_starts():
+    store = MemoryStore()
+    found = []
+
+    @tool
+    async def look(context: AgentContext) -> str:
+        """Look at what the store holds."""
+        loaded = await AgentSession.load(context.session_id, store=store)
+        found.extend(loaded.history)
+        return "looked"
+
+    async with Stage([look], call("look"), "ok", rules=ALL, store=store) as stage:
+        await stage.handle.ask("go")
+    assert [message.role for message in found] == ["user", "assistant", "user"]
+    assert "outcome" in found[2].tool_results[0].text
+
+
+async def test_nothing_starts_when_the_history_cannot_be_stored(monkeypatch):
+    ran = []
+
+    @tool
+    async def act() -> str:
+        """Act."""
+        ran.append(1)
+        return "acted"
+
+    async def full(self):
+        raise SessionStorageError("the disk is full")
+
+    async with Stage([act], call("act"), rules=ALL) as stage:
+        monkeypatch.setattr(AgentSession, "save", full)
+        result = await stage.handle.ask("go")
+        monkeypatch.undo()
+    assert result.status is TurnStatus.FAILED
+    assert "disk is full" in result.error
+    assert ran == []
+
+
+async def test_progress_shows_before_the_end():
+    @tool
+    async def count(context: AgentContext) -> str:
+        """Count."""
+        for number in range(3):
+            context.progress(f"{number}\n")
+        return "counted"
+
+    async with Stage([count], call("count"), "ok", rules=ALL) as stage:
+        await stage.handle.ask("go")
+    order = [type(chunk).__name__ for chunk in stage.seen(ToolStart, ToolProgress, ToolEnd)]
+    assert order == ["ToolStart", "ToolProgress", "ToolProgress", "ToolProgress", "ToolEnd"]
+
+
+async def test_an_interrupt_keeps_the_results_that_were_there(autojump_clock):
+    cleaned = []
+
+    @tool(concurrent=True)
+    async def slow(context: AgentContext) -> str:
+        """Never end."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            with context.cleanup(1.0):
+                await trio.sleep(0.2)
+                cleaned.append("slow")
+        return "never"
+
+    calls = [call("add", a=1, b=2), call("slow")]
+    async with Stage([add, slow], Reply(calls), "next", rules=ALL) as stage:
+        await stage.handle.send_input("go")
+        await stage.next(ToolEnd)
+        await trio.testing.wait_all_tasks_blocked()
+        report = await stage.handle.interrupt()
+        history = await stage.handle.history()
+        again = await stage.handle.ask("and now?")
+    results = {block.tool_use_id: block for block in history[-1].tool_results} | {
+        block.tool_use_id: block for block in history[-2].tool_results
+    }
+    assert results[calls[0].id].text == "3"
+    assert "interrupted" in results[calls[1].id].text
+    assert cleaned == ["slow"]
+    assert report.repaired == (calls[1].id,)
+    assert report.stopped == (f"tool slow ({calls[1].id})",)
+    assert report.abandoned == ()
+    assert len(report.cleaned) == 1
+    assert again.text == "next"
+
+
+async def test_every_start_has_one_end():
+    calls = [call("add", a=1, b=2), call("add", a="x", b=2), call("nothing")]
+    async with Stage([add], Reply(calls), "ok", rules=ALL) as stage:
+        await stage.handle.ask("go")
+    assert [chunk.id for chunk in stage.seen(ToolStart)] == [each.id for each in calls]
+    assert [chunk.id for chunk in stage.seen(ToolEnd)] == [each.id for each in calls]
+    assert [chunk.is_error for chunk in stage.seen(ToolEnd)] == [False, True, True]

@@ -1,0 +1,65 @@
+"""Every block of code in the README and the docs runs, and prints what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pytest_examples import CodeExample, EvalExample, find_examples
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder to work in, with a README, and nobody's keys or settings."""
+    (tmp_path / "README.md").write_text("# A project\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("example", list(find_examples(*map(str, PAGES))), ids=str)
+def test_python_runs_and_prints_what_it_says(
+    example: CodeExample, eval_example: EvalExample, project
+):
+    eval_example.run_print_check(example)
+
+
+def commands():
+    """Every shell command, but those that install: the checks of the repository run them."""
+    for page in PAGES:
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            for line in block.splitlines():
+                if "pip install" not in line and "-m venv" not in line:
+                    yield line
+
+
+@pytest.mark.parametrize("command", sorted(set(commands())))
+def test_commands_work(command, project):
+    command = command.replace(".venv/bin/", "")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", command],
+        cwd=project,
+        env={"PATH": path, "HOME": str(project / "home")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
