@@ -20,11 +20,11 @@ def open_regular(path: Path, label: str) -> BinaryIO:
         OSError: it can't be opened.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-    file = os.fdopen(os.open(path, flags), "rb")
-    mode = os.fstat(file.fileno()).st_mode
+    fd = os.open(path, flags)
+    mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
-        return file
-    file.close()
+        return os.fdopen(fd, "rb")
+    os.close(fd)
     kind = "a folder" if stat.S_ISDIR(mode) else "no regular file (a pipe, socket or device)"
     raise ToolError(f"{label} is {kind}")
 

@@ -101,9 +101,9 @@ class _Edited:
 
 
 def _edit(real: Path, change: Replacement, label: str, stamps: FileStamps) -> _Edited:
-    if not real.exists():
-        raise ToolError(f"there is no file {label}", hint="make it with Write")
     with os_errors("edit", label):
+        if not real.exists():
+            raise ToolError(f"there is no file {label}", hint="make it with Write")
         with open_regular(real, label) as file:
             present = Stamp.of(file)
             stamps.check(real, present, label)

@@ -12,7 +12,7 @@ from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, 
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.glob_pattern import GlobPattern
-from greenroom.tools.builtin.paths import in_thread, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.process import run_contained
 
@@ -100,9 +100,10 @@ class Glob:
 
 def _folder(path: str, context: AgentContext) -> Path:
     base = resolve(path, context)
-    if not base.is_dir():
+    with os_errors("list", path):
+        if base.is_dir():
+            return base
         raise ToolError(f"{path} is no folder" if base.exists() else f"there is no folder {path}")
-    return base
 
 
 def _relative(pattern: str, base: Path) -> str:

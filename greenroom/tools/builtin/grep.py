@@ -16,7 +16,7 @@ from greenroom.tools.builtin.file_filter import FileFilter
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.grep_rows import GrepRows
 from greenroom.tools.builtin.grep_schema import GREP_PARAMETERS, GrepQuery
-from greenroom.tools.builtin.paths import in_thread, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.process import Exit, run_contained
 
@@ -97,10 +97,11 @@ class _Target:
 def _target(path: str, context: AgentContext) -> _Target:
     real = resolve(path, context)
     root = Path(os.path.realpath(context.workspace.root))
-    if real.is_dir():
-        return _Target(real, "./", True, root)
-    if not real.is_file():
-        raise ToolError(f"there is no file or folder {path}")
+    with os_errors("search", path):
+        if real.is_dir():
+            return _Target(real, "./", True, root)
+        if not real.is_file():
+            raise ToolError(f"there is no file or folder {path}")
     return _Target(real.parent, f"./{real.name}", False, root)
 
 

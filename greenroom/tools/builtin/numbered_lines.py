@@ -41,7 +41,7 @@ class NumberedLines:
     def read(self, text: TextIO) -> None:
         """Read from the text's beginning to the end of the range."""
         while self._passed < self._first - 1:
-            if not _skip_line(text):
+            if _skip_line(text) is None:
                 return
             self._passed += 1
         while self.shown < self._count and self._room > 0:
@@ -53,8 +53,7 @@ class NumberedLines:
 
     def _add(self, line: str, text: TextIO) -> None:
         if not line.endswith("\n") and len(line) > _LINE_CHARACTERS:
-            rest = _skip_line(text)
-            missing = rest + len(line) - _LINE_CHARACTERS
+            missing = (_skip_line(text) or 0) + len(line) - _LINE_CHARACTERS
             line = f"{line[:_LINE_CHARACTERS]} … [{missing} more characters in this line]"
         line = line.removesuffix("\n").removesuffix("\r")
         if _has_stray_bytes(line):
@@ -82,14 +81,14 @@ class NumberedLines:
         return "\n".join([*self._lines, *notes])
 
 
-def _skip_line(text: TextIO) -> int:
-    """Skip to the next line in bounded pieces; the characters skipped, without the line end."""
-    skipped = 0
-    while piece := text.readline(_PIECE):
-        skipped += len(piece)
-        if piece.endswith("\n"):
-            return skipped
-    return skipped
+def _skip_line(text: TextIO) -> int | None:
+    """Skip to the next line; how many characters that were, or None where the text has ended."""
+    piece = text.readline(_PIECE)
+    skipped = len(piece) if piece else None
+    while piece and not piece.endswith("\n"):
+        piece = text.readline(_PIECE)
+        skipped = (skipped or 0) + len(piece)
+    return skipped - 1 if skipped and piece else skipped
 
 
 def _has_stray_bytes(line: str) -> bool:

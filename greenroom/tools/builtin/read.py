@@ -99,15 +99,16 @@ def _read(
     path: str, first: int, count: int, context: AgentContext
 ) -> tuple[Path, Stamp, ToolResult]:
     real = resolve(path, context)
-    if real.is_dir():
-        raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
-    if not real.exists():
-        raise ToolError(f"there is no file {path}", hint=_near_names(real))
-    with os_errors("read", path), open_regular(real, path) as file:
-        stamp = Stamp.of(file)
-        start = file.read(_SNIFFED_BYTES)
-        file.seek(0)
-        return real, stamp, _show(file, start, stamp, first, count, shown(real, context))
+    with os_errors("read", path):
+        if real.is_dir():
+            raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
+        if not real.exists():
+            raise ToolError(f"there is no file {path}", hint=_near_names(real))
+        with open_regular(real, path) as file:
+            stamp = Stamp.of(file)
+            start = file.read(_SNIFFED_BYTES)
+            file.seek(0)
+            return real, stamp, _show(file, start, stamp, first, count, shown(real, context))
 
 
 def _show(
@@ -131,6 +132,8 @@ def _show(
     text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
     lines = NumberedLines(first, count)
     lines.read(text)
+    # The caller closes the file, so the wrapper must not.
+    text.detach()
     return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.shown)
 
 

@@ -86,10 +86,10 @@ class _Written:
 
 
 def _write(real: Path, content: bytes, label: str, stamps: FileStamps) -> _Written:
-    if real.is_dir():
-        raise ToolError(f"{label} is a folder")
     before, created = "", True
     with os_errors("write", label):
+        if real.is_dir():
+            raise ToolError(f"{label} is a folder")
         if real.exists():
             with open_regular(real, label) as file:
                 stamps.check(real, Stamp.of(file), label)

@@ -1,9 +1,12 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
 
-from greenroom.core import AgentContext, Workspace
+from greenroom.core import AgentContext, ToolResult, Workspace
+from greenroom.tools import Tool
 
 
 @pytest.fixture
@@ -16,3 +19,14 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def context(root: Path) -> AgentContext:
     return AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace(root))
+
+
+@pytest.fixture
+def call(context: AgentContext) -> Callable[..., ToolResult]:
+    """Run a tool in a loop of its own: `call(Read(), file_path="a.txt")`."""
+
+    async def execute(tool: Tool, data: dict[str, object]) -> ToolResult:
+        with trio.fail_after(30):
+            return await tool.execute(data, context)
+
+    return lambda tool, **data: trio.run(execute, tool, data)

@@ -1,0 +1,91 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from greenroom.core import AgentContext, ToolError, ToolResult
+from greenroom.tools import Glob, Grep, Read, Write
+from greenroom.tools.builtin import AllowedPaths
+from greenroom.tools.builtin.paths import os_errors, resolve, shown
+from greenroom.tools.spill import SpillFolder
+
+CALLS = {
+    "Read": lambda path: (Read(), {"file_path": path}),
+    "Write": lambda path: (Write(), {"file_path": path, "content": "x"}),
+    "Glob": lambda path: (Glob(), {"pattern": "*", "path": path}),
+    "Grep": lambda path: (Grep(), {"pattern": "x", "path": path}),
+}
+
+
+@pytest.fixture
+def outside(root: Path) -> Path:
+    folder = root.parent / "outside"
+    folder.mkdir()
+    (folder / "secret.txt").write_text("secret\n")
+    (root / "link").symlink_to(folder)
+    (root / "file-link.txt").symlink_to(folder / "secret.txt")
+    (root / "dangling").symlink_to(folder / "new.txt")
+    return folder
+
+
+@pytest.mark.parametrize("tool", CALLS)
+@pytest.mark.parametrize(
+    "path", ["../outside", "link", "file-link.txt", "dangling", "/", "~", "{outside}"]
+)
+def test_no_way_leads_out_of_the_workspace(call, outside: Path, tool: str, path: str) -> None:
+    instance, data = CALLS[tool](path.format(outside=outside))
+    with pytest.raises(ToolError, match="outside the workspace"):
+        call(instance, **data)
+    assert sorted(os.listdir(outside)) == ["secret.txt"]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "~nobody-of-this-name/x"])
+def test_what_is_no_path_is_refused(context: AgentContext, path: str) -> None:
+    with pytest.raises(ToolError, match="not usable as a path"):
+        resolve(path, context)
+
+
+def test_an_allowed_file_or_folder_is_reached_even_by_a_link(
+    call, context: AgentContext, outside: Path
+) -> None:
+    allowed = AllowedPaths([outside / "secret.txt"])
+    context.resources.insert(allowed)
+    result: ToolResult = call(Read(), file_path="file-link.txt")
+    assert "secret" in result.text
+    with pytest.raises(ToolError, match="outside"):
+        call(Write(), file_path="dangling", content="x")
+    allowed.add(outside)
+    call(Write(), file_path="dangling", content="x")
+    assert (outside / "new.txt").read_text() == "x"
+
+
+def test_long_results_of_the_agent_can_be_read(call, context: AgentContext, tmp_path: Path) -> None:
+    (tmp_path / "spilled").mkdir()
+    (tmp_path / "spilled" / "one.txt").write_text("one")
+    context.spill_folder = str(tmp_path / "spilled")
+    temporary = SpillFolder()
+    context.resources.insert(temporary)
+    (temporary.path / "two.txt").write_text("two")
+    assert "one" in call(Read(), file_path=str(tmp_path / "spilled" / "one.txt")).text
+    assert "two" in call(Read(), file_path=str(temporary.path / "two.txt")).text
+    temporary.close()
+
+
+def test_a_workspace_behind_a_link_is_the_workspace(context: AgentContext, root: Path) -> None:
+    alias = root.parent / "alias"
+    alias.symlink_to(root)
+    context.workspace.root = context.workspace.cwd = alias
+    assert resolve("a.txt", context) == root / "a.txt"
+    assert shown(root / "a.txt", context) == "a.txt"
+
+
+def test_a_path_is_shown_from_the_working_directory(context: AgentContext, root: Path) -> None:
+    context.workspace.cwd = root / "sub"
+    assert shown(root / "sub" / "x", context) == "x"
+    assert shown(root / "y", context) == str(root / "y")
+
+
+def test_what_the_system_refuses_is_told_in_words() -> None:
+    with pytest.raises(ToolError, match=r"can't read a\.txt: No space left"):
+        with os_errors("read", "a.txt"):
+            raise OSError(28, "No space left on device")

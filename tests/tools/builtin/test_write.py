@@ -1,0 +1,168 @@
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from greenroom.core import AgentContext, ToolError, WritePath
+from greenroom.tools import Read, Write
+from greenroom.tools.builtin import FileStamps, atomic_file, file_stamps
+from greenroom.tools.builtin.file_stamps import Stamp
+
+
+def test_a_new_file_is_made_with_its_folders(call, root: Path) -> None:
+    result = call(Write(), file_path="a/b/c.txt", content="grün\n")
+    assert (root / "a/b/c.txt").read_bytes() == "grün\n".encode()
+    assert result.text == "created a/b/c.txt (6 bytes)"
+    assert result.metadata["created"] is True
+    assert "+grün" in result.metadata["diff"]
+
+
+def test_a_new_file_gets_the_mode_of_the_umask(call, root: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        call(Write(), file_path="a.txt", content="")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((root / "a.txt").stat().st_mode) == 0o640
+
+
+def test_a_file_that_was_not_read_is_not_overwritten(call, root: Path) -> None:
+    (root / "a.txt").write_text("old")
+    with pytest.raises(ToolError, match=r"was not read yet .*Read it first"):
+        call(Write(), file_path="a.txt", content="new")
+    assert (root / "a.txt").read_text() == "old"
+
+
+def test_a_file_that_was_read_is_replaced_and_keeps_its_mode(call, root: Path) -> None:
+    (root / "run.sh").write_text("old\n")
+    (root / "run.sh").chmod(0o751)
+    call(Read(), file_path="run.sh")
+    result = call(Write(), file_path="run.sh", content="new\n")
+    assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o751
+    assert result.metadata["created"] is False
+    assert "-old\n+new" in result.metadata["diff"]
+    call(Write(), file_path="run.sh", content="newer\n")
+    assert (root / "run.sh").read_text() == "newer\n"
+
+
+def test_a_file_that_changed_since_is_not_overwritten(call, root: Path) -> None:
+    (root / "a.txt").write_text("old")
+    call(Read(), file_path="a.txt")
+    status = (root / "a.txt").stat()
+    (root / "a.txt").write_text("new")
+    # The same size and the same time: only the content tells.
+    os.utime(root / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        call(Write(), file_path="a.txt", content="mine")
+
+
+def test_a_file_that_was_only_touched_has_not_changed(call, root: Path) -> None:
+    (root / "a.txt").write_text("old")
+    call(Read(), file_path="a.txt")
+    os.utime(root / "a.txt", (1, 1))
+    call(Write(), file_path="a.txt", content="new")
+    assert (root / "a.txt").read_text() == "new"
+
+
+def test_a_link_in_the_workspace_stays_a_link(call, root: Path) -> None:
+    (root / "real.txt").write_text("old")
+    (root / "link.txt").symlink_to("real.txt")
+    call(Read(), file_path="link.txt")
+    call(Write(), file_path="link.txt", content="new")
+    assert (root / "link.txt").is_symlink()
+    assert (root / "real.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "message"),
+    [
+        ("folder", "x", "is a folder"),
+        ("file/below.txt", "x", "can't write file/below.txt: (Not a directory|File exists)"),
+        ("x" * 300, "x", "File name too long"),
+        ("a.txt", "\ud800", "no valid Unicode"),
+    ],
+)
+def test_what_can_not_be_written_is_told(
+    call, root: Path, path: str, content: str, message: str
+) -> None:
+    (root / "folder").mkdir()
+    (root / "file").touch()
+    with pytest.raises(ToolError, match=message):
+        call(Write(), file_path=path, content=content)
+    assert sorted(os.listdir(root)) == ["file", "folder"]
+
+
+def test_a_read_only_file_is_left_alone(call, root: Path, monkeypatch) -> None:
+    (root / "a.txt").write_text("old")
+    call(Read(), file_path="a.txt")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ToolError, match="read-only"):
+        call(Write(), file_path="a.txt", content="new")
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file_and_no_other(
+    call, root: Path, monkeypatch, step: str
+) -> None:
+    (root / "a.txt").write_text("old")
+    call(Read(), file_path="a.txt")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic_file.os, step, fail)
+    with pytest.raises(ToolError, match="No space left"):
+        call(Write(), file_path="a.txt", content="new")
+    monkeypatch.undo()
+    assert os.listdir(root) == ["a.txt"]
+    assert (root / "a.txt").read_text() == "old"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("permitted", [True, False])
+def test_the_owner_is_kept_where_that_is_permitted(
+    call, root: Path, monkeypatch, permitted: bool
+) -> None:
+    (root / "a.txt").write_text("old")
+    os.chown(root / "a.txt", 12345, 12345)
+    (root / "a.txt").chmod(0o4755)
+    call(Read(), file_path="a.txt")
+    if not permitted:
+        monkeypatch.setattr(os, "fchown", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    call(Write(), file_path="a.txt", content="new")
+    status = (root / "a.txt").stat()
+    # Without the owner, the set-user-id bit would give away our own rights.
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (
+        (12345, 0o4755) if permitted else (0, 0o755)
+    )
+
+
+def test_a_prompt_shows_what_would_change(root: Path, context: AgentContext) -> None:
+    (root / "a.txt").write_text("old\n")
+    os.mkfifo(root / "pipe")
+    info = Write().info({"file_path": str(root / "a.txt"), "content": "new\n"})
+    assert "-old\n+new" in info.diff
+    for path in ("a.txt", str(root / "missing"), str(root / "pipe"), "/a\0b"):
+        diff = Write().info({"file_path": path, "content": "new\n"}).diff
+        assert "+new" in diff
+        assert "-old" not in diff
+    effects = Write().effects({"file_path": "a.txt", "content": ""}, context)
+    assert effects == (WritePath(str(root / "a.txt")),)
+
+
+def test_a_stamp_of_a_large_file_compares_time_and_size() -> None:
+    assert Stamp(1, 2).same_content(Stamp(1, 2))
+    assert not Stamp(1, 2).same_content(Stamp(2, 2))
+    assert not Stamp(1, 2, b"x").same_content(Stamp(1, 3))
+
+
+def test_the_oldest_stamps_make_room(context: AgentContext, monkeypatch) -> None:
+    monkeypatch.setattr(file_stamps, "_MAX_STAMPS", 2)
+    stamps = FileStamps.of(context)
+    for name in ("a", "b", "a", "c"):
+        stamps.note(Path(name), Stamp(1, 1))
+    stamps.check(Path("a"), Stamp(1, 1), "a")
+    with pytest.raises(ToolError, match="not read yet"):
+        stamps.check(Path("b"), Stamp(1, 1), "b")
