@@ -1,0 +1,414 @@
+"""Requests in the words of both wire formats."""
+
+import base64
+
+import pytest
+
+from greenroom.core import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from greenroom.llm import ModelRequest, NamedTool
+from greenroom.llm.anthropic.encode import encode as encode_anthropic
+from greenroom.llm.openai.encode import encode as encode_openai
+
+READ = ToolDefinition("Read", "Reads a file.", {"type": "object", "properties": {}})
+PNG = ImageBlock("image/png", "aGk=")
+CALL = ToolUseBlock("t1", "Read", {"file_path": "a.py"})
+
+
+def anthropic(*messages, **fields):
+    request = ModelRequest(messages=messages or [Message.user("hi")], **fields)
+    return encode_anthropic(request, model="m", max_tokens=100)
+
+
+def openai(*messages, **fields):
+    request = ModelRequest(messages=messages or [Message.user("hi")], **fields)
+    return encode_openai(request, model="m")
+
+
+def own(provider, *blocks):
+    return Message("assistant", blocks, provider=provider)
+
+
+# Everything besides the messages
+
+
+def test_a_bare_request_says_nothing_that_was_not_asked():
+    assert anthropic() == {
+        "model": "m",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "stream": True,
+    }
+    assert openai() == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+@pytest.mark.parametrize("prompt", ["Be brief.", "  two\n\nlines \u2028 ", "😀" * 3])
+def test_the_system_prompt_reaches_the_wire_unchanged(prompt):
+    assert anthropic(system=prompt)["system"] == prompt
+    assert openai(system=prompt)["messages"][0] == {"role": "system", "content": prompt}
+
+
+def test_a_system_prompt_of_blocks_keeps_its_cache_marker():
+    blocks = [TextBlock("a", {"cache_control": {"type": "ephemeral"}}), TextBlock("b")]
+    parts = [
+        {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+        {"type": "text", "text": "b"},
+    ]
+    assert anthropic(system=blocks)["system"] == parts
+    assert openai(system=blocks)["messages"][0]["content"] == parts
+
+
+def test_tools_are_written_in_each_form():
+    assert anthropic(tools=[READ])["tools"] == [
+        {"name": "Read", "description": "Reads a file.", "input_schema": READ.parameters}
+    ]
+    function = {"name": "Read", "description": "Reads a file.", "parameters": READ.parameters}
+    assert openai(tools=[READ])["tools"] == [{"type": "function", "function": function}]
+
+
+@pytest.mark.parametrize(
+    ("choice", "theirs", "others"),
+    [
+        ("auto", None, None),
+        ("any", {"type": "any"}, "required"),
+        ("none", {"type": "none"}, "none"),
+        (
+            NamedTool("Read"),
+            {"type": "tool", "name": "Read"},
+            {"type": "function", "function": {"name": "Read"}},
+        ),
+    ],
+)
+def test_the_choice_of_a_tool_is_written_in_each_form(choice, theirs, others):
+    assert anthropic(tools=[READ], tool_choice=choice).get("tool_choice") == theirs
+    assert openai(tools=[READ], tool_choice=choice).get("tool_choice") == others
+    assert "tool_choice" not in anthropic(tool_choice=choice)
+    assert "tool_choice" not in openai(tool_choice=choice)
+
+
+def test_sampling_is_written_in_each_form_and_zero_is_a_value():
+    fields = {"temperature": 0.0, "top_p": 0.5, "stop_sequences": ["END"], "max_tokens": 5}
+    theirs, others = anthropic(**fields), openai(**fields)
+    assert (theirs["temperature"], theirs["top_p"]) == (0.0, 0.5)
+    assert (others["temperature"], others["top_p"]) == (0.0, 0.5)
+    assert theirs["stop_sequences"] == others["stop"] == ["END"]
+    assert theirs["max_tokens"] == others["max_completion_tokens"] == 5
+
+
+def test_other_servers_know_the_limit_by_its_old_name():
+    body = encode_openai(
+        ModelRequest(messages=()), model="m", max_tokens=7, limit_field="max_tokens"
+    )
+    assert body["max_tokens"] == 7
+    assert "max_completion_tokens" not in body
+
+
+def test_a_thinking_budget_comes_on_top_of_the_default_limit():
+    assert anthropic(thinking=50)["thinking"] == {"type": "enabled", "budget_tokens": 50}
+    assert anthropic(thinking=50)["max_tokens"] == 150
+    assert anthropic(thinking=50, max_tokens=60)["max_tokens"] == 60
+    assert anthropic(thinking=0)["thinking"] == {"type": "disabled"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "effort"),
+    [(None, None), (0, "none"), (1000, "low"), (2048, "low"), (8000, "medium"), (32_000, "high")],
+)
+def test_a_thinking_budget_becomes_an_effort(budget, effort):
+    assert openai(thinking=budget).get("reasoning_effort") == effort
+
+
+def test_options_have_the_last_word():
+    options = {"max_tokens": 1, "service_tier": "flex", "stream_options": None}
+    assert anthropic(options=options)["max_tokens"] == 1
+    assert openai(options=options)["service_tier"] == "flex"
+    assert openai(options=options)["stream_options"] is None
+
+
+# Messages for Anthropic
+
+
+def test_each_block_has_its_form_for_anthropic():
+    message = own(
+        "anthropic",
+        ThinkingBlock("hm", "sig"),
+        ThinkingBlock("", "only-a-signature"),
+        RedactedThinkingBlock("xyz"),
+        TextBlock("a", {"citations": [1]}),
+        CALL,
+        UnknownBlock({"type": "server_tool_use", "id": "s1"}),
+    )
+    assert anthropic(message)["messages"] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "sig"},
+                {"type": "thinking", "thinking": "", "signature": "only-a-signature"},
+                {"type": "redacted_thinking", "data": "xyz"},
+                {"type": "text", "text": "a", "citations": [1]},
+                {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.py"}},
+                {"type": "server_tool_use", "id": "s1"},
+            ],
+        }
+    ]
+
+
+def test_images_and_documents_are_written_by_source_for_anthropic():
+    plain = base64.b64encode("Grüße".encode()).decode()
+    message = Message.user(
+        [
+            PNG,
+            ImageBlock(url="https://a/b.png"),
+            DocumentBlock("application/pdf", "cGRm", title="A paper"),
+            DocumentBlock("text/markdown", plain),
+            DocumentBlock(url="https://a/b.pdf", extra={"citations": {"enabled": True}}),
+        ]
+    )
+    assert anthropic(message)["messages"][0]["content"] == [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}},
+        {
+            "type": "document",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": "cGRm"},
+            "title": "A paper",
+        },
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "Grüße"},
+        },
+        {
+            "type": "document",
+            "source": {"type": "url", "url": "https://a/b.pdf"},
+            "citations": {"enabled": True},
+        },
+    ]
+
+
+def test_tool_results_hold_texts_images_and_failures_for_anthropic():
+    message = Message.user(
+        [
+            ToolResultBlock("t1", (TextBlock("ok"), PNG)),
+            ToolResultBlock("t2", (TextBlock(" "),), is_error=True),
+        ]
+    )
+    assert anthropic(message)["messages"][0]["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "t1",
+            "content": [
+                {"type": "text", "text": "ok"},
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
+                },
+            ],
+        },
+        {"type": "tool_result", "tool_use_id": "t2", "is_error": True},
+    ]
+
+
+def test_thinking_without_a_signature_is_not_sent_to_anthropic():
+    messages = [Message.user("a"), own("anthropic", ThinkingBlock("hm")), Message.user("b")]
+    assert anthropic(*messages)["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    ]
+
+
+def test_ids_of_other_vendors_are_written_with_the_letters_that_anthropic_takes():
+    call, result = ToolUseBlock("functions.Read:0", "Read"), ToolResultBlock("functions.Read:0")
+    sent = anthropic(own("openai", call), Message.user([result]))["messages"]
+    assert sent[0]["content"][0]["id"] == sent[1]["content"][0]["tool_use_id"] == "functions_Read_0"
+
+
+# Messages for Chat Completions
+
+
+def test_a_reply_goes_back_with_its_calls_and_its_reasoning_where_it_came():
+    signature = {"extra_content": {"google": {"thought_signature": "s"}}}
+    message = own(
+        "openai",
+        ThinkingBlock("hm, ", extra={"field": "reasoning_content"}),
+        TextBlock("One. "),
+        ThinkingBlock("so", extra={"field": "reasoning_content"}),
+        TextBlock("Two."),
+        ToolUseBlock("c1", "Read", {"file_path": "ü"}, extra=signature),
+    )
+    function = {"name": "Read", "arguments": '{"file_path":"ü"}'}
+    assert openai(message)["messages"] == [
+        {
+            "role": "assistant",
+            "content": "One. Two.",
+            "tool_calls": [{"id": "c1", "type": "function", "function": function} | signature],
+            "reasoning_content": "hm, so",
+        }
+    ]
+
+
+def test_details_of_reasoning_go_back_merged():
+    def detail(**fields):
+        return {"reasoning_details": [{"type": "reasoning.text", "index": 0, **fields}]}
+
+    message = own(
+        "openai",
+        ThinkingBlock("a", extra={"field": "reasoning", **detail(text="a")}),
+        TextBlock("x"),
+        ThinkingBlock("", extra=detail(signature="sig")),
+    )
+    assert openai(message)["messages"][0] == {
+        "role": "assistant",
+        "content": "x",
+        "reasoning": "a",
+        "reasoning_details": [
+            {"type": "reasoning.text", "index": 0, "text": "a", "signature": "sig"}
+        ],
+    }
+
+
+def test_a_content_that_came_as_a_list_goes_back_as_one():
+    message = own(
+        "openai",
+        ThinkingBlock("hm", extra={"field": "content"}),
+        TextBlock("so"),
+        UnknownBlock({"type": "reference", "ids": [1]}),
+    )
+    assert openai(message)["messages"][0]["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "so"},
+        {"type": "reference", "ids": [1]},
+    ]
+
+
+def test_a_call_alone_has_no_content_and_thinking_alone_an_empty_one():
+    assert openai(own("openai", CALL))["messages"][0]["content"] is None
+    thought = ThinkingBlock("hm", extra={"field": "reasoning"})
+    assert openai(own("openai", thought))["messages"][0] == {
+        "role": "assistant",
+        "content": "",
+        "reasoning": "hm",
+    }
+
+
+def test_a_refusal_goes_back_as_one():
+    assert openai(own("openai", TextBlock("No.", {"refusal": True})))["messages"][0] == {
+        "role": "assistant",
+        "content": None,
+        "refusal": "No.",
+    }
+
+
+def test_an_invalid_call_goes_back_as_valid_json():
+    call = ToolUseBlock("c1", "Read", invalid="no JSON", raw_input='{"file')
+    assert openai(own("openai", call))["messages"][0]["tool_calls"][0]["function"] == {
+        "name": "Read",
+        "arguments": "{}",
+    }
+
+
+def test_tool_results_become_messages_of_their_own_with_images_after_them():
+    message = Message.user(
+        [
+            TextBlock("And now?"),
+            ToolResultBlock("c1", (TextBlock("one"), PNG)),
+            ToolResultBlock("c2", (TextBlock("gone"),), is_error=True),
+            ToolResultBlock("c3", (PNG,)),
+            ToolResultBlock("c4"),
+        ]
+    )
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    assert openai(message)["messages"] == [
+        {"role": "tool", "tool_call_id": "c1", "content": "one"},
+        {"role": "tool", "tool_call_id": "c2", "content": "Error: gone"},
+        {"role": "tool", "tool_call_id": "c3", "content": "The result follows below."},
+        {"role": "tool", "tool_call_id": "c4", "content": ""},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "From call c1:"},
+                image,
+                {"type": "text", "text": "From call c3:"},
+                image,
+                {"type": "text", "text": "And now?"},
+            ],
+        },
+    ]
+
+
+def test_images_and_documents_are_parts_for_chat_completions():
+    message = Message.user(
+        [
+            ImageBlock(url="https://a/b.png", extra={"detail": "low"}),
+            DocumentBlock("application/pdf", "cGRm", title="a.pdf"),
+            DocumentBlock(url="https://a/b.pdf"),
+            UnknownBlock({"type": "input_audio", "input_audio": {}}),
+        ]
+    )
+    assert openai(message)["messages"][0]["content"] == [
+        {"type": "image_url", "image_url": {"url": "https://a/b.png"}, "detail": "low"},
+        {
+            "type": "file",
+            "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,cGRm"},
+        },
+        {"type": "text", "text": "Document: https://a/b.pdf"},
+        {"type": "input_audio", "input_audio": {}},
+    ]
+
+
+# Messages for either
+
+
+@pytest.mark.parametrize("encode", [anthropic, openai])
+def test_messages_of_one_side_are_merged_and_empty_ones_left_out(encode):
+    sent = encode(
+        Message.user("a"),
+        Message.user("  "),
+        Message.user(()),
+        Message.user("b"),
+        Message.assistant(()),
+        Message.assistant("c"),
+    )["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant"]
+    assert [part["text"] for part in sent[0]["content"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("encode", "other"), [(anthropic, "openai"), (openai, "anthropic")])
+def test_what_another_provider_alone_understands_stays_here(encode, other):
+    sent = encode(
+        Message.user("a"),
+        own(
+            other,
+            ThinkingBlock("hm", "sig", {"field": "reasoning"}),
+            RedactedThinkingBlock("xyz"),
+            UnknownBlock({"type": "server_tool_use"}),
+            TextBlock("said", {"citations": [1]}),
+        ),
+        own(other, ThinkingBlock("hm", "sig")),
+    )["messages"]
+    assert len(sent) == 2
+    assert sent[1]["content"] in ("said", [{"type": "text", "text": "said"}])
+    assert sent[1].keys() == {"role", "content"}
+
+
+@pytest.mark.parametrize("encode", [anthropic, openai])
+def test_tool_results_lead_their_turn(encode):
+    sent = encode(
+        own("", CALL),
+        Message.user("wait"),
+        Message.user([ToolResultBlock("t1", (TextBlock("x"),))]),
+    )["messages"]
+    first = sent[1]["content"][0]["type"] if encode is anthropic else sent[1]["role"]
+    assert first in ("tool_result", "tool")

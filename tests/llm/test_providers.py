@@ -1,0 +1,437 @@
+"""Both providers against a real HTTP server."""
+
+import logging
+import math
+
+import pytest
+import trio
+
+from greenroom.core import (
+    ConfigurationError,
+    Message,
+    ModelAuthenticationError,
+    ModelBadRequestError,
+    ModelConnectionError,
+    ModelError,
+    ModelOverloadedError,
+    ModelRateLimitError,
+    ModelStreamError,
+    ModelTimeoutError,
+    StopReason,
+    ToolDefinition,
+)
+from greenroom.llm import (
+    AnthropicProvider,
+    BlockDelta,
+    LLMProvider,
+    ModelRequest,
+    ModelTimeouts,
+    OpenAIProvider,
+    StreamStart,
+)
+from greenroom.net import HttpClient
+from tests.llm import wire
+from tests.llm.server import Answer, model_server
+
+KEY = "sk-secret-0123456789"
+ANTHROPIC = wire.anthropic(*wire.text_block(0, "Hel", "lo ", "😀"))
+CHAT = wire.chat({"content": "Hel"}, {"content": "lo "}, {"content": "😀"})
+HELLO = ModelRequest(messages=[Message.user("hi")])
+
+
+class Vendor:
+    """What a test needs to know of a wire format, so that one test holds for both."""
+
+    def __init__(self, provider, reply, path, base, first):
+        self.provider, self.reply, self.path, self.base = provider, reply, path, base
+        self.first = first  # the bytes up to where the first text has come
+
+    def open(self, server, **options):
+        given = {"api_key": KEY, "env": {}} | options
+        return self.provider("m-1", base_url=server.url + self.base, **given)
+
+
+VENDORS = [
+    Vendor(AnthropicProvider, ANTHROPIC, "/v1/messages", "", ANTHROPIC.index(b'"lo "') - 100),
+    Vendor(OpenAIProvider, CHAT, "/v1/chat/completions", "/v1", CHAT.index(b'"lo "') - 100),
+]
+
+
+@pytest.fixture(params=VENDORS, ids=["anthropic", "openai"])
+def vendor(request):
+    return request.param
+
+
+async def broken(provider):
+    """Read a stream that breaks; return the stream and the error."""
+    stream = None
+    try:
+        async with provider.stream(HELLO) as stream:
+            async for _ in stream:
+                pass
+    except ModelError as error:
+        return stream, error
+    pytest.fail("the stream did not break")
+
+
+async def test_a_reply_is_streamed_and_is_the_same_as_the_generated_one(vendor):
+    pieces = [vendor.reply[at : at + 7] for at in range(0, len(vendor.reply), 7)]
+    async with model_server(Answer.stream(*pieces)) as server:
+        provider = vendor.open(server)
+        assert isinstance(provider, LLMProvider)
+        async with provider.stream(HELLO) as stream:
+            events = [event async for event in stream]
+        reply = await provider.generate(HELLO)
+        await provider.aclose()
+    assert isinstance(events[0], StreamStart)
+    deltas = [event.text for event in events if isinstance(event, BlockDelta)]
+    assert "".join(deltas) == reply.text == "Hello 😀"
+    assert stream.message == stream.partial() == reply
+    assert reply.provider == provider.name
+    assert server.requests[0].path == vendor.path
+
+
+async def test_a_request_reaches_the_wire_as_it_was_made(vendor):
+    tool = ToolDefinition("Read", "Reads.", {"type": "object"})
+    async with model_server(Answer.stream(vendor.reply)) as server:
+        provider = vendor.open(server, headers={"x-more": "yes"})
+        await provider.generate(
+            ModelRequest(
+                messages=[Message.user("hi")],
+                system="Say \u2028 this.",
+                tools=[tool],
+                options={"service_tier": "flex"},
+            )
+        )
+        await provider.aclose()
+    sent = server.requests[0]
+    assert sent.body["model"] == "m-1"
+    assert sent.body["service_tier"] == "flex"
+    assert "Say \u2028 this.".encode() in sent.content
+    assert sent.headers["x-more"] == "yes"
+    assert sent.headers["content-type"] == "application/json"
+
+
+async def test_the_key_travels_as_each_vendor_wants_it():
+    async with model_server(Answer.stream(ANTHROPIC)) as server:
+        provider = AnthropicProvider("m", api_key=KEY, base_url=server.url)
+        await provider.generate(HELLO)
+        await provider.aclose()
+        env = {"ANTHROPIC_AUTH_TOKEN": "token", "ANTHROPIC_BASE_URL": f"{server.url}/v1/"}
+        provider = AnthropicProvider("m", env=env)
+        await provider.generate(HELLO)
+        await provider.aclose()
+    first, second = (request.headers for request in server.requests)
+    assert first["x-api-key"] == KEY
+    assert first["anthropic-version"] == "2023-06-01"
+    assert "authorization" not in first
+    assert second["authorization"] == "Bearer token"
+    assert "x-api-key" not in second
+    assert {request.path for request in server.requests} == {"/v1/messages"}
+
+
+async def test_the_environment_configures_openai():
+    async with model_server(Answer.stream(CHAT)) as server:
+        env = {
+            "OPENAI_API_KEY": f" {KEY}\n",
+            "OPENAI_BASE_URL": f"{server.url}/v1/",
+            "OPENAI_ORG_ID": "org-1",
+            "OPENAI_PROJECT_ID": "proj-1",
+        }
+        provider = OpenAIProvider("m", env=env)
+        await provider.generate(HELLO)
+        await provider.aclose()
+    headers = server.requests[0].headers
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert headers["openai-organization"] == "org-1"
+    assert headers["openai-project"] == "proj-1"
+
+
+async def test_a_local_server_needs_no_key(vendor):
+    async with model_server(Answer.stream(vendor.reply)) as server:
+        provider = vendor.open(server, api_key=None)
+        await provider.generate(HELLO)
+        await provider.aclose()
+    assert not {"authorization", "x-api-key"} & server.requests[0].headers.keys()
+
+
+async def test_a_connection_is_used_again_after_a_complete_reply(vendor):
+    async with model_server(Answer.stream(vendor.reply)) as server:
+        provider = vendor.open(server)
+        for _ in range(3):
+            await provider.generate(HELLO)
+        await provider.aclose()
+    assert len(server.requests) == 3
+    assert server.connections == 1
+
+
+async def test_a_reply_is_complete_though_the_server_holds_the_connection_open(vendor):
+    async with model_server(
+        Answer.stream(vendor.reply + b"data: [DONE]\n\n", end="hang")
+    ) as server:
+        provider = vendor.open(server)
+        assert (await provider.generate(HELLO)).text == "Hello 😀"
+        await provider.aclose()
+
+
+async def test_a_client_that_was_given_is_left_open(vendor):
+    async with model_server(Answer.stream(vendor.reply)) as server, HttpClient() as client:
+        first, second = vendor.open(server, client=client), vendor.open(server, client=client)
+        await first.generate(HELLO)
+        await first.aclose()
+        await second.generate(HELLO)
+    assert server.connections == 1
+
+
+async def test_several_requests_run_at_a_time(vendor):
+    async with model_server(Answer.stream(vendor.reply)) as server:
+        provider = vendor.open(server)
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(provider.generate, HELLO)
+        await provider.aclose()
+    assert len(server.requests) == 4
+
+
+# Leaving early
+
+
+async def test_leaving_the_block_early_closes_the_connection_and_keeps_the_text(vendor):
+    answer = Answer.stream(vendor.reply[: vendor.first], end="hang")
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        async with provider.stream(HELLO) as stream:
+            async for event in stream:
+                if isinstance(event, BlockDelta):
+                    break
+        await server.client_left.wait()
+        assert stream.partial().text == "Hel"
+        assert stream.partial().stop_reason is StopReason.INTERRUPTED
+        await provider.aclose()
+
+
+async def test_cancelling_a_stream_closes_the_connection_and_keeps_the_text(vendor):
+    answer = Answer.stream(vendor.reply[: vendor.first], end="hang")
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        with trio.CancelScope() as scope:
+            async with provider.stream(HELLO) as stream:
+                async for event in stream:
+                    if isinstance(event, BlockDelta):
+                        scope.cancel()
+        assert scope.cancelled_caught
+        await server.client_left.wait()
+        assert stream.partial().text == "Hel"
+        await provider.aclose()
+
+
+# Streams that break
+
+
+@pytest.mark.parametrize("end", ["whole", "cut", "reset"])
+async def test_a_stream_that_breaks_off_is_an_error_and_never_a_reply(vendor, end):
+    answer = Answer.stream(vendor.reply[: vendor.first], end=end)
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        stream, error = await broken(provider)
+        await provider.aclose()
+    if end == "reset":  # the reset may overtake the answer
+        assert type(error) in (ModelStreamError, ModelConnectionError)
+    else:
+        assert type(error) is ModelStreamError
+        assert stream.partial().text == "Hel"
+    assert error.provider == provider.name
+    assert error.hint
+
+
+async def test_what_precedes_an_error_in_the_same_piece_is_still_given():
+    failed = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    data = wire.sse(wire.message_start(), *wire.text_block(0, "Hel"), failed)
+    async with model_server(Answer.stream(data)) as server:
+        provider = AnthropicProvider("m", base_url=server.url, env={})
+        stream, error = await broken(provider)
+        assert type(error) is ModelOverloadedError
+        assert stream.partial().text == "Hel"
+        await provider.aclose()
+
+
+async def test_an_event_without_end_is_refused(vendor, monkeypatch):
+    monkeypatch.setattr("greenroom.llm.exchange.REPLY_LIMIT", 1000)
+    async with model_server(Answer.stream(*[b": comment\n"] * 200, end="hang")) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelStreamError, match="larger than 1000 bytes"):
+            await provider.generate(HELLO)
+        await provider.aclose()
+
+
+# Errors of every kind
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, ModelBadRequestError),
+        (401, ModelAuthenticationError),
+        (429, ModelRateLimitError),
+        (529, ModelOverloadedError),
+    ],
+)
+async def test_an_error_status_is_typed_with_all_that_the_provider_said(vendor, status, kind):
+    body = {"error": {"type": "some_error", "message": f"no: {KEY}"}}
+    answer = Answer.error(status, body, request_id="req_1", retry_after="3")
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        with pytest.raises(kind, match=r"answered \d+: no: \[key\]") as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    error = caught.value
+    assert (error.status, error.code, error.request_id) == (status, "some_error", "req_1")
+    assert error.retry_after == 3.0
+    assert KEY not in str(error)
+
+
+async def test_a_refused_key_names_the_variable_to_look_at(vendor):
+    async with model_server(Answer.error(401, {})) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelAuthenticationError) as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    assert caught.value.hint == f"check {provider.name.upper()}_API_KEY"
+
+
+async def test_an_unknown_model_says_where_to_look(vendor):
+    async with model_server(Answer.error(404, {"error": {"message": "model: m-1"}})) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelBadRequestError) as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    assert "model's name" in caught.value.hint
+
+
+async def test_a_wait_asked_for_with_a_success_is_passed_over(vendor):
+    headers = {"content-type": "text/event-stream", "retry-after": "24"}
+    async with model_server(Answer((vendor.reply,), headers=headers)) as server:
+        provider = vendor.open(server)
+        assert (await provider.generate(HELLO)).text == "Hello 😀"
+        await provider.aclose()
+
+
+async def test_an_error_whose_body_breaks_off_keeps_its_status(vendor):
+    answer = Answer((b'{"error": {"mess',), 503, {"content-type": "application/json"}, "cut")
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelOverloadedError, match="503"):
+            await provider.generate(HELLO)
+        await provider.aclose()
+
+
+async def test_a_page_in_place_of_a_stream_points_at_the_base_url(vendor):
+    answer = Answer((b"<html>Log in</html>",), 200, {"content-type": "text/html; charset=utf-8"})
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelBadRequestError, match="text/html") as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    assert "base URL" in caught.value.hint
+
+
+async def test_an_error_object_under_a_status_of_success_is_that_error(vendor):
+    body = {"error": {"message": "slow down", "code": 429}}
+    async with model_server(Answer.error(200, body)) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelRateLimitError, match="slow down"):
+            await provider.generate(HELLO)
+        await provider.aclose()
+
+
+async def test_a_server_that_is_not_there_is_a_connection_error(vendor):
+    async with model_server(Answer()) as server:
+        pass
+    provider = vendor.open(server)
+    with pytest.raises(ModelConnectionError, match="connection to") as caught:
+        await provider.generate(HELLO)
+    await provider.aclose()
+    assert caught.value.hint
+
+
+async def test_what_json_can_not_hold_is_refused_before_it_is_sent(vendor):
+    async with model_server(Answer()) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelBadRequestError, match="JSON"):
+            await provider.generate(ModelRequest(messages=(), options={"x": object()}))
+        await provider.aclose()
+    assert server.requests == []
+
+
+# Time-outs
+
+
+async def test_a_server_that_says_nothing_is_given_up(vendor):
+    timeouts = ModelTimeouts(first_event=0.05)
+    async with model_server(Answer.stream(end="hang")) as server:
+        provider = vendor.open(server, timeouts=timeouts)
+        with pytest.raises(ModelTimeoutError, match=r"nothing for 0\.05 seconds"):
+            await provider.generate(HELLO)
+        await server.client_left.wait()
+        await provider.aclose()
+
+
+async def test_a_server_that_falls_silent_is_given_up_and_the_text_kept(vendor):
+    timeouts = ModelTimeouts(first_event=math.inf, between_events=0.05)
+    answer = Answer.stream(vendor.reply[: vendor.first], end="hang")
+    async with model_server(answer) as server:
+        provider = vendor.open(server, timeouts=timeouts)
+        stream, error = await broken(provider)
+        assert type(error) is ModelTimeoutError
+        assert stream.partial().text == "Hel"
+        await provider.aclose()
+
+
+async def test_a_server_that_takes_the_request_and_never_answers_is_given_up(vendor):
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    timeouts = ModelTimeouts(connect=0.02, first_event=0.05)
+    provider = vendor.provider("m", base_url=f"http://127.0.0.1:{port}", env={}, timeouts=timeouts)
+    with pytest.raises(ModelTimeoutError, match="in time"):
+        await provider.generate(HELLO)
+    await provider.aclose()
+    await listeners[0].aclose()
+
+
+# Keys
+
+
+@pytest.mark.parametrize("provider", [AnthropicProvider, OpenAIProvider])
+def test_a_missing_key_says_in_one_line_what_to_set(provider):
+    with pytest.raises(ConfigurationError) as caught:
+        provider("m", env={})
+    assert "\n" not in str(caught.value)
+    assert "_API_KEY" in caught.value.hint
+
+
+@pytest.mark.parametrize("provider", [AnthropicProvider, OpenAIProvider])
+@pytest.mark.parametrize("key", ["sk-\n1", "sk-…", "sk-\x00"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(provider, key):
+    with pytest.raises(ConfigurationError) as caught:
+        provider("m", api_key=f"{key}{KEY}")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("provider", [AnthropicProvider, OpenAIProvider])
+@pytest.mark.parametrize("url", ["api.example.com", "ftp://a/b", "http://", f"//{KEY}@a"])
+def test_a_base_url_that_is_none_is_refused_without_being_shown(provider, url):
+    with pytest.raises(ConfigurationError, match="base URL") as caught:
+        provider("m", api_key=KEY, base_url=url)
+    assert KEY not in str(caught.value)
+
+
+async def test_the_key_stands_in_no_repr_and_no_log(vendor, caplog):
+    caplog.set_level(logging.DEBUG)
+    async with model_server(Answer.error(401, {"error": {"message": KEY}})) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelAuthenticationError) as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    assert repr(provider) == f"{vendor.provider.__name__}('m-1')"
+    assert KEY not in repr(vars(provider)) + repr(caught.value) + str(caught.value)
+    assert KEY not in caplog.text

@@ -1,0 +1,128 @@
+"""Streams in the two wire formats, written from their specifications."""
+
+from greenroom.core import serde
+from greenroom.llm.events import StreamEnd
+from greenroom.llm.sse import SSEDecoder
+
+
+def sse(*values, named=True, end="\n"):
+    """Encode JSON values as server-sent events, each under its own `type` where it is named."""
+    text = ""
+    for value in values:
+        if named and isinstance(value, dict):
+            text += f"event: {value['type']}{end}"
+        data = value if isinstance(value, str) else serde.dumps(value).decode()
+        text += f"data: {data}{end}{end}"
+    return text.encode()
+
+
+def run(decoder, data, *, size=1 << 30):
+    """Feed a stream in pieces of a size, and close it; return the events up to the end or error."""
+    events, lines = [], SSEDecoder()
+    arrived = [data[at : at + size] for at in range(0, len(data), size)]
+    for batch in (*map(lines.feed, arrived), lines.close()):
+        for event in batch:
+            events.extend(decoder.feed(event))
+            if isinstance(events[-1] if events else None, StreamEnd):
+                return events
+    events.extend(decoder.close())
+    return events
+
+
+# Anthropic's Messages API
+
+
+def message_start(**fields):
+    usage = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 0}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-test-1",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+    return {"type": "message_start", "message": message | fields}
+
+
+def block_start(index, **block):
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index, kind, **fields):
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind} | fields}
+
+
+def block_stop(index):
+    return {"type": "content_block_stop", "index": index}
+
+
+def text_block(index, *pieces):
+    deltas = [delta(index, "text_delta", text=piece) for piece in pieces]
+    return [block_start(index, type="text", text=""), *deltas, block_stop(index)]
+
+
+def tool_block(index, call_id, name, *pieces):
+    start = block_start(index, type="tool_use", id=call_id, name=name, input={})
+    deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in pieces]
+    return [start, *deltas, block_stop(index)]
+
+
+def message_delta(stop_reason="end_turn", output_tokens=7, **usage):
+    return {
+        "type": "message_delta",
+        "delta": {"stop_reason": stop_reason, "stop_sequence": None},
+        "usage": {"output_tokens": output_tokens} | usage,
+    }
+
+
+STOP = {"type": "message_stop"}
+
+
+def anthropic(*events):
+    """A whole reply of these blocks' events, with its beginning and its end."""
+    return sse(message_start(), *events, message_delta(), STOP)
+
+
+# OpenAI's Chat Completions
+
+
+def chunk(delta=None, finish=None, **fields):
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    base = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "gpt-test",
+    }
+    return base | {"choices": choices} | fields
+
+
+def call(index, call_id=None, name=None, arguments=None, **fields):
+    """One fragment of a tool call."""
+    function = {"name": name, "arguments": arguments}
+    fragment = {
+        "index": index,
+        "id": call_id,
+        "type": "function" if call_id else None,
+        "function": {key: value for key, value in function.items() if value is not None},
+    }
+    known = {key: value for key, value in fragment.items() if value is not None}
+    return {"tool_calls": [known | fields]}
+
+
+USAGE = {
+    "prompt_tokens": 20,
+    "completion_tokens": 9,
+    "total_tokens": 29,
+    "prompt_tokens_details": {"cached_tokens": 4},
+    "completion_tokens_details": {"reasoning_tokens": 3},
+}
+
+
+def chat(*deltas, finish="stop"):
+    """A whole reply of these deltas: a finish, then the usage, then the mark of the end."""
+    chunks = [chunk({"role": "assistant", "content": ""}), *map(chunk, deltas)]
+    return sse(*chunks, chunk({}, finish), chunk(usage=USAGE), "[DONE]", named=False)
