@@ -96,8 +96,8 @@ def _message(raw: dict[str, object]) -> dict[str, object]:
     content = raw.get("content", [])
     if isinstance(content, list):
         raw = {**raw, "content": [_block(block) for block in content]}
-    if raw.get("stop_reason") not in {None, *StopReason}:
-        raw["stop_reason"] = StopReason.UNKNOWN
+    if not _fits(raw.get("stop_reason"), StopReason | None):
+        raw = {**raw, "stop_reason": StopReason.UNKNOWN}
     return raw
 
 
@@ -107,11 +107,9 @@ def _block(raw: object) -> object:
         content = raw.get("content", [])
         if isinstance(content, list):
             raw = {**raw, "content": [_result_content(part) for part in content]}
-    return (
-        raw
-        if _fits(raw, ContentBlock)
-        else UnknownBlock({"value": raw} if not isinstance(raw, dict) else raw)
-    )
+    if _fits(raw, ContentBlock):
+        return raw
+    return UnknownBlock(raw if isinstance(raw, dict) else {"value": raw})
 
 
 def _result_content(raw: object) -> object:

@@ -11,7 +11,8 @@ class RepairReport(msgspec.Struct, frozen=True):
     """The end of a history could not be read: a crash or a broken disk cut its last commit off.
 
     Damage inside the very last line can't be told from a write that never finished. So what was
-    set aside may hold a commit that had been acknowledged; it is kept, never deleted.
+    set aside may hold a commit that had been acknowledged; it is kept, never deleted. A session
+    loaded while somebody writes it may show a commit that is still under way.
 
     Attributes:
         path: the history.

@@ -51,11 +51,9 @@ class AgentSession(Description):
             InvalidSessionIdError: the id given is none.
         """
         id_ = new_id("s") if session_id is None else check_session_id(session_id)
-        now = wall_clock.now()
-        record = SessionMetadata(
-            session_id=id_, agent_type=agent_type, created_at=now, updated_at=now
-        )
-        return cls(record, store)
+        at = wall_clock.now()
+        made = SessionMetadata(session_id=id_, agent_type=agent_type, created_at=at, updated_at=at)
+        return cls(made, store)
 
     @classmethod
     def new_subagent(
@@ -78,7 +76,7 @@ class AgentSession(Description):
 
     @classmethod
     async def load(cls, session_id: str, *, store: SessionStore | None = None) -> "AgentSession":
-        """Read a session. Nothing is locked or repaired; `repair` says if its end was torn.
+        """Read a session. Nothing is locked or repaired; `repair` says if its end is incomplete.
 
         Calls of the last reply without a result show as interrupted; the next save stores that.
 
@@ -145,7 +143,7 @@ class AgentSession(Description):
 
         Raises:
             InvalidSessionIdError: the parent's id is none.
-            SessionError: it is stored already, or has a parent.
+            SessionError: it is stored already, or has another parent.
         """
         check_session_id(parent_session_id)
         if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
@@ -191,7 +189,11 @@ class AgentSession(Description):
                 await self._acquire()
 
     async def close(self) -> None:
-        """Let another writer have it. What is not saved stays in memory, unsaved."""
+        """Let another writer have it; cancellation waits. What is not saved stays in memory.
+
+        Raises:
+            SessionStorageError: the disk refused; the lock is let go all the same.
+        """
         with trio.CancelScope(shield=True):
             async with self._turnstile:
                 await self._journal.release()
@@ -249,10 +251,9 @@ class AgentSession(Description):
     def _has_news(self) -> bool:
         """Whether the stored description is out of date, or is due for the first time."""
         record = self._record
-        is_due = (
-            self._journal.metadata or self.history or record.metadata or record.child_session_ids
-        )
-        return bool(is_due) and self._journal.lacks(record)
+        has_content = self.history or record.metadata or record.child_session_ids
+        is_due = bool(self._journal.metadata or has_content)
+        return is_due and self._journal.lacks(record)
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""

@@ -180,12 +180,13 @@ def test_kinds_and_fields_of_newer_versions_do_not_get_in_the_way():
     assert read(line).entries == (FormatEntry(1), MessageEntry(Message.user([])))
 
 
-def test_blocks_of_newer_versions_are_kept_verbatim():
+@pytest.mark.parametrize("stop_reason", ["enlightened", ["two", "reasons"]])
+def test_blocks_of_newer_versions_are_kept_verbatim(stop_reason):
     hologram = {"type": "hologram", "points": [1, 2]}
     message = {
         "type": "Message",
         "role": "assistant",
-        "stop_reason": "enlightened",
+        "stop_reason": stop_reason,
         "content": [
             {"type": "text", "text": "hi"},
             hologram,

@@ -280,38 +280,57 @@ async def test_closing_lets_go_of_the_lock_even_when_cancelled(store, conversati
     await (await AgentSession.load(session.session_id, store=store)).open()
 
 
-@pytest.mark.parametrize("is_open", [True, False])
-async def test_cancelling_between_the_two_writes_loses_nothing(
-    store, conversation, monkeypatch, is_open
-):
-    session = AgentSession.new("coder", session_id="mine", store=store)
-    session.add_message(conversation[0])
-    scope, acquire = trio.CancelScope(), store.acquire
+@pytest.fixture
+def after_append(store, monkeypatch):
+    """Have something done between a commit to the history and whatever comes next."""
+    acquire, actions = store.acquire, []
 
-    async def acquire_and_tamper(session_id):
+    async def acquire_and_wrap(session_id):
         writer = await acquire(session_id)
         append = writer.append
 
-        async def append_then_cancel(line, at):
+        async def append_and_act(line, at):
             await append(line, at)
-            scope.cancel()
+            while actions:
+                actions.pop()()
 
-        writer.append = append_then_cancel
+        writer.append = append_and_act
         return writer
 
-    monkeypatch.setattr(store, "acquire", acquire_and_tamper)
-    with scope:
+    monkeypatch.setattr(store, "acquire", acquire_and_wrap)
+    return actions.append
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_cancelling_between_the_two_writes_loses_nothing(
+    store, conversation, after_append, is_open
+):
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    session.add_message(conversation[0])
+    with trio.CancelScope() as scope:
+        after_append(scope.cancel)
         if is_open:
             await session.open()
         await session.save()
     assert scope.cancelled_caught
     await session.close()
-    monkeypatch.undo()
     assert not await store.exists("mine")
     session.add_message(conversation[3])
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     assert loaded.history == (conversation[0], conversation[3])
+
+
+async def test_what_is_added_during_a_save_is_stored_by_the_next(store, conversation, after_append):
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    session.add_message(conversation[0])
+    after_append(lambda: session.add_message(conversation[3]))
+    await session.save()
+    assert not session.is_saved
+    assert (await AgentSession.load("mine", store=store)).history == conversation[:1]
+    await session.save()
+    assert session.is_saved
+    assert (await AgentSession.load("mine", store=store)).history == session.history
 
 
 async def test_what_a_crash_left_of_an_unsaved_session_is_put_aside(store, conversation):
