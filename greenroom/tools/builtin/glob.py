@@ -1,6 +1,7 @@
 """Glob: find files by their names."""
 
 import heapq
+import math
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -87,15 +88,16 @@ class Glob:
         base = await in_thread(partial(_folder, path, context))
         pattern = GlobPattern(_relative(text, base))
         program = await in_thread(find_ripgrep) if self._use_ripgrep else None
-        with trio.move_on_after(_SECONDS) as limit_scope:
+        matches = _Matches(pattern)
+        with trio.move_on_after(_SECONDS) as time:
             if program:
-                found = await _list_with_ripgrep(program, base, pattern, context)
+                await _list_with_ripgrep(program, base, matches, context)
             else:
-                found = await in_thread(partial(_list, base, pattern, context))
-            newest = await in_thread(partial(_newest, base, found, limit))
-        if limit_scope.cancelled_caught:
-            raise ToolError(f"listing {path} took over {_SECONDS:g} s", hint="choose a subfolder")
-        return _result(newest, len(found), text, base, context)
+                await in_thread(partial(_list, base, matches, context))
+            newest = await in_thread(partial(_newest, base, matches.paths, limit))
+            return _result(newest, len(matches.paths), text, base, context)
+        assert time.cancelled_caught  # nothing else leaves the block without a result
+        raise ToolError(f"listing {path} took over {_SECONDS:g} s", hint="choose a subfolder")
 
 
 def _folder(path: str, context: AgentContext) -> Path:
@@ -117,7 +119,7 @@ def _relative(pattern: str, base: Path) -> str:
 
 
 class _Matches:
-    """Collects matching paths from the NUL-separated output of ripgrep."""
+    """Collects matching paths, up to a limit."""
 
     def __init__(self, pattern: GlobPattern) -> None:
         self.paths: list[str] = []
@@ -125,38 +127,39 @@ class _Matches:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
+        """Take a piece of ripgrep's output, paths that NUL ends."""
         *whole, self._rest = (self._rest + data).split(b"\0")
         for raw in whole:
             self.add(os.fsdecode(raw).removeprefix("./"))
 
     def add(self, path: str) -> None:
-        if self._pattern.matches(path):
+        if len(self.paths) <= _MAX_FOUND and self._pattern.matches(path):
             self.paths.append(path)
+
+    def check(self) -> None:
         if len(self.paths) > _MAX_FOUND:
             raise ToolError(f"more than {_MAX_FOUND} files match", hint="narrow the pattern")
 
 
 async def _list_with_ripgrep(
-    program: str, base: Path, pattern: GlobPattern, context: AgentContext
-) -> list[str]:
-    matches = _Matches(pattern)
+    program: str, base: Path, matches: _Matches, context: AgentContext
+) -> None:
     await run_contained(
         ripgrep_command(program, "--files", "--null", "./"),
         cwd=base,
         environment=clean_environment(os.environ),
         on_output=matches.feed,
-        timeout=_SECONDS,
+        timeout=math.inf,
         cleanup=context.cleanup,
     )
-    return matches.paths
+    matches.check()
 
 
-def _list(base: Path, pattern: GlobPattern, context: AgentContext) -> list[str]:
-    matches = _Matches(pattern)
+def _list(base: Path, matches: _Matches, context: AgentContext) -> None:
     root = Path(os.path.realpath(context.workspace.root))
     for path in walk_files(base, root, trio.from_thread.check_cancelled):
         matches.add(path)
-    return matches.paths
+        matches.check()
 
 
 def _newest(base: Path, paths: list[str], limit: int) -> list[Path]:

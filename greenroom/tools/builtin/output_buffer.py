@@ -43,7 +43,7 @@ class OutputBuffer:
         if tail:
             self._tail.append(tail)
             self._tail_size += len(tail)
-            while self._tail_size - len(self._tail[0]) >= self._tail_limit:
+            while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_limit:
                 self._tail_size -= len(self._tail.popleft())
         return text
 

@@ -27,6 +27,14 @@ def text_of(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
+def compiled(options: "dict[str, object]") -> "re.Pattern[str]":
+    """Compile the expression as the options ask."""
+    flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
+    if options["multiline"]:
+        flags |= re.MULTILINE | re.DOTALL
+    return re.compile(str(options["pattern"]), flags)
+
+
 def matching_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -> "list[int]":
     """Return the indexes of the first `limit` lines that match."""
     found = []
@@ -96,11 +104,8 @@ def main(arguments: "list[str]") -> int:
     """Search; return the exit code."""
     options = json.loads(arguments[0])
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]  # it is a real stream here
-    flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
-    if options["multiline"]:
-        flags |= re.MULTILINE | re.DOTALL
     try:
-        pattern = re.compile(options["pattern"], flags)
+        pattern = compiled(options)
     except (re.error, RecursionError, OverflowError) as error:
         print(f"regex parse error: {error}")  # noqa: T201
         return 2

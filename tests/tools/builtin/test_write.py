@@ -120,23 +120,25 @@ def test_a_failing_disk_leaves_the_old_file_and_no_other(
     assert (root / "a.txt").read_text() == "old"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 @pytest.mark.parametrize("permitted", [True, False])
 def test_the_owner_is_kept_where_that_is_permitted(
-    call, root: Path, monkeypatch, permitted: bool
+    root: Path, monkeypatch, permitted: bool
 ) -> None:
-    (root / "a.txt").write_text("old")
-    os.chown(root / "a.txt", 12345, 12345)
-    (root / "a.txt").chmod(0o4755)
-    call(Read(), file_path="a.txt")
-    if not permitted:
-        monkeypatch.setattr(os, "fchown", lambda *_: (_ for _ in ()).throw(PermissionError()))
-    call(Write(), file_path="a.txt", content="new")
-    status = (root / "a.txt").stat()
+    given: list[tuple[int, int]] = []
+
+    def give(_: int, owner: int, group: int) -> None:
+        if not permitted:
+            raise PermissionError
+        given.append((owner, group))
+
+    monkeypatch.setattr(os, "fchown", give)
+    status = list(root.stat())
+    status[stat.ST_MODE], status[stat.ST_UID], status[stat.ST_GID] = 0o104755, 12345, 12345
+    with (root / "a.txt").open("w") as file:
+        atomic_file._keep_attributes(file.fileno(), os.stat_result(status))
     # Without the owner, the set-user-id bit would give away our own rights.
-    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (
-        (12345, 0o4755) if permitted else (0, 0o755)
-    )
+    assert stat.S_IMODE((root / "a.txt").stat().st_mode) == (0o4755 if permitted else 0o755)
+    assert given == ([(12345, 12345)] if permitted else [])
 
 
 def test_a_prompt_shows_what_would_change(root: Path, context: AgentContext) -> None:

@@ -1,0 +1,255 @@
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import AgentContext, ReadPath, ToolError
+from greenroom.tools import Grep
+from greenroom.tools.builtin import grep as grep_module
+from greenroom.tools.builtin import searcher
+from greenroom.tools.builtin.file_filter import FILE_TYPES, FileFilter
+from greenroom.tools.builtin.grep_rows import GrepRows
+
+RIPGREP = pytest.mark.skipif(not shutil.which("rg"), reason="rg (ripgrep) is not installed")
+FILES = {
+    "a.py": b"import os\nimport sys\n\ndef f():\n    return os.name\n",
+    "sub/b.py": b"x = 1\nIMPORT = 2\nimport os.path\r\n",
+    "sub/c.txt": "grün import\nlast line without end import".encode(),
+    "sub/d.js": b"import x from 'y'\n" * 3,
+    "ignored.log": b"import ignored\n",
+    ".hidden": b"import hidden\n",
+    "binary.bin": b"import\0binary\n",
+    "latin.txt": b"caf\xe9 import\n",
+    "utf16.txt": "\ufeffimport sixteen\n".encode("utf-16-le"),
+    "bom.txt": b"\xef\xbb\xbfimport bom\n",
+    "empty.txt": b"",
+    ".gitignore": b"*.log\n",
+    ".git/config": b"import git\n",
+}
+QUERIES = {
+    "files": {},
+    "content": {"output_mode": "content"},
+    "count": {"output_mode": "count"},
+    "case": {"output_mode": "content", "-i": True},
+    "case by name": {"output_mode": "count", "case_insensitive": True},
+    "after": {"output_mode": "content", "-A": 1},
+    "before": {"output_mode": "content", "-B": 2},
+    "around": {"output_mode": "content", "-C": 1},
+    "context": {"output_mode": "content", "context": 3},
+    "unequal": {"output_mode": "content", "-C": 2, "-A": 0},
+    "no numbers": {"output_mode": "content", "-n": False},
+    "glob": {"output_mode": "content", "glob": "*.py"},
+    "glob of paths": {"output_mode": "content", "glob": "sub/*.{py,js}"},
+    "not glob": {"output_mode": "content", "glob": "!*.py"},
+    "ignored glob": {"output_mode": "content", "glob": "*.log"},
+    "odd glob": {"output_mode": "content", "glob": "[ab].py"},
+    "type": {"output_mode": "content", "type": "py"},
+    "type and glob": {"output_mode": "content", "type": "js", "glob": "sub/**"},
+    "a folder": {"output_mode": "content", "path": "sub"},
+    "a file": {"output_mode": "content", "path": "sub/c.txt", "glob": "*.none"},
+    "anchors": {"output_mode": "content", "pattern": "^import [a-z]+$"},
+    "an empty match": {"output_mode": "count", "pattern": "q*"},
+    "not there": {"pattern": "nowhere to be found"},
+    "multiline": {"output_mode": "content", "multiline": True, "pattern": "import os\nimport.*f"},
+    "multiline count": {"output_mode": "count", "multiline": True, "pattern": "import"},
+    "multiline files": {"multiline": True, "pattern": r"sys\n\ndef"},
+    "a dash first": {"output_mode": "content", "pattern": "-e|="},
+}
+
+
+@pytest.fixture
+def tree(root: Path) -> Path:
+    for path, data in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    (root / "link").symlink_to(root / "sub")
+    return root
+
+
+def python(call, **query: object):
+    return call(Grep(use_ripgrep=False), **{"pattern": "import", **query})
+
+
+@RIPGREP
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_both_engines_give_the_same(call, tree: Path, query: dict[str, object]) -> None:
+    ours = python(call, **query)
+    theirs = call(Grep(), **{"pattern": "import", **query})
+    assert ours.text == theirs.text
+    assert ours.metadata == theirs.metadata
+
+
+def test_files_are_the_default(call, tree: Path) -> None:
+    assert python(call).text.split("\n") == [
+        ".hidden",
+        "a.py",
+        "bom.txt",
+        "latin.txt",
+        "sub/b.py",
+        "sub/c.txt",
+        "sub/d.js",
+        "utf16.txt",
+    ]
+
+
+def test_content_has_path_number_and_line(call, tree: Path) -> None:
+    text = python(call, output_mode="content", path="sub").text
+    assert text.split("\n")[:3] == [
+        "sub/b.py:3:import os.path",
+        "sub/c.txt:1:grün import",
+        "sub/c.txt:2:last line without end import",
+    ]
+
+
+def test_context_is_marked_and_separated(call, tree: Path) -> None:
+    text = python(call, pattern="sys|name", output_mode="content", path="a.py", **{"-B": 1}).text
+    assert text == (
+        "a.py-1-import os\na.py:2:import sys\n--\na.py-4-def f():\na.py:5:    return os.name"
+    )
+
+
+def test_counts_are_of_lines(call, tree: Path) -> None:
+    assert "sub/d.js:3" in python(call, output_mode="count").text
+
+
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+def test_more_than_the_limit_stops_the_search(call, root: Path, use_ripgrep: bool) -> None:
+    (root / "a.txt").write_text("needle\n" * 200_000)
+    tool = Grep(use_ripgrep=use_ripgrep)
+    result = call(tool, pattern="needle", output_mode="content", head_limit=3)
+    assert result.text.split("\n")[2:] == [
+        "a.txt:3:needle",
+        "[there is more than these 3; narrow the search or set head_limit]",
+    ]
+    assert result.metadata == {"files": 1, "lines": 3, "more": True}
+
+
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+def test_a_very_long_line_is_cut(call, root: Path, use_ripgrep: bool) -> None:
+    (root / "a.txt").write_text("🌱" * 1_000_000 + "\nneedle 🌱\n")
+    text = call(Grep(use_ripgrep=use_ripgrep), pattern="🌱", output_mode="content").text
+    assert text == "a.txt:1:" + "🌱" * 500 + " … [a longer line]\na.txt:2:needle 🌱"
+
+
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+def test_a_broken_expression_is_told(call, tree: Path, use_ripgrep: bool) -> None:
+    with pytest.raises(ToolError, match=r"(?s)regex parse error.*escape special"):
+        call(Grep(use_ripgrep=use_ripgrep), pattern="(")
+
+
+def test_an_expression_that_never_ends_is_killed(call, root: Path, monkeypatch) -> None:
+    (root / "a.txt").write_text("a" * 40 + "b\n")
+    monkeypatch.setattr(grep_module, "_SECONDS", 0.3)
+    with pytest.raises(ToolError, match=r"stopped after 0\.3 s"):
+        python(call, pattern="(a+)+$")
+
+
+def test_what_was_found_before_the_time_was_up_is_kept(call, root: Path, monkeypatch) -> None:
+    (root / "a.txt").write_text("aaa\n")
+    (root / "b.txt").write_text("a" * 40 + "b\n")
+    monkeypatch.setattr(grep_module, "_SECONDS", 0.5)
+    text = python(call, pattern="(a+)+$", output_mode="content").text
+    assert text.startswith("a.txt:1:aaa\n[the search was stopped")
+
+
+async def test_a_cancel_ends_the_search(context: AgentContext, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    with trio.fail_after(20), trio.move_on_after(0.3) as scope:
+        await trio.Path(root / "a.txt").write_text("a" * 40 + "b\n")
+        await Grep(use_ripgrep=False).execute({"pattern": "(a+)+$"}, context)
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"path": "missing"}, "no file or folder missing"),
+        ({"type": "klingon"}, "no file type 'klingon' .*python"),
+        ({"path": "x" * 300}, "can't search"),
+    ],
+)
+def test_what_can_not_be_searched_is_told(call, root: Path, query, message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        python(call, **query)
+
+
+def test_many_files_are_searched_in_batches(call, root: Path, monkeypatch) -> None:
+    monkeypatch.setattr(grep_module, "_BATCH_BYTES", 40)
+    for n in range(5):
+        (root / f"{n}.txt").write_text("needle\n")
+    assert python(call, pattern="needle").text == "0.txt\n1.txt\n2.txt\n3.txt\n4.txt"
+
+
+def test_a_file_too_large_for_our_own_engine_is_named(call, root: Path) -> None:
+    with (root / "huge.txt").open("wb") as file:
+        file.truncate(searcher.MAX_FILE_BYTES + 1)
+    text = python(call, pattern="x").text
+    assert text.startswith("no matches found\n[./huge.txt is larger than 100000000 bytes")
+
+
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+def test_a_name_that_is_no_utf8_does_no_harm(call, root: Path, use_ripgrep: bool) -> None:
+    with open(os.fsencode(root) + b"/caf\xe9.txt", "wb") as file:
+        file.write(b"needle \xe9\n")
+    result = call(Grep(use_ripgrep=use_ripgrep), pattern="needle", output_mode="content")
+    assert result.text == "caf\ufffd.txt:1:needle \ufffd"
+
+
+def test_rules_see_what_is_read(context: AgentContext, root: Path) -> None:
+    assert Grep().effects({"pattern": "x", "path": "a"}, context) == (ReadPath(str(root / "a")),)
+    assert Grep().info({"pattern": "x"}).details == "x in ."
+
+
+@pytest.mark.parametrize("file_type", FILE_TYPES)
+def test_every_type_is_narrowed_for_ripgrep(file_type: str) -> None:
+    assert FileFilter(file_type=file_type).names
+
+
+@given(st.integers(1, 40))
+def test_rows_may_be_cut_anywhere(size: int) -> None:
+    data = "./a\x001:🌱 one\n./a\x002-two\nan error 🌱\n./b c\x0010:\n./d\x00".encode() + b"7\n"
+    rows = GrepRows("content", limit=9, wants=lambda path: path != "d", show=str, separate=True)
+    for start in range(0, len(data), size):
+        rows.feed(data[start : start + size])
+    assert rows.lines == ["a:1:🌱 one", "a-2-two", "--", "b c:10:"]
+    assert rows.notes == ["an error 🌱"]
+
+
+def test_notes_are_bounded() -> None:
+    rows = GrepRows("content", limit=9, wants=lambda _: True, show=str)
+    rows.feed(b"\n" + b"x\n" * 100)
+    assert rows.notes == ["x"] * 10
+
+
+def test_the_searcher_alone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "a.txt").write_bytes(b"one\ntwo\nthree\ntwo\n")
+    path = str(root / "a.txt")
+    options = {"ignore_case": True, "multiline": False, "before": 1, "after": 1, "count": False}
+    pattern = searcher.compiled({**options, "pattern": "TWO"})
+    lines = searcher.rows(path, "one\ntwo\nthree\ntwo\n", {**options, "max_count": 1}, pattern)
+    assert lines == f"{path}\x001-one\n{path}\x002:two\n{path}\x003-three\n"
+    assert searcher.read(str(root / "missing")) == b""
+    assert searcher.read(path) == b"one\ntwo\nthree\ntwo\n"
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "\n"]), max_size=12).map("".join),
+    st.sampled_from(["a", "b", "ab", "a*", "b\n", "a\nb", "\n", "^a", "b$"]),
+)
+def test_spanned_lines_are_those_that_matches_touch(text: str, pattern: str) -> None:
+    import re
+
+    compiled = re.compile(pattern, re.MULTILINE | re.DOTALL)
+    found, matches = searcher.spanned_lines(compiled, text, 0)
+    touched = set()
+    spans = [match.span() for match in compiled.finditer(text)]
+    if text.endswith("\n"):
+        spans = [span for span in spans if span[0] < len(text)]
+    for start, end in spans:
+        first = text.count("\n", 0, start)
+        touched.update(range(first, text.count("\n", 0, max(end - 1, start)) + 1))
+    assert (set(found), matches) == (touched, len(spans))
