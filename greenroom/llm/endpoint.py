@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["Endpoint", "is_local", "missing_key", "setting"]
+__all__ = ["Endpoint", "host_of", "is_local", "missing_key", "setting"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class Endpoint:
         Raises:
             ConfigurationError: the address is none, or a key holds what no header can carry.
         """
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if not self.url.startswith(("http://", "https://")) or not host_of(self.url):
             raise ConfigurationError(
                 f"the base URL of {self.provider} is no address: it must begin with https://",
                 hint="correct the base URL in the environment or in the call",
@@ -64,6 +63,14 @@ def setting(given: str | None, env: Mapping[str, str], variable: str, default: s
     return found.strip() or default
 
 
+def host_of(url: str) -> str:
+    """Return the host's name or address in lower case; empty where there is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # such as a bracket that is not closed
+        return ""
+
+
 def is_local(url: str) -> bool:
     """Whether an address is on this machine or its private network, where servers ask for no key.
 
@@ -71,7 +78,7 @@ def is_local(url: str) -> bool:
         >>> is_local("http://localhost:11434/v1"), is_local("https://api.openai.com/v1")
         (True, False)
     """
-    host = urlsplit(url).hostname or ""
+    host = host_of(url)
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -67,4 +67,4 @@ class StreamEnd(Wire, frozen=True, tag="stream_end"):
 StreamEvent: TypeAlias = (
     StreamStart | BlockStart | BlockDelta | BlockEnd | UsageUpdate | Notice | StreamEnd
 )
-"""Anything that a model stream yields: first `StreamStart`, last `StreamEnd`."""
+"""Anything that a model stream yields; the last event of a complete reply is its `StreamEnd`."""

@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.events import StreamEvent
-from greenroom.llm.failure import error_in_band, error_of_response
+from greenroom.llm.failure import error_in_band, error_of_response, request_id
 from greenroom.llm.fields import mapping
 from greenroom.llm.sse import SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream
@@ -92,6 +92,7 @@ class _HttpStream(ModelStream):
         self._events: deque[SSEEvent] = deque()
         self._chunks: AsyncIterator[bytes] | None = None  # None once they have ended
         self._size = 0
+        self._request_id = ""
 
     async def open(self, client: "HttpClient", content: bytes, stack: AsyncExitStack) -> None:
         """Send the request and wait for an answer that is a stream."""
@@ -108,19 +109,27 @@ class _HttpStream(ModelStream):
         with _as_model_errors(endpoint.provider, ModelConnectionError):
             response = await stack.enter_async_context(request)
         await _check(endpoint, response)
+        self._request_id = request_id(response.headers)
         self._chunks = response.chunks()
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Translate the next event, so that what precedes an error is still given."""
-        while not self._events:
-            if self._chunks is None:
-                return self._decoder.close()
-            self._events.extend(await self._receive_events(self._chunks))
-        return self._decoder.feed(self._events.popleft())
+        """Translate the next event alone, so that what precedes an error is still given."""
+        try:
+            while not self._events:
+                if self._chunks is None:
+                    return self._decoder.close()
+                self._events.extend(await self._receive_events(self._chunks))
+            return self._decoder.feed(self._events.popleft())
+        except ModelError as error:
+            error.request_id = error.request_id or self._request_id
+            raise
 
     async def drain(self) -> None:
-        """Read a complete reply to the end of its body, so that the connection can be used again."""
-        with trio.move_on_after(_DRAIN_SECONDS):
+        """Read a complete reply to the end of its body, so that the connection can be used again.
+
+        A connection that breaks now has done its work.
+        """
+        with trio.move_on_after(_DRAIN_SECONDS), suppress(ModelError):
             while self._draft.ended and self._chunks is not None:
                 await self._receive_events(self._chunks)
 

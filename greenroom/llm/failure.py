@@ -26,7 +26,7 @@ from greenroom.core import (
 from greenroom.llm.fields import integer, items, mapping, text
 from greenroom.llm.retry_after import retry_after
 
-__all__ = ["error_in_band", "error_of_response"]
+__all__ = ["error_in_band", "error_of_response", "request_id"]
 
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size|limit)|prompt[ _](is )?too long|too_many_prompt_tokens"
@@ -100,35 +100,33 @@ def error_of_response(
     """
     complaint = _read(body)
     kind = _kind_by_status(status, complaint)
-    ids = (headers.get(name, "") for name in ("request-id", "x-request-id"))
     return kind(
         f"{provider} answered {status}: {complaint.message or 'no reason given'}",
         provider=provider,
         status=status,
         code=complaint.code or complaint.kind,
-        request_id=next(filter(None, ids), complaint.request_id),
+        request_id=request_id(headers) or complaint.request_id,
         retry_after=retry_after(headers),
         hint=_hint(kind, status, complaint, hint),
     )
 
 
-def error_in_band(provider: str, value: object, request_id: str = "") -> ModelError:
-    """Make the error that stands in a stream whose status was a success.
-
-    Args:
-        provider: the provider's name.
-        value: the JSON of the event.
-        request_id: the provider's id of the request, where it is known.
-    """
+def error_in_band(provider: str, value: object) -> ModelError:
+    """Make the error that stands, as this JSON, in a stream whose status was a success."""
     complaint = _complaint(value)
     kind = _kind_in_band(complaint)
     return kind(
         f"{provider} broke off the reply: {complaint.message or 'no reason given'}",
         provider=provider,
         code=complaint.code or complaint.kind,
-        request_id=complaint.request_id or request_id,
+        request_id=complaint.request_id,
         hint=_HINTS[kind],
     )
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """Return the provider's id of the request, which its support asks for; empty if there is none."""
+    return headers.get("request-id", "") or headers.get("x-request-id", "")
 
 
 def _kind_by_status(status: int, complaint: _Complaint) -> type[ModelError]:

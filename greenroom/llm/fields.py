@@ -1,20 +1,37 @@
 """Reading the fields of JSON that others wrote, where anything may stand anywhere."""
 
+import re
 from collections.abc import Mapping
 
 from greenroom.core import InvalidJSONError, ModelStreamError, serde
 
 __all__ = ["event_of", "integer", "items", "latest", "mapping", "text", "without"]
 
+_ESCAPED_SURROGATE = r"\ud"
+_PAIR = re.compile(
+    r"(?P<kept>\\[^u]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}",
+    re.IGNORECASE,
+)
+
+
+def _whole(found: re.Match[str]) -> str:
+    return found["kept"] or r"\ufffd"
+
 
 def event_of(data: str, provider: str) -> dict[str, object]:
-    """Decode the JSON object of one event.
+    r"""Decode the JSON object of one event; what is no object counts as an empty one.
+
+    Half of a surrogate pair, which no UTF-8 can carry, becomes U+FFFD.
 
     Raises:
-        ModelStreamError: the event is no JSON object.
+        ModelStreamError: the event is no JSON.
+
+    Example:
+        >>> event_of(r'{"text": "\ud83d\ude00 \ud83d \\ud83d"}', "acme")
+        {'text': '😀 � \\ud83d'}
     """
     try:
-        value = serde.loads(data)
+        value = serde.loads(_PAIR.sub(_whole, data) if _ESCAPED_SURROGATE in data.lower() else data)
     except InvalidJSONError as error:
         raise ModelStreamError(
             f"{provider} sent an event that is no JSON: {error.message}",

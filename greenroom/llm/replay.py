@@ -6,7 +6,15 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from greenroom.core import ContentBlock, Message, TextBlock, ThinkingBlock, ToolUseBlock, serde
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelStreamError,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    serde,
+)
 from greenroom.llm.events import (
     BlockDelta,
     BlockEnd,
@@ -24,17 +32,27 @@ _WORDS = re.compile(r"\s*\S+|\s+")
 
 
 class ReplayStream(ModelStream):
-    """A stream of events that are known before; each is given after a checkpoint."""
+    """A stream of events that are known before; each is given after a checkpoint.
+
+    Events that end without a `StreamEnd` make a stream that breaks off.
+    """
 
     def __init__(self, provider: str, events: Iterable[StreamEvent]) -> None:
-        """Take the events, which must end with a `StreamEnd`."""
+        """Take the events, and the provider's name for partial messages and errors."""
         super().__init__(provider)
+        self._provider = provider
         self._events = iter(events)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next event."""
+        """Give the next event.
+
+        Raises:
+            ModelStreamError: the events have ended without a `StreamEnd`.
+        """
         await trio.lowlevel.checkpoint()
-        return (next(self._events),)
+        for event in self._events:
+            return (event,)
+        raise ModelStreamError("the events ended before the reply", provider=self._provider)
 
 
 @asynccontextmanager
@@ -66,8 +84,9 @@ def _events_of_block(index: int, block: ContentBlock) -> Iterator[StreamEvent]:
             yield from (BlockDelta(index, "text", word) for word in _WORDS.findall(text))
         case ThinkingBlock(thinking=text):
             yield from (BlockDelta(index, "thinking", word) for word in _WORDS.findall(text))
-        case ToolUseBlock(input=arguments):
-            yield BlockDelta(index, "tool_input", serde.dumps(arguments).decode())
+        case ToolUseBlock():
+            arguments = block.raw_input or serde.dumps(block.input).decode()
+            yield BlockDelta(index, "tool_input", arguments)
         case _:
             pass
     yield BlockEnd(index, block)

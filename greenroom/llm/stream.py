@@ -15,7 +15,7 @@ __all__ = ["ModelStream", "collect"]
 
 
 class ModelStream(ABC):
-    """The events of one reply, from `StreamStart` to `StreamEnd`.
+    """The events of one reply, up to its `StreamEnd`.
 
     An iterator object, not a generator: leaving the loop early leaves nothing suspended, and
     `partial` always answers, also after an error or a cancellation. To write one, say in `receive`

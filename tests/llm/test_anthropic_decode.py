@@ -315,6 +315,18 @@ def test_an_event_that_is_no_json_breaks_the_stream():
         events_of(b"data: {oops\n\n")
 
 
+def test_half_a_surrogate_pair_costs_one_character_and_not_the_reply():
+    data = rb'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"'
+    data = (
+        sse(message_start(), block_start(0, type="text", text=""))
+        + data
+        + rb'a\ud83d\ude00 \uD83D \\ud83d"}}'
+        + b"\n\n"
+        + sse(message_delta(), STOP)
+    )
+    assert events_of(data)[-1].message.text == "a😀 \ufffd \\ud83d"
+
+
 REPLY = anthropic(
     block_start(0, type="thinking", thinking="", signature=""),
     delta(0, "thinking_delta", thinking="é€😀"),

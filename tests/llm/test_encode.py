@@ -8,6 +8,7 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
+    ModelBadRequestError,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
@@ -233,6 +234,11 @@ def test_ids_of_other_vendors_are_written_with_the_letters_that_anthropic_takes(
     call, result = ToolUseBlock("functions.Read:0", "Read"), ToolResultBlock("functions.Read:0")
     sent = anthropic(own("openai", call), Message.user([result]))["messages"]
     assert sent[0]["content"][0]["id"] == sent[1]["content"][0]["tool_use_id"] == "functions_Read_0"
+
+
+def test_a_document_that_is_not_base64_is_refused_with_a_reason():
+    with pytest.raises(ModelBadRequestError, match="not base64"):
+        anthropic(Message.user([DocumentBlock("text/plain", "é")]))
 
 
 # Messages for Chat Completions

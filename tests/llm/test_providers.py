@@ -244,6 +244,22 @@ async def test_a_stream_that_breaks_off_is_an_error_and_never_a_reply(vendor, en
     assert error.hint
 
 
+async def test_a_complete_reply_stands_though_the_connection_breaks_after_it(vendor):
+    async with model_server(Answer.stream(vendor.reply, end="cut")) as server:
+        provider = vendor.open(server)
+        assert (await provider.generate(HELLO)).text == "Hello 😀"
+        await provider.aclose()
+
+
+async def test_a_stream_that_breaks_off_names_the_request(vendor):
+    headers = {"content-type": "text/event-stream", "x-request-id": "req_7"}
+    async with model_server(Answer((), headers=headers)) as server:
+        provider = vendor.open(server)
+        _, error = await broken(provider)
+        await provider.aclose()
+    assert error.request_id == "req_7"
+
+
 async def test_what_precedes_an_error_in_the_same_piece_is_still_given():
     failed = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     data = wire.sse(wire.message_start(), *wire.text_block(0, "Hel"), failed)
@@ -418,7 +434,9 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(provider,
 
 
 @pytest.mark.parametrize("provider", [AnthropicProvider, OpenAIProvider])
-@pytest.mark.parametrize("url", ["api.example.com", "ftp://a/b", "http://", f"//{KEY}@a"])
+@pytest.mark.parametrize(
+    "url", ["api.example.com", "ftp://a/b", "http://", f"//{KEY}@a", "http://[::1"]
+)
 def test_a_base_url_that_is_none_is_refused_without_being_shown(provider, url):
     with pytest.raises(ConfigurationError, match="base URL") as caught:
         provider("m", api_key=KEY, base_url=url)

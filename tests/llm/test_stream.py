@@ -144,6 +144,21 @@ async def test_an_event_stream_may_begin_anywhere():
     assert [event async for event in stream] == [Notice("ping"), StreamEnd(REPLY)]
 
 
+async def test_events_that_end_before_the_reply_break_the_stream():
+    stream = ReplayStream("acme", [BlockDelta(0, "text", "a")])
+    assert await anext(stream) == BlockDelta(0, "text", "a")
+    with pytest.raises(ModelStreamError, match="ended before"):
+        await anext(stream)
+    assert stream.partial().text == "a"
+
+
+def test_an_invalid_call_is_replayed_with_the_text_that_it_came_in():
+    call = ToolUseBlock("t1", "Read", invalid="no JSON", raw_input='{"file')
+    events = list(events_of(Message.assistant([call, UnknownBlock({"type": "new"})])))
+    assert BlockDelta(0, "tool_input", '{"file') in events
+    assert BlockEnd(1, UnknownBlock({"type": "new"})) in events
+
+
 @pytest.mark.parametrize("event", list(events_of(REPLY)))
 def test_events_travel_as_json(event):
     assert serde.decode(serde.encode(event), StreamEvent) == event

@@ -8,6 +8,7 @@ from greenroom.core import (
     ContentBlock,
     DocumentBlock,
     ImageBlock,
+    ModelBadRequestError,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
@@ -41,6 +42,9 @@ def encode(
 
     Thinking without a signature is left out, since it would be refused. `max_tokens` is used where
     the request says nothing; a thinking budget comes on top of it then, since it counts as output.
+
+    Raises:
+        ModelBadRequestError: the data of a text document is not base64.
 
     Example:
         >>> from greenroom.core import Message
@@ -141,9 +145,17 @@ def _source(block: ImageBlock | DocumentBlock) -> dict[str, object]:
     if block.url:
         return {"type": "url", "url": block.url}
     if block.media_type.startswith("text/"):
-        plain = base64.b64decode(block.data).decode(errors="replace")
-        return {"type": "text", "media_type": "text/plain", "data": plain}
+        return {"type": "text", "media_type": "text/plain", "data": _plain(block.data)}
     return {"type": "base64", "media_type": block.media_type, "data": block.data}
+
+
+def _plain(data: str) -> str:
+    try:
+        return base64.b64decode(data, validate=True).decode(errors="replace")
+    except ValueError as error:
+        raise ModelBadRequestError(
+            f"a document's data is not base64: {error}", provider="anthropic"
+        ) from error
 
 
 def _id(tool_use_id: str) -> str:

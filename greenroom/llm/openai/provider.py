@@ -3,9 +3,8 @@
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from greenroom.llm.endpoint import Endpoint, is_local, missing_key, setting
+from greenroom.llm.endpoint import Endpoint, host_of, is_local, missing_key, setting
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import LimitField, encode
@@ -73,8 +72,7 @@ class OpenAIProvider(HttpProvider):
 
 def _limit_field(url: str) -> LimitField:
     """Name the limit as the server knows it: OpenAI refuses the old name, others know no other."""
-    is_own = (urlsplit(url).hostname or "").endswith("openai.com")
-    return "max_completion_tokens" if is_own else "max_tokens"
+    return "max_completion_tokens" if host_of(url).endswith("openai.com") else "max_tokens"
 
 
 def _endpoint(
