@@ -21,8 +21,10 @@ _CLOUD = ipaddress.ip_address("168.63.129.16")
 _CARRIERS = tuple(
     map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96"))
 )
-# Local by later standards than the oldest Python's tables: RFC 8215, RFC 3879, RFC 9602.
-_LOCAL = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "5f00::/16")))
+# Local, though the tables of the oldest Python do not say so: RFC 6890, 8215, 3879 and 9602.
+_LOCAL = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10", "5f00::/16"))
+)
 
 
 def is_public(address: str) -> bool:
@@ -43,7 +45,7 @@ def is_public(address: str) -> bool:
 
 
 def _reachable(address: _Address) -> bool:
-    local = isinstance(address, ipaddress.IPv6Address) and any(address in net for net in _LOCAL)
+    local = any(address in network for network in _LOCAL)
     if _is_carrier(address):
         return True  # what it carries is judged in its place
     return address.is_global and not (address.is_multicast or local or address == _CLOUD)

@@ -185,7 +185,11 @@ def _phases(timeout: Timeouts) -> httpx.Timeout:
 
 
 def _pin(request: httpx.Request, address: str) -> None:
-    """Connect to this address; the `Host` header is already set, and TLS checks the name."""
+    """Connect to this address; the `Host` header is already set, and TLS checks the name.
+
+    The pool knows connections by address, so this one must not serve another name later.
+    """
+    request.headers["Connection"] = "close"
     request.extensions["sni_hostname"] = request.url.host
     request.url = request.url.copy_with(host=address)
 

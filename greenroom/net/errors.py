@@ -25,7 +25,7 @@ _TABLE: tuple[tuple[type[Exception], type[NetworkError], str, str], ...] = (
     (httpx.DecodingError, NetworkError, "the body's compression is broken", "try again"),
     (httpx.LocalProtocolError, NetworkError, "the request is not valid HTTP", "check the headers"),
     (httpx.RemoteProtocolError, NetworkError, "the answer broke off, or is not HTTP", _CUT),
-    (httpx.TransportError, NetworkError, "the connection broke", _CUT),
+    (httpx.HTTPError, NetworkError, "the connection broke", _CUT),
 )
 
 # Causes of a failed connection, where they say more than the row does.

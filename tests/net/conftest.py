@@ -1,5 +1,7 @@
 """Small servers on the loopback interface, and an environment without proxies."""
 
+import re
+
 import pytest
 import trio
 
@@ -12,11 +14,12 @@ def no_proxy_variables(monkeypatch):
 
 
 class Server:
-    """Answers each connection with `reply(request, stream)`; keeps the requests' heads."""
+    """Answers each connection with `reply(request, stream)`; keeps what was asked."""
 
     def __init__(self, reply):
         self.reply = reply
         self.requests = []
+        self.bodies = []
         self.connections = 0
         self.port = 0
 
@@ -34,7 +37,13 @@ class Server:
                     return
                 buffer += data
             head, _, buffer = buffer.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            while length and len(buffer) < int(length[1]):
+                buffer += await stream.receive_some(65536)
             self.requests.append(head.decode())
+            if length:
+                self.bodies.append(buffer[: int(length[1])])
+                buffer = buffer[int(length[1]) :]
             try:
                 again = await self.reply(head.decode(), stream)
             except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -1,0 +1,193 @@
+"""What the environment says: proxies, trusted certificates, and the one line that names httpx."""
+
+import ast
+import ssl
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+import greenroom.net
+from greenroom.core import ConfigurationError, NetworkError
+from greenroom.net import HttpClient, proxy_for, tls
+
+PEM = Path(__file__).with_name("server.pem")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+
+
+async def get(url, **options):
+    with trio.fail_after(20):
+        async with HttpClient() as client, client.stream("GET", url, **options) as response:
+            return await response.read()
+
+
+@pytest.fixture
+async def secure_port(nursery):
+    """Serve TLS, with a certificate for example.test and 127.0.0.1."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM)
+
+    async def handle(stream):
+        try:
+            await stream.receive_some(65536)
+            await stream.send_all(OK)
+        except trio.BrokenResourceError:
+            pass  # the client did not trust us
+
+    start = partial(
+        trio.serve_ssl_over_tcp, handle, 0, context, host="127.0.0.1", https_compatible=True
+    )
+    listeners = await nursery.start(start)
+    return listeners[0].transport_listener.socket.getsockname()[1]
+
+
+async def test_a_certificate_of_ssl_cert_file_is_trusted(secure_port, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+    assert await get(f"https://127.0.0.1:{secure_port}/") == b"hello"
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_hint(
+    secure_port, monkeypatch
+):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    with pytest.raises(NetworkError, match=r"its certificate is not trusted .*SSL_CERT_FILE"):
+        await get(f"https://127.0.0.1:{secure_port}/")
+
+
+async def test_behind_a_pinned_address_the_certificate_must_be_the_names(secure_port, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+    url = f"https://example.test:{secure_port}/"
+    assert await get(url, address="127.0.0.1") == b"hello"
+    with pytest.raises(NetworkError, match=r"other\.test: its certificate is not trusted"):
+        await get(f"https://other.test:{secure_port}/", address="127.0.0.1")
+
+
+async def test_tls_with_a_server_that_speaks_none_says_so(nursery):
+    async def plain(stream):
+        await stream.receive_some(65536)
+        await stream.send_all(OK)
+
+    listeners = await nursery.start(partial(trio.serve_tcp, plain, 0, host="127.0.0.1"))
+    port = listeners[0].socket.getsockname()[1]
+    with pytest.raises(NetworkError, match="no TLS connection"):
+        await get(f"https://127.0.0.1:{port}/")
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+async def test_certificates_that_can_not_be_loaded_are_a_clear_error(
+    tmp_path, monkeypatch, content
+):
+    file = tmp_path / "ca.pem"
+    if content:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with pytest.raises(ConfigurationError, match=r"ca\.pem can't be loaded: .*SSL_CERT_FILE"):
+        await get("https://127.0.0.1:9/")
+
+
+async def test_the_trusted_certificates_are_loaded_once():
+    assert await tls.tls_context() is await tls.tls_context()
+
+
+async def test_http_goes_through_the_proxy_that_the_environment_names(serve, monkeypatch):
+    proxy = await serve(OK)
+    monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
+    assert await get("http://behind.test/x", address="10.0.0.1") == b"hello"
+    assert proxy.requests[0].startswith("GET http://behind.test/x HTTP/1.1")
+    assert "Host: behind.test" in proxy.requests[0]
+
+
+async def test_https_goes_through_a_tunnel(serve, secure_port, monkeypatch):
+    async def tunnel(head, stream):
+        other = await trio.open_tcp_stream("127.0.0.1", secure_port)
+        await stream.send_all(b"HTTP/1.1 200 Connected\r\n\r\n")
+
+        async def pump(source, sink):
+            async for data in source:
+                await sink.send_all(data)
+            nursery.cancel_scope.cancel()
+
+        async with other, trio.open_nursery() as nursery:
+            nursery.start_soon(pump, stream, other)
+            nursery.start_soon(pump, other, stream)
+
+    proxy = await serve(tunnel)
+    monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+    monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+    assert await get("https://example.test/") == b"hello"
+    assert proxy.requests[0].startswith("CONNECT example.test:443 HTTP/1.1")
+
+
+async def test_a_proxy_that_refuses_is_named_without_its_password(serve, monkeypatch):
+    proxy = await serve(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+    monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@127.0.0.1:{proxy.port}")
+    with pytest.raises(NetworkError, match="the proxy refused") as caught:
+        await get("https://behind.test/")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("proxy", ["ldap://user:secret@host", "http://user:secret@host:x"])
+async def test_a_proxy_that_can_not_be_used_is_a_clear_error(monkeypatch, proxy):
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    with pytest.raises(ConfigurationError, match="the proxy that the environment names") as caught:
+        await get("http://behind.test/")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "no_proxy", "direct"),
+    [
+        ("a.test", "", False),
+        ("a.test", "*", True),
+        ("a.test", "b.test, A.test", True),
+        ("x.a.test", "a.test", True),
+        ("x.a.test", ".a.test", True),
+        ("x.a.test", "*.a.test", True),
+        ("xa.test", "a.test", False),
+        ("a.test", "a.test:8080", True),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("11.1.2.3", "10.0.0.0/8", False),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("::1", "[::1]", True),
+        ("::1", "127.0.0.1", False),
+    ],
+)
+def test_no_proxy_lists_what_is_contacted_directly(monkeypatch, host, no_proxy, direct):
+    monkeypatch.setenv("HTTP_PROXY", "proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    assert proxy_for("http", host) == (None if direct else "http://proxy.test:3128")
+    assert proxy_for("https", host) is None
+
+
+def test_all_proxy_stands_in_for_both(monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "socks5://proxy.test:1080")
+    assert proxy_for("https", "a.test") == "socks5://proxy.test:1080"
+
+
+def test_one_module_names_the_http_library():
+    root = Path(greenroom.net.__file__).parents[1]
+    naming = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and (getattr(node, "module", None) or node.names[0].name).split(".")[0]
+        in ("httpx", "httpx2", "httpcore")
+    ]
+    assert naming == ["net/backend.py"]
+
+
+def test_every_error_of_the_library_is_mapped():
+    from greenroom.net.backend import httpx
+    from greenroom.net.errors import mapped_errors
+
+    def subclasses(kind):
+        return {kind, *(leaf for child in kind.__subclasses__() for leaf in subclasses(child))}
+
+    for kind in subclasses(httpx.RequestError):
+        with pytest.raises(NetworkError, match=r"^a\.test: ") as caught, mapped_errors("a.test"):
+            raise kind("Bearer secret")
+        assert "secret" not in str(caught.value)
+        assert caught.value.__suppress_context__
