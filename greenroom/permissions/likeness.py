@@ -22,7 +22,7 @@ def holds(matcher: RuleMatcher, call: Call) -> Likeness:
         return Likeness.YES
     try:
         return Likeness.YES if matcher.predicate(call.tool, call.input) else Likeness.NO
-    except Exception as error:
+    except Exception:
         _logger.exception("a condition of a permission rule failed; the call is asked about")
         return Likeness.MAYBE
 

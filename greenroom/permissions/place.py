@@ -46,8 +46,12 @@ class Place:
         steps = [_join(folder, path) for folder in (self.folder, *self.others)]
         others = tuple(dict.fromkeys((*self.others, *steps)))
         if len(others) > MAX_FOLDERS or "\0" in path:
-            return replace(self, lost=True)
+            return self.lose()
         return replace(self, others=others)
+
+    def lose(self) -> "Place":
+        """Return the place after a change of folder that can't be told."""
+        return replace(self, lost=True)
 
     def use(
         self,

@@ -1,13 +1,91 @@
 """A shell command, taken apart into facts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from greenroom.permissions.facts import Fact, Unknown
+from greenroom.permissions.facts import Change, Command, Fact, Unknown
 from greenroom.permissions.place import Place
+from greenroom.permissions.shell.commands import CommandReader
+from greenroom.permissions.shell.hidden import hidden_characters
+from greenroom.permissions.shell.nodes import Assignment, Script, SimpleCommand
+from greenroom.permissions.shell.parser import parse
+from greenroom.permissions.shell.redirections import redirection_facts
+from greenroom.permissions.shell.variables import changes_programs, is_display, may_hold_code
 
-__all__ = ["analyse"]
+__all__ = ["MAX_LENGTH", "analyse"]
+
+MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
 
 def analyse(command: str, place: Place) -> Sequence[Fact]:
-    """Say what a command would do; what can't be told is an unknown fact."""
-    return (Unknown(reason="shell commands are always asked about"),)
+    """Say what a command would do; what can't be told is an unknown fact. It never raises.
+
+    Example:
+        >>> facts = analyse("cd src && FOO=1 make > out", Place("/w", "/w"))
+        >>> [str(fact) for fact in facts]
+        ['cd src', 'sets the variable FOO', 'make', 'write out']
+    """
+    if len(command) > MAX_LENGTH:
+        return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
+    facts: list[Fact] = []
+    hidden = hidden_characters(command)
+    if hidden:
+        facts.append(Unknown(reason=f"the command holds characters that can't be seen: {hidden}"))
+    try:
+        facts += _Analyser(place, len(command)).facts(command)
+    except RecursionError:  # the caller stands deep in its own stack
+        facts.append(Unknown(reason="the command is nested too deeply to be told"))
+    return facts or (Unknown(reason="the command holds nothing to run"),)
+
+
+class _Analyser:
+    """Turns what the parser found into facts, in order."""
+
+    def __init__(self, place: Place, length: int) -> None:
+        """Begin in a place; `length` bounds how much text inside texts is read."""
+        self._commands = CommandReader(place, self.facts)
+        self._budget = 4 * length + 4096
+
+    def facts(self, text: str, level: int = 0, guard: bool = False) -> Iterator[Fact]:
+        """Take a text apart; texts that its commands run come back here, one level deeper."""
+        self._budget -= len(text)
+        if self._budget < 0:
+            yield Unknown(reason="too much text inside texts")
+            return
+        script = parse(text)
+        self._commands.bodies += _bodies(script)
+        for node in script.found:
+            if isinstance(node, SimpleCommand):
+                yield from self._simple(node, level, guard)
+            elif isinstance(node, Assignment):
+                if changes_programs(node.name):
+                    yield Change(reason=f"sets the variable {node.name}")
+            elif node.change:
+                yield Change(reason=node.reason)
+            else:
+                yield Unknown(reason=node.reason)
+        if script.computes and any(may_hold_code(node) for node in script.found):
+            yield Unknown(reason="computes with a variable whose value may run a command")
+
+    def _simple(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
+        for assignment in node.assignments:
+            if not is_display(assignment):
+                yield Change(reason=f"sets the variable {assignment.name}")
+        command: Command | None = None
+        # A redirection is opened before the command can change the folder.
+        place = self._commands.place
+        for fact in self._commands.command(node.words, level=level, guard=guard):
+            command = command or (fact if isinstance(fact, Command) else None)
+            yield fact
+        for redirection in node.redirections:
+            yield from redirection_facts(redirection, command, place)
+
+
+def _bodies(script: Script) -> list[str]:
+    """Collect the texts of here-documents and here-strings, which a shell may be given to run."""
+    return [
+        redirection.body.text
+        for node in script.found
+        if isinstance(node, SimpleCommand)
+        for redirection in node.redirections
+        if redirection.body is not None
+    ]

@@ -5,8 +5,9 @@ every simple command that *could* run, in the order of the text.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-__all__ = ["Assignment", "Redirection", "Script", "SimpleCommand", "Unclear", "Word"]
+__all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear", "Word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,18 @@ class Unclear:
     change: bool = False
 
 
+Finding: TypeAlias = SimpleCommand | Assignment | Unclear
+"""Anything found; an assignment that stands alone is a loop's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Everything found in one text; `error` says why the reading stopped early, if it did."""
+    """Everything found in one text.
 
-    found: tuple[SimpleCommand | Unclear, ...]
-    error: str = ""
+    Attributes:
+        found: in the order of the text.
+        computes: arithmetic reads variables; see `arithmetic`.
+    """
+
+    found: tuple[Finding, ...]
+    computes: bool = False

@@ -1,0 +1,185 @@
+"""Simple commands as facts: the program itself, and what it runs in turn."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from posixpath import basename
+from typing import TypeAlias
+
+from greenroom.permissions.facts import Change, Command, Fact, Unknown
+from greenroom.permissions.place import Place
+from greenroom.permissions.shell.cautions import cautions
+from greenroom.permissions.shell.evaluated import Evaluated, evaluated
+from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.shell.programs import is_known
+from greenroom.permissions.shell.wrappers import ELSEWHERE, WRAPPERS, Wrapper, inner_start
+
+__all__ = ["CommandReader"]
+
+MAX_LEVEL = 12
+MAX_SUFFIXES = 8
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
+# A word of whatever the standard input will bring.
+_FROM_INPUT = Word("…", dynamic=True, split=True)
+
+TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
+
+
+class CommandReader:
+    """Reads one simple command after the other, keeping track of the folder that they run in."""
+
+    def __init__(self, place: Place, read_text: TextReader) -> None:
+        """Begin in a place; `read_text` takes apart a text that a command runs."""
+        self.place = place
+        self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
+        self._read_text = read_text
+
+    def command(
+        self,
+        words: Sequence[Word],
+        *,
+        level: int = 0,
+        guard: bool = False,
+        outer: Command | None = None,
+        start: int = 0,
+    ) -> Iterator[Fact]:
+        """Take one command apart: itself first, then what it runs."""
+        if not words:
+            return
+        program = words[0]
+        if not program.static:
+            yield Unknown(
+                reason=f"the name of the command is only known at run time: {program.text}"
+            )
+            if program.split:
+                # It may turn out to be nothing, and then the next word is the command.
+                yield from self.command(words[1:], level=level + 1, guard=True)
+            return
+        name = basename(program.text)
+        wrapper = WRAPPERS.get(name)
+        transparent = self._transparent(words, wrapper)
+        command = Command(
+            argv=tuple(words),
+            guard=guard or transparent,
+            outer=outer,
+            start=start,
+            cautions=cautions(words),
+            loose=not is_known(program),
+            place=self.place,
+        )
+        yield command
+        if name in _FOLDER_CHANGES:
+            self._change_folder(words)
+        if level >= MAX_LEVEL:
+            yield from self._far_inside(command)
+            return
+        yield from self._inner(command, name, wrapper, level, guard)
+
+    def _transparent(self, words: Sequence[Word], wrapper: Wrapper | None) -> bool:
+        if wrapper is None or words[0].text != basename(words[0].text):
+            return False
+        start = inner_start(words, wrapper)
+        if start is None or start >= len(words):
+            return False
+        plain_env = words[0].text == "env" and start == 1 and not _ASSIGNMENT.match(words[1].text)
+        return wrapper.transparent or plain_env
+
+    def _inner(
+        self, command: Command, name: str, wrapper: Wrapper | None, level: int, guard: bool
+    ) -> Iterator[Fact]:
+        text = evaluated(command.argv)
+        if text is not None:
+            yield from self._text(text, command, level, guard)
+        elif wrapper is not None:
+            yield from self._wrapped(command, name, wrapper, level, guard)
+        elif name in ELSEWHERE:
+            yield from self._suffixes(command, 1, level)
+        elif name == "find":
+            yield from self._find(command, level, guard)
+
+    def _wrapped(
+        self, command: Command, name: str, wrapper: Wrapper, level: int, guard: bool
+    ) -> Iterator[Fact]:
+        argv = command.argv
+        start = inner_start(argv, wrapper)
+        if start is None:
+            if name != "command":
+                yield Unknown(reason=f"an option of {name} that is not understood")
+            yield from self._suffixes(command, 1, level)
+            return
+        while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
+            yield Change(reason=f"sets the variable {argv[start].text.partition('=')[0]}")
+            start += 1
+        inner = argv[start:]
+        if name == "parallel":
+            ends = [at for at, word in enumerate(inner) if word.text.startswith(":::")]
+            inner = (*inner[: ends[0] if ends else len(inner)], _FROM_INPUT)
+        if name == "xargs" and inner:
+            inner = (*tuple(_with_input(word) for word in inner), _FROM_INPUT)
+        if wrapper.text and any(" " in word.text for word in inner):
+            yield from self._text(Evaluated(inner, start), command, level, guard)
+        yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
+
+    def _suffixes(self, command: Command, start: int, level: int) -> Iterator[Fact]:
+        """Look for denials at each of the next words, where the inner command can't be found."""
+        for at in range(start, min(len(command.argv), start + MAX_SUFFIXES)):
+            if command.argv[at].static and not command.argv[at].text.startswith("-"):
+                for fact in self.command(command.argv[at:], level=level + MAX_SUFFIXES, guard=True):
+                    if isinstance(fact, Command):
+                        yield fact
+
+    def _far_inside(self, command: Command) -> Iterator[Fact]:
+        """Go to the innermost of many wrappers at once."""
+        argv = command.argv
+        at = 0
+        while at < len(argv) and (basename(argv[at].text) in WRAPPERS or argv[at].text[:1] == "-"):
+            at += 1
+        if at:
+            yield Unknown(reason="too many wrappers around a command")
+            yield Command(argv=argv[at:] or argv, guard=True, place=self.place)
+        elif evaluated(argv) is not None:
+            yield Unknown(reason="too many texts inside texts")
+
+    def _find(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
+        argv = command.argv
+        for at, word in enumerate(argv):
+            if word.text in _FIND_ACTIONS:
+                rest = argv[at + 1 :]
+                end = next((i for i, each in enumerate(rest) if each.text in (";", "+")), len(rest))
+                inner = tuple(_with_input(each) for each in rest[:end])
+                yield from self.command(
+                    inner, level=level + 1, guard=guard, outer=command, start=at + 1
+                )
+            elif word.split and at:
+                yield Unknown(reason=f"find may be given actions by {word.text}")
+
+    def _text(self, text: Evaluated, command: Command, level: int, guard: bool) -> Iterator[Fact]:
+        """Take apart the text that a command runs."""
+        name = command.argv[0].text
+        if text.stdin:
+            yield Unknown(reason=f"{name} runs what its standard input says")
+            bodies, self.bodies = self.bodies, []
+            for body in bodies:
+                yield from self._read_text(body, level + 1, True)
+            return
+        known = not any(word.dynamic for word in text.words)
+        if not known:
+            yield Unknown(reason=f"{name} runs a text that is only known at run time")
+        joined = " ".join(word.text for word in text.words)
+        yield from self._read_text(joined, level + 1, guard or not known)
+
+    def _change_folder(self, words: Sequence[Word]) -> None:
+        operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
+        if len(operands) == 1 and operands[0].static and operands[0].text not in ("-", ""):
+            if not re.match(r"[-+~][^/]", operands[0].text):
+                self.place = self.place.moved(operands[0].text)
+                return
+        self.place = self.place.lose()
+
+
+def _with_input(word: Word) -> Word:
+    """Mark a word into which a placeholder will be put."""
+    if "{}" not in word.text:
+        return word
+    return Word(word.text, dynamic=True, quoted=True)

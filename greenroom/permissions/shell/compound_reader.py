@@ -1,0 +1,215 @@
+"""Compound commands: loops, branches, groups, functions, conditions."""
+
+import re
+from abc import abstractmethod
+
+from greenroom.permissions.shell.cursor import ShellSyntaxError
+from greenroom.permissions.shell.nodes import Assignment
+from greenroom.permissions.shell.redirection_reader import RedirectionReader
+
+__all__ = ["CompoundReader"]
+
+_KEYWORD = re.compile(
+    r"(?:if|then|elif|else|fi|for|select|while|until|do|done|case|esac|function|coproc|time"
+    r"|\[\[|!|\{|\})(?=[ \t\n;&|<>()]|\\\n|$)"
+)
+_NAME = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
+_TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
+# Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
+_EVALUATING = frozenset(
+    {"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"},
+)
+
+
+class CompoundReader(RedirectionReader):
+    """Reads everything that begins with a keyword or a parenthesis."""
+
+    @abstractmethod
+    def commands(self, *ends: str, empty: bool = False) -> str:
+        """Read a list of commands up to one of these ends, which is moved over and returned."""
+
+    @abstractmethod
+    def command(self) -> bool:
+        """Read one command; False if none begins here."""
+
+    def keyword(self) -> str:
+        """Return the keyword that comes next, without moving over it."""
+        found = _KEYWORD.match(self.text, self.at)
+        return found[0] if found else ""
+
+    def skip_lines(self) -> None:
+        """Move over blanks, comments and ends of lines."""
+        self.skip_blanks()
+        while self.newline():
+            self.skip_blanks()
+
+    def compound(self) -> bool:
+        """Read a compound command without its redirections; False if none begins here."""
+        if self.is_sum("(("):
+            with self.nested():
+                self._sum_command()
+            return True
+        if self.accept("("):
+            with self.nested():
+                self.commands(")")
+            return True
+        keyword = self.keyword()
+        readers = {
+            "{": lambda: self.commands("}"),
+            "if": self._if,
+            "while": self._loop,
+            "until": self._loop,
+            "for": self._for,
+            "select": self._select,
+            "case": self._case,
+            "[[": self._condition,
+            "function": self._function,
+            "coproc": self._coproc,
+        }
+        if keyword not in readers:
+            return False
+        self.accept(keyword)
+        with self.nested():
+            readers[keyword]()
+        return True
+
+    def _sum_command(self) -> None:
+        start, known = self.at, len(self.findings.nodes)
+        self.accept("((")
+        self.unclear("evaluates an arithmetic command, which may set variables", change=True)
+        try:
+            self.sum("))")
+        except ShellSyntaxError:
+            self.no_sum(start, known)
+            self.at = start
+            self.accept("(")
+            self.commands(")")
+
+    def _if(self) -> None:
+        self.commands("then")
+        while (end := self.commands("elif", "else", "fi")) != "fi":
+            if end == "elif":
+                self.commands("then")
+
+    def _loop(self) -> None:
+        self.commands("do")
+        self.commands("done")
+
+    def _select(self) -> None:
+        self.unclear("asks with select")
+        self._for()
+
+    def _for(self) -> None:
+        self.skip_blanks()
+        if self.looking_at("(("):
+            self.accept("((")
+            self.unclear("counts in an arithmetic loop", change=True)
+            self.sum("))")
+        else:
+            self._for_words()
+        self.skip_blanks()
+        self.accept(";")
+        self.skip_lines()
+        if self.accept("{"):
+            self.commands("}")
+        else:
+            self._keyword("do")
+            self.commands("done")
+
+    def _for_words(self) -> None:
+        name = self.take(_NAME)
+        if not name.isidentifier():
+            raise ShellSyntaxError(f"a loop without its variable {self.here}")
+        self.skip_lines()
+        if not re.match(r"in(?=[ \t\n;])", self.text[self.at : self.at + 3]):
+            return
+        self.at += 2
+        while True:
+            self.skip_blanks()
+            words = self.words()
+            if words is None:
+                break
+            for word in words:
+                self.loop_value(Assignment(name, word))
+        if self.peek() not in (";", "\n"):
+            raise ShellSyntaxError(f"a loop that is not understood {self.here}")
+
+    @abstractmethod
+    def loop_value(self, assignment: Assignment) -> None:
+        """Note a value that a loop gives to its variable."""
+
+    def _keyword(self, word: str) -> None:
+        if self.keyword() != word:
+            raise ShellSyntaxError(f"expected {word!r} {self.here}")
+        self.accept(word)
+
+    def _case(self) -> None:
+        self.skip_blanks()
+        if self.word() is None:
+            raise ShellSyntaxError(f"case without its word {self.here}")
+        self.skip_lines()
+        if not re.match(r"in(?=[ \t\n])", self.text[self.at : self.at + 3]):
+            raise ShellSyntaxError(f"expected 'in' {self.here}")
+        self.at += 2
+        self.skip_lines()
+        while self.keyword() != "esac":
+            self._patterns()
+            if self.commands(";;", "esac", empty=True) == "esac":
+                return
+            self.skip_lines()
+        self.accept("esac")
+
+    def _patterns(self) -> None:
+        self.accept("(")
+        while True:
+            self.skip_blanks()
+            if self.word() is None:
+                raise ShellSyntaxError(f"a pattern that is not understood {self.here}")
+            self.skip_blanks()
+            if self.accept(")"):
+                return
+            self.expect("|")
+
+    def _condition(self) -> None:
+        """Read [[ … ]]."""
+        while True:
+            self.skip_lines()
+            if self.take(_TEST_OPERATOR):
+                continue
+            word = self.word()
+            if word is None:
+                raise ShellSyntaxError(f"a condition that is not understood {self.here}")
+            if word.text == "]]" and not word.quoted:
+                return
+            if word.text in _EVALUATING:
+                self.unclear(f"evaluates the operands of {word.text} in [[ ]]")
+
+    def _function(self) -> None:
+        self.skip_blanks()
+        name = self.take(_NAME)
+        if not name:
+            raise ShellSyntaxError(f"a function without its name {self.here}")
+        self.skip_blanks()
+        if self.accept("("):
+            self.skip_blanks()
+            self.expect(")")
+        self.function_body(name)
+
+    def function_body(self, name: str) -> None:
+        """Read the body of a function, which is judged as if it ran."""
+        self.unclear(f"defines the function {name}", change=True)
+        self.skip_lines()
+        with self.nested():
+            if not self.command():
+                raise ShellSyntaxError(f"a function without its body {self.here}")
+
+    def _coproc(self) -> None:
+        self.unclear("starts a coprocess")
+        self.skip_blanks()
+        start = self.at
+        name = self.take(_NAME)
+        self.skip_blanks()
+        if not (name.isidentifier() and (self.keyword() or self.peek() == "(")):
+            self.at = start
+        if not self.command():
+            raise ShellSyntaxError(f"a coprocess without its command {self.here}")

@@ -1,0 +1,99 @@
+"""Programs that read some of their words as a command in text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from posixpath import basename
+
+from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.shell.wrappers import SHELLS
+
+__all__ = ["Evaluated", "evaluated"]
+
+_OPTION_C = frozenset({"su", "script", "flock", "runuser", "sg", "newgrp", "tmux", "nix-shell"})
+_VALUED = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--command-fd"})
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A text that a program runs as commands.
+
+    Attributes:
+        words: the words that make up the text, joined by blanks.
+        start: where they begin.
+        stdin: the text comes from the standard input instead.
+    """
+
+    words: tuple[Word, ...]
+    start: int
+    stdin: bool = False
+
+
+def evaluated(argv: Sequence[Word]) -> Evaluated | None:
+    """Find the text that a command runs as commands; None if it runs none."""
+    name = basename(argv[0].text)
+    if name == "eval":
+        skip = 2 if argv[1:2] and argv[1].text == "--" else 1
+        return Evaluated(tuple(argv[skip:]), skip)
+    if name in SHELLS:
+        return _shell(argv)
+    if name == "trap" and len(argv) > 2:
+        start = 2 if argv[1].text == "--" else 1
+        return Evaluated((argv[start],), start)
+    if name == "alias":
+        texts = [Word(w.text.partition("=")[2], w.dynamic) for w in argv[1:] if "=" in w.text]
+        return Evaluated(tuple(_separated(texts)), 1) if texts else None
+    if name == "env":
+        return _split_string(argv)
+    if name in _OPTION_C:
+        return _option_c(argv)
+    return None
+
+
+def _separated(texts: Sequence[Word]) -> list[Word]:
+    """Put each text on a line of its own."""
+    return [part for text in texts for part in (text, Word("\n"))]
+
+
+def _shell(argv: Sequence[Word]) -> Evaluated | None:
+    """Find the text of a shell: behind -c, else a script file, else the standard input."""
+    at, text = 1, False
+    while at < len(argv) and argv[at].text[:1] in ("-", "+") and len(argv[at].text) > 1:
+        option = argv[at].text
+        at += 1
+        if option == "--":
+            break
+        if option in _VALUED:
+            at += 1
+        elif not option.startswith("--"):
+            text = text or (option[0] == "-" and "c" in option)
+            if "s" in option and not text:
+                return Evaluated((), at, stdin=True)
+            at += option[-1] in "oO"
+    if text:
+        return Evaluated(tuple(argv[at : at + 1]), at)
+    return Evaluated((), at, stdin=True) if at >= len(argv) or argv[at].text == "-" else None
+
+
+def _split_string(argv: Sequence[Word]) -> Evaluated | None:
+    for at, word in enumerate(argv[1:], 1):
+        if word.text in ("-S", "--split-string") or (
+            word.text.endswith("S") and word.text[0] == "-"
+        ):
+            return Evaluated(tuple(argv[at + 1 :]), at + 1)
+        for mark in ("-S", "--split-string=", "-vS", "-iS"):
+            if word.text.startswith(mark):
+                rest = Word(word.text.removeprefix(mark), word.dynamic)
+                return Evaluated((rest, *argv[at + 1 :]), at)
+        if not word.text.startswith("-") and "=" not in word.text:
+            return None
+    return None
+
+
+def _option_c(argv: Sequence[Word]) -> Evaluated | None:
+    for at, word in enumerate(argv[1:], 1):
+        if word.text in ("-c", "--command", "-qc", "-lc") and at + 1 < len(argv):
+            return Evaluated((argv[at + 1],), at + 1)
+        for mark in ("--command=", "-c"):
+            if word.text.startswith(mark) and len(word.text) > len(mark):
+                return Evaluated((Word(word.text.removeprefix(mark), word.dynamic),), at)
+    return None

@@ -1,0 +1,258 @@
+"""The parser: every simple command in a shell text, wherever it stands.
+
+It knows the part of bash that can be told in advance. Everything else is noted as unclear or ends
+the reading, and commands that were found by then are judged all the same.
+"""
+
+import re
+
+from greenroom.permissions.shell.compound_reader import CompoundReader
+from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError, TooDeepError
+from greenroom.permissions.shell.nodes import (
+    Assignment,
+    Redirection,
+    Script,
+    SimpleCommand,
+    Word,
+)
+
+__all__ = ["parse"]
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_CONNECTOR = re.compile(r"&&|\|\||\|&|\|")
+_CASE_END = re.compile(r";;&|;;|;&")
+_SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
+_PREFIX = re.compile(r"(?:!|time(?:[ \t]+-p)?(?:[ \t]+--)?)(?=[ \t\n;&|()]|\\\n|$)")
+_KEYWORDS = frozenset(
+    (
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "select",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "function",
+        "coproc",
+        "[[",
+        "!",
+        "{",
+        "}",
+    )
+)
+# Behind what lay too deep stand the ends of what it lay in.
+_CLOSERS = re.compile(r"[)}\"'`\s;]*")
+_NEXT_COMMAND = re.compile(r"[^\n;&|]*[\n;&|]+|\)")
+MAX_RESUMES = 4000
+MAX_ERRORS = 50
+
+
+class Parser(CompoundReader):
+    """Reads lists of commands."""
+
+    def commands(self, *ends: str, empty: bool = False) -> str:
+        """Read a list of commands up to one of these ends, which is moved over and returned.
+
+        Raises:
+            ShellSyntaxError: the list breaks off, is not understood, or holds no command though
+                it must.
+        """
+        seen = empty
+        while True:
+            self.skip_lines()
+            end = self._end(ends)
+            if end is not None and seen:
+                return end
+            if not self._pipeline():
+                raise ShellSyntaxError(f"not understood {self.here}")
+            seen = True
+            self.skip_blanks()
+            if not (self.take(_SEPARATOR) or self.peek() == "\n"):
+                end = self._end(ends)
+                if end is None:
+                    raise ShellSyntaxError(f"not understood {self.here}")
+                return end
+
+    def _end(self, ends: tuple[str, ...]) -> str | None:
+        """Move over an end that stands here; None if none does."""
+        if self.at >= len(self.text):
+            return "" if "" in ends else None
+        if ";;" in ends and self.take(_CASE_END):
+            return ";;"
+        if ")" in ends and self.accept(")"):
+            return ")"
+        keyword = self.keyword()
+        if keyword and keyword in ends:
+            self.accept(keyword)
+            return keyword
+        return None
+
+    def _pipeline(self) -> bool:
+        """Read commands joined by `|`, `&&` and `||`."""
+        while True:
+            timed = False
+            while self.take(_PREFIX):
+                timed = True
+                self.skip_blanks()
+            if not self.command():
+                return timed
+            self.skip_blanks()
+            if not self.take(_CONNECTOR):
+                return True
+            self.skip_lines()
+
+    def command(self) -> bool:
+        """Read one command; False if none begins here."""
+        if self.compound():
+            redirections = self._redirections()
+            if redirections:
+                self.findings.nodes.append(SimpleCommand(redirections=redirections))
+            return True
+        return self._simple()
+
+    def _redirections(self) -> tuple[Redirection, ...]:
+        found: list[Redirection] = []
+        self.skip_blanks()
+        while (redirection := self.redirection()) is not None:
+            found.append(redirection)
+            self.skip_blanks()
+        return tuple(found)
+
+    def _simple(self) -> bool:
+        words: list[Word] = []
+        assignments: list[Assignment] = []
+        redirections: list[Redirection] = []
+        start = self.at
+        while True:
+            redirection = self.redirection()
+            if redirection is not None:
+                redirections.append(redirection)
+            elif not words and (assignment := self._assignment()) is not None:
+                assignments.append(assignment)
+            elif (more := self.words()) is not None:
+                words += more
+            elif self.peek() == "(" and len(words) == 1 and not (assignments or redirections):
+                return self._function_here(words[0])
+            elif self.peek() in ("(", "<", ">") and self.peek():
+                raise ShellSyntaxError(f"not understood {self.here}")
+            else:
+                break
+            self.skip_blanks()
+        if words and words[0].text in _KEYWORDS and not words[0].quoted:
+            raise ShellSyntaxError(f"a keyword in an unexpected place {self.here}")
+        if self.at == start:
+            return False
+        self.findings.nodes.append(
+            SimpleCommand(tuple(words), tuple(assignments), tuple(redirections))
+        )
+        return True
+
+    def _function_here(self, name: Word) -> bool:
+        self.expect("(")
+        self.skip_blanks()
+        self.expect(")")
+        if not name.static:
+            raise ShellSyntaxError("a function whose name can't be told")
+        self.function_body(name.text)
+        return True
+
+    def _assignment(self) -> Assignment | None:
+        if _SUBSCRIPT.match(self.text, self.at):
+            return self._subscript()
+        found = _ASSIGNMENT.match(self.text, self.at)
+        if found is None:
+            return None
+        self.at = found.end()
+        if self.accept("("):
+            self._array(found[1])
+            return Assignment(found[1], Word("(…)", dynamic=True))
+        return Assignment(found[1], self.word() or Word(""))
+
+    def _subscript(self) -> Assignment | None:
+        """Refuse `a[…]=…`, whose subscript is evaluated; other words with a bracket are words."""
+        start = self.at
+        word = self.word()
+        if word is not None and "]=" not in word.text and "]+=" not in word.text:
+            self.at = start
+            return None
+        self.unclear("sets an element of an array")
+        return Assignment(self.text[start : self.text.find("[", start)], Word("", dynamic=True))
+
+    def _array(self, name: str) -> None:
+        self.unclear(f"sets the array {name}")
+        self.skip_lines()
+        while self.words() is not None:
+            self.skip_lines()
+        self.expect(")")
+
+    def loop_value(self, assignment: Assignment) -> None:
+        """Note a value that a loop gives to its variable."""
+        self.findings.nodes.append(assignment)
+
+    def substitution(self, end: str) -> None:
+        """Read the commands of a substitution up to its end, which is moved over."""
+        waiting, self.waiting = self.waiting, []
+        outer, self.outer_waiting = self.outer_waiting, self.outer_waiting or bool(waiting)
+        self.commands(end, empty=True)
+        self.finish_here_documents()
+        self.waiting, self.outer_waiting = waiting, outer
+
+    def read_apart(self, text: str, *, commands: bool) -> bool:
+        """Read another text with the same findings; True if its value is only known later."""
+        reader = Parser(text, findings=self.findings, depth=self.depth)
+        try:
+            if not commands:
+                return reader.here_document()
+            reader.commands("", empty=True)
+            reader.finish_here_documents()
+        except TooDeepError:
+            self.findings.deferred.append((self.text, self.at))
+            raise
+        return True
+
+
+def parse(text: str) -> Script:
+    """Find every simple command in a text. It never raises, whatever the text is.
+
+    Example:
+        >>> script = parse("cd src && git log | head")
+        >>> [" ".join(word.text for word in node.words) for node in script.found]
+        ['cd src', 'git log', 'head']
+    """
+    findings = Findings()
+    _read(Parser(text, findings=findings))
+    resumes = 0
+    while findings.deferred and resumes < MAX_RESUMES:
+        resumes += 1
+        rest, at = findings.deferred.pop()
+        gap = _CLOSERS.match(rest, at)
+        _read(Parser(rest, gap.end() if gap else at, findings=findings))
+    return Script(tuple(findings.nodes), findings.computes)
+
+
+def _read(reader: Parser) -> None:
+    """Read to the end; where that fails, note it and go on behind the place for the sake of denials.
+
+    What lies too deep is read later by a reader of its own, so that no depth hides a command.
+    """
+    for _ in range(MAX_ERRORS):
+        try:
+            reader.commands("", empty=True)
+            reader.finish_here_documents()
+        except TooDeepError:
+            reader.unclear("is nested too deeply to be told")
+            return
+        except ShellSyntaxError as error:
+            reader.unclear(f"can't be read as a command: {error}")
+            reader.waiting = []
+            if not reader.take(_NEXT_COMMAND):
+                return
+        else:
+            return

@@ -1,0 +1,39 @@
+"""Redirections as facts: files that are written or read."""
+
+import re
+from collections.abc import Iterator
+
+from greenroom.permissions.facts import Command, Fact, Unknown
+from greenroom.permissions.place import Place
+from greenroom.permissions.shell.nodes import Redirection
+
+__all__ = ["redirection_facts"]
+
+_DESCRIPTOR = re.compile(r"\d+-?|-")
+_SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
+
+
+def redirection_facts(
+    redirection: Redirection, command: Command | None, place: Place
+) -> Iterator[Fact]:
+    """Say which file a redirection opens; copies of descriptors and here-documents open none."""
+    operator, target = redirection.operator, redirection.target
+    if operator in ("<<", "<<-", "<<<"):
+        return
+    if operator in ("<&", ">&") and target.static and _DESCRIPTOR.fullmatch(target.text):
+        return
+    if target.static and target.text == "/dev/null":
+        return
+    reads = operator in ("<", "<&")
+    if _SOCKET.match(target.text):
+        yield Unknown(reason=f"opens a network connection through {target.text}")
+    elif target.static and (target.quoted or not re.match(r"~[^/]", target.text)):
+        yield place.use(
+            "read" if reads else "write",
+            target.text,
+            tilde=not target.quoted,
+            guard=reads,
+            command=command,
+        )
+    elif not reads:
+        yield Unknown(reason=f"writes to a file only known at run time: {target.text}")

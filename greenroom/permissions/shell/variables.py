@@ -1,0 +1,49 @@
+"""Variables: those that only change how output looks, and those that change what runs."""
+
+import re
+
+from greenroom.permissions.shell.arithmetic import is_plain_value
+from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
+
+__all__ = ["changes_programs", "is_display", "may_hold_code"]
+
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
+_DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf"})
+
+_DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
+_INFLUENCE = re.compile(
+    r"IFS|ENV|HOME|SHELL|PS4|CDPATH|GLOBIGNORE|TMPDIR|EDITOR|VISUAL|PAGER|MAKEFLAGS"
+    r"|BASH.*|SHELLOPTS|PROMPT_COMMAND|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*"
+    r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
+    r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY)|[a-z]+_proxy|CC|CXX"
+)
+_PLAIN = re.compile(r"[\w.@:+-]*")
+
+
+def is_display(assignment: Assignment) -> bool:
+    """Tell whether it only changes how output looks: a known name with a plain value."""
+    value = assignment.value
+    return (
+        _DISPLAY.fullmatch(assignment.name) is not None
+        and value.static
+        and _PLAIN.fullmatch(value.text) is not None
+    )
+
+
+def changes_programs(name: str) -> bool:
+    """Tell whether programs read this variable to find what they run."""
+    return _INFLUENCE.fullmatch(name) is not None
+
+
+def may_hold_code(node: Finding) -> bool:
+    """Tell whether it gives a variable a value that arithmetic would run as a command."""
+    if isinstance(node, Assignment):
+        return not is_plain_value(node.value.text)
+    if not isinstance(node, SimpleCommand):
+        return False
+    values = [assignment.value.text for assignment in node.assignments]
+    if node.words and node.words[0].text in _READERS:
+        return True
+    if node.words and node.words[0].text in _DECLARERS:
+        values += [word.text for word in node.words[1:]]
+    return not all(is_plain_value(value) for value in values)

@@ -1,0 +1,78 @@
+"""Words: pieces of text and expansions, with braces written out."""
+
+import re
+
+from greenroom.permissions.shell.braces import expand
+from greenroom.permissions.shell.expander import Expander, Piece
+from greenroom.permissions.shell.nodes import Word
+
+__all__ = ["WordReader", "join"]
+
+_PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
+_PATTERN = re.compile(r"[*?\[]")
+
+
+class WordReader(Expander):
+    """Reads words."""
+
+    def pieces(self) -> list[Piece]:
+        """Read one word as pieces; an empty list if no word begins here."""
+        pieces: list[Piece] = []
+        while True:
+            text = self.take(_PLAIN)
+            char = self.peek()
+            if text:
+                pieces.append(Piece(text, quoted=False))
+            elif char == "'":
+                pieces.append(self.single_quoted())
+            elif char == '"':
+                pieces += self.double_quoted()
+            elif char == "\\":
+                pieces += self._backslash()
+            elif char and char in "$`":
+                pieces.append(self.expansion(quoted=False))
+            elif char and char in "<>":
+                start = self.at
+                if not self.process_substitution():
+                    return pieces
+                pieces.append(Piece(self.text[start : self.at], dynamic=True))
+            else:
+                return pieces
+
+    def _backslash(self) -> list[Piece]:
+        pair = self.peek(2)
+        self.at += len(pair)
+        if pair == "\\\n":
+            return []
+        return [Piece(pair[1:] or "\\")]
+
+    def word(self) -> Word | None:
+        """Read one word as it stands, without writing out its braces; None if there is none."""
+        start = self.at
+        pieces = self.pieces()
+        return join(pieces) if self.at > start and pieces else None
+
+    def words(self) -> list[Word] | None:
+        """Read one word, which braces may turn into several or none; None if none begins here."""
+        start = self.at
+        pieces = self.pieces()
+        if self.at == start:
+            return None
+        expanded = expand(pieces)
+        if expanded is None:
+            self.unclear("braces that stand for too many words")
+            return [join([*pieces, Piece("", quoted=False, dynamic=True, split=True)])]
+        return [join(each) for each in expanded]
+
+
+def join(pieces: list[Piece]) -> Word:
+    """Make a word of its pieces."""
+    return Word(
+        "".join(piece.text for piece in pieces),
+        dynamic=any(piece.dynamic for piece in pieces),
+        pattern=any(
+            _PATTERN.search(piece.text) for piece in pieces if not (piece.quoted or piece.dynamic)
+        ),
+        split=any(piece.split for piece in pieces),
+        quoted=any(piece.quoted for piece in pieces),
+    )
