@@ -104,6 +104,13 @@ async def test_it_calls_no_tool_that_it_was_not_given():
         assert "takes the tool Read, which I do not have" in reply.text
 
 
+async def test_it_asks_for_the_lines_that_match_where_the_tool_can_give_them():
+    parameters = {"type": "object", "properties": {"pattern": {}, "output_mode": {}}}
+    tools = [ToolDefinition("Grep", "", parameters)]
+    call = (await reply_to(Message.user("search TODO"), tools=tools)).tool_uses[0]
+    assert call.input == {"pattern": "TODO", "output_mode": "content"}
+
+
 async def test_it_answers_from_the_results_of_its_tools():
     asked = Message.user("read a.txt")
     call = await reply_to(asked)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["EXAMPLES", "Order", "parse"]
 
@@ -20,11 +20,19 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Order:
-    """An order that was understood: what is to be done in words, and the call that does it."""
+    """An order that was understood.
+
+    Attributes:
+        words: what is to be done.
+        tool: the tool that does it.
+        arguments: what the tool is given.
+        wishes: what it is given besides, if its schema knows the names.
+    """
 
     words: str
     tool: str
     arguments: dict[str, object]
+    wishes: dict[str, object] = field(default_factory=dict)
 
 
 def parse(request: str) -> Order | None:
@@ -58,7 +66,8 @@ def _search(found: re.Match[str]) -> Order:
     arguments: dict[str, object] = {"pattern": _unquoted(found["pattern"])}
     if found["path"]:
         arguments["path"] = _path(found["path"])
-    return Order(f"search for {arguments['pattern']}", "Grep", arguments)
+    wishes: dict[str, object] = {"output_mode": "content"}
+    return Order(f"search for {arguments['pattern']}", "Grep", arguments, wishes)
 
 
 def _run(found: re.Match[str]) -> Order:

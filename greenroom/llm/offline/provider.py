@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from greenroom.core import ContentBlock, Message, StopReason, TextBlock, ToolUseBlock
+from greenroom.llm.fields import mapping
 from greenroom.llm.offline.answers import answer
 from greenroom.llm.offline.orders import EXAMPLES, Order, parse
 from greenroom.llm.replay import replay
@@ -79,12 +80,15 @@ def _blocks(request: ModelRequest) -> Sequence[ContentBlock]:
 
 
 def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:
-    if request.tool_choice == "none" or order.tool not in {tool.name for tool in request.tools}:
+    tools = {tool.name: tool for tool in request.tools if request.tool_choice != "none"}
+    if order.tool not in tools:
         return [TextBlock(f"To {order.words} takes the tool {order.tool}, which I do not have.")]
     is_first = not any(message.role == "assistant" for message in request.messages)
     said = f"{_WHO} I will {order.words}." if is_first else f"I will {order.words}."
     count = sum(len(message.tool_uses) for message in request.messages)
-    call = ToolUseBlock(f"offline-{count + 1}", order.tool, order.arguments)
+    known = mapping(tools[order.tool].parameters.get("properties"))
+    wishes = {name: value for name, value in order.wishes.items() if name in known}
+    call = ToolUseBlock(f"offline-{count + 1}", order.tool, order.arguments | wishes)
     return [TextBlock(said), call]
 
 
