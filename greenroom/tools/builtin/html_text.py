@@ -136,7 +136,7 @@ class _Reader(HTMLParser):
             self._parts.append(data)
 
     def _target(self, href: str) -> str:
-        if href.startswith(("#", "javascript:", "data:")):
+        if not href or href.startswith(("#", "javascript:", "data:")):
             return ""
         try:
             return urljoin(self._base, href)
