@@ -121,6 +121,7 @@ class _HttpStream(ModelStream):
                 self._events.extend(await self._receive_events(self._chunks))
             return self._decoder.feed(self._events.popleft())
         except ModelError as error:
+            error.provider = self._endpoint.provider
             error.request_id = error.request_id or self._request_id
             raise
 

@@ -29,14 +29,17 @@ from greenroom.llm.retry_after import retry_after
 __all__ = ["error_in_band", "error_of_response", "request_id"]
 
 _TOO_LONG = re.compile(
-    r"context[ _](length|window|size|limit)|prompt[ _](is )?too long|too_many_prompt_tokens"
-    r"|(input|messages|prompt|request)\b.{0,20} too (long|large)|maximum context|request_too_large"
-    r"|(input|prompt) tokens? .{0,40}exceed|exceeds? the (maximum|max|model).{0,30}tokens"
-    r"|reduce the length",
+    r"context[ _](length|window|size|limit)|maximum context|reduce the length"
+    r"|prompt[ _](is )?too long|too_many_prompt_tokens|request_too_large"
+    r"|\b(input|messages|prompt|request)\b.{0,20} too (long|large)"
+    r"|\b(input|prompt) token(s|\b).{0,40}exceed",
     re.IGNORECASE,
 )
-_BAD_KEY = re.compile(r"\b(api[ _-]?key|x-api-key)\b.{0,40}(invalid|incorrect|not valid|missing)"
-                      r"|(invalid|incorrect|missing)\b.{0,20}\bapi[ _-]?key", re.IGNORECASE)  # fmt: skip
+_BAD_KEY = re.compile(
+    r"\bapi[ _-]?key\b.{0,40}(invalid|incorrect|not valid|missing)"
+    r"|\b(invalid|incorrect|missing)\b.{0,20}\bapi[ _-]?key",
+    re.IGNORECASE,
+)
 
 _KINDS: dict[str, type[ModelError]] = {
     "authentication_error": ModelAuthenticationError,

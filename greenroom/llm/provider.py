@@ -45,5 +45,5 @@ class LLMProvider(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connections that the provider keeps; it can't be used afterwards."""
+        """Close the connections that the provider keeps."""
         ...

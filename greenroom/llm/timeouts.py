@@ -11,8 +11,8 @@ class ModelTimeouts:
 
     Attributes:
         connect: for a connection.
-        first_event: from sending the request to the first bytes of the reply. A model that thinks
-            before it speaks may take minutes.
+        first_event: from sending the request to the answer's status, and again from there to its
+            first bytes. A model that thinks before it speaks may take minutes.
         between_events: from one piece of the reply to the next.
     """
 

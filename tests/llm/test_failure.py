@@ -60,6 +60,7 @@ def test_the_status_decides_the_kind(status, kind):
         said("prompt is too long: 210000 tokens > 200000 maximum"),
         said("This model's maximum context length is 8192 tokens."),
         said("x", code="context_length_exceeded"),
+        said("The input token count (1200000) exceeds the maximum number of tokens allowed"),
         said("Input tokens exceed the configured limit of 272000 tokens"),
         said("The total length of all messages is too long.", type="too_many_prompt_tokens"),
         said("the request exceeds the available context size"),
@@ -76,6 +77,8 @@ def test_a_conversation_that_is_too_long_is_told_by_its_words(said_):
     "words",
     [
         "max_tokens is too large: 99999",
+        "max_tokens: 99999 > 64000, which is the maximum allowed number of output tokens",
+        "max_tokens exceeds the maximum number of output tokens",
         "temperature: range is 0..1",
         "tools.0.name: String should have at most 64 characters",
         "messages: text content blocks must be non-empty",

@@ -8,15 +8,19 @@ import gzip
 import os
 import random
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from greenroom.core import Message, ModelError, ThinkingBlock, serde
+from greenroom.llm import ModelRequest
 from greenroom.llm.anthropic.decode import AnthropicDecoder
+from greenroom.llm.anthropic.encode import encode as encode_anthropic
 from greenroom.llm.events import BlockEnd, StreamEnd
 from greenroom.llm.failure import error_of_response
 from greenroom.llm.openai.decode import OpenAIDecoder
+from greenroom.llm.openai.encode import encode as encode_openai
 from greenroom.llm.sse import SSEDecoder
 
 SAMPLE = os.environ.get("GREENROOM_WIRE_SAMPLE", "")
@@ -141,6 +145,22 @@ if SAMPLE:
             )
             assert message is None
             assert error is not None
+
+    @pytest.mark.parametrize("item", items(streaming=True))
+    def test_what_is_opaque_in_a_recorded_reply_goes_back_unchanged(item):
+        _, message, _ = decode(item, lambda: 1 << 30)
+        request = ModelRequest(messages=[message] if message else [])
+        is_anthropic = item["api"] == "anthropic-messages"
+        encode = partial(encode_anthropic, max_tokens=1) if is_anthropic else encode_openai
+        sent = serde.dumps(encode(request, model="m")).decode()
+        expected = item["expected"] or {}
+        for value in expected.get("signatures") or []:
+            assert serde.dumps(value).decode() in sent
+        if message and len(message.tool_uses) == len(expected["tool_calls"]):
+            ids = [call for call in expected["tool_call_ids"] if call]
+            own = [use.id for use in message.tool_uses]
+            assert [use for use in own if f'"{use}"' in sent] == own
+            assert set(ids) <= set(own) or any(use + use in ids for use in own)
 
     @pytest.mark.parametrize(
         "item", [p for p in items(streaming=False) if p.values[0]["status"] != 200]

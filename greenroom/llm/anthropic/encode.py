@@ -52,7 +52,7 @@ def encode(
         >>> body["messages"]
         [{'role': 'user', 'content': [{'type': 'text', 'text': 'hi'}]}]
     """
-    body: dict[str, object] = {
+    return {
         "model": model,
         "max_tokens": request.max_tokens or max_tokens + (request.thinking or 0),
         "messages": [
@@ -60,8 +60,14 @@ def encode(
             for turn in turns(request.messages, provider, _is_accepted)
         ],
         "stream": True,
+        **_asked(request),
+        **request.options,
     }
-    optional = {
+
+
+def _asked(request: ModelRequest) -> dict[str, object]:
+    """Write down the fields that were asked for, and no others."""
+    fields = {
         "system": _system(request),
         "tools": [_tool(tool) for tool in request.tools],
         "tool_choice": _tool_choice(request.tool_choice) if request.tools else None,
@@ -70,8 +76,7 @@ def encode(
         "stop_sequences": list(request.stop_sequences),
         "thinking": _thinking(request.thinking),
     }
-    body.update({name: value for name, value in optional.items() if value not in (None, "", [])})
-    return body | dict(request.options)
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def _system(request: ModelRequest) -> str | list[object]:

@@ -32,14 +32,21 @@ def encode(
         >>> body["messages"]
         [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'hi'}]
     """
-    body: dict[str, object] = {
+    limit = request.max_tokens or max_tokens
+    return {
         "model": model,
         "messages": _system(request) + _messages(request, provider),
         "stream": True,
         "stream_options": {"include_usage": True},
+        **({limit_field: limit} if limit else {}),
+        **_asked(request),
+        **request.options,
     }
-    optional: dict[str, object] = {
-        limit_field: request.max_tokens or max_tokens,
+
+
+def _asked(request: ModelRequest) -> dict[str, object]:
+    """Write down the fields that were asked for, and no others."""
+    fields: dict[str, object] = {
         "tools": [_tool(tool) for tool in request.tools],
         "tool_choice": _tool_choice(request.tool_choice) if request.tools else None,
         "temperature": request.temperature,
@@ -47,8 +54,7 @@ def encode(
         "stop": list(request.stop_sequences),
         "reasoning_effort": _effort(request.thinking),
     }
-    body.update({name: value for name, value in optional.items() if value not in (None, [])})
-    return body | dict(request.options)
+    return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
 def _system(request: ModelRequest) -> list[object]:
