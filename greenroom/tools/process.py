@@ -85,11 +85,14 @@ async def run_contained(
             await _follow(process, on_output)
     finally:
         await _end(process, cleanup)
-        rest, report = _drain(process.stdout), _drain(process.stderr)
-        ended = _read_report(report, timed_out=limit.cancelled_caught)
+        rest, report = _drain(process.stdout), _Report.parse(_drain(process.stderr))
+        if not report.complete:
+            report.kill_group()
+    if report.pid is None:
+        raise ToolError(f"the launcher of {command[0]} failed: {report.note.decode()[-500:]}")
     if rest:
         on_output(rest)
-    return ended
+    return Exit(report.code, limit.cancelled_caught, report.note)
 
 
 async def _start(command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> trio.Process:
@@ -159,14 +162,28 @@ def _drain(stream: object) -> bytes:
     return found
 
 
-def _read_report(report: bytes, *, timed_out: bool) -> Exit:
-    pid, _, rest = report.partition(b"\n")
-    code, ended, note = rest.partition(b"\n")
-    if not ended and pid.isdigit():
-        # The launcher itself was killed; what is left in the command's group has to go all the same.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(int(pid), signal.SIGKILL)
-    return Exit(int(code) if ended and code else None, timed_out, note)
+@dataclass(frozen=True)
+class _Report:
+    """What the launcher told, as far as it got."""
+
+    pid: int | None
+    complete: bool
+    code: int | None
+    note: bytes
+
+    @classmethod
+    def parse(cls, data: bytes) -> "_Report":
+        pid, begun, rest = data.partition(b"\n")
+        if not begun or not pid.isdigit():
+            return cls(None, False, None, data)
+        code, complete, note = rest.partition(b"\n")
+        return cls(int(pid), bool(complete), int(code) if complete and code else None, note)
+
+    def kill_group(self) -> None:
+        """Kill the command's group, where the launcher itself was killed and could not."""
+        if self.pid:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
 
 def _stream(stream: object) -> trio.lowlevel.FdStream:

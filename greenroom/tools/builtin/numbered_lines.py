@@ -6,6 +6,8 @@ __all__ = ["NumberedLines"]
 
 _LINE_CHARACTERS = 2_000
 _PIECE = 65_536
+# With one more long line and the notes it stays within what a model sees of one result.
+_ROOM = 27_000
 
 
 class NumberedLines:
@@ -23,7 +25,7 @@ class NumberedLines:
         [lines 2 to 2 of a file of 14 bytes; continue with offset=3]
     """
 
-    def __init__(self, first: int, count: int, *, room: int = 28_000) -> None:
+    def __init__(self, first: int, count: int, *, room: int = _ROOM) -> None:
         """Take `count` lines from the line `first`, and stop early after `room` characters."""
         self._first = first
         self._count = count

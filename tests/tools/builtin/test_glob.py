@@ -241,3 +241,8 @@ def test_ignore_rules_agree_with_git(root: Path) -> None:
 def test_rules_of_a_file_that_is_no_file_are_none(root: Path) -> None:
     os.mkfifo(root / ".gitignore")
     assert not IgnoreRules.parse([]).below(root, "").ignores("a")
+
+
+def test_a_file_that_is_gone_meanwhile_counts_as_old(root: Path) -> None:
+    plant(root, "a.py")
+    assert glob_module._newest(root, ["gone.py", "a.py"], 2) == [root / "a.py", root / "gone.py"]

@@ -7,7 +7,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom.core import AgentContext, ReadPath, ToolError
+from greenroom.core import AgentContext, ReadPath, ToolError, serde
 from greenroom.tools import Grep
 from greenroom.tools.builtin import grep as grep_module
 from greenroom.tools.builtin import searcher
@@ -184,13 +184,6 @@ def test_many_files_are_searched_in_batches(call, root: Path, monkeypatch) -> No
     assert python(call, pattern="needle").text == "0.txt\n1.txt\n2.txt\n3.txt\n4.txt"
 
 
-def test_a_file_too_large_for_our_own_engine_is_named(call, root: Path) -> None:
-    with (root / "huge.txt").open("wb") as file:
-        file.truncate(searcher.MAX_FILE_BYTES + 1)
-    text = python(call, pattern="x").text
-    assert text.startswith("no matches found\n[./huge.txt is larger than 100000000 bytes")
-
-
 @pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
 def test_a_name_that_is_no_utf8_does_no_harm(call, root: Path, use_ripgrep: bool) -> None:
     with open(os.fsencode(root) + b"/caf\xe9.txt", "wb") as file:
@@ -225,15 +218,49 @@ def test_notes_are_bounded() -> None:
     assert rows.notes == ["x"] * 10
 
 
-def test_the_searcher_alone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "output"),
+    [
+        ({}, "{0}\x002:two\n{0}\x004:two\n"),
+        ({"max_count": 1, "before": 1, "after": 1}, "{0}\x001-one\n{0}\x002:two\n{0}\x003-three\n"),
+        ({"count": True}, "{0}\x002\n"),
+        ({"count": True, "pattern": "four"}, ""),
+        ({"multiline": True, "pattern": "e\nT", "max_count": 1}, "{0}\x001:one\n{0}\x002:two\n"),
+    ],
+)
+def test_the_searcher_prints_rows_as_ripgrep_does(root: Path, capsys, options, output: str) -> None:
     (root / "a.txt").write_bytes(b"one\ntwo\nthree\ntwo\n")
-    path = str(root / "a.txt")
-    options = {"ignore_case": True, "multiline": False, "before": 1, "after": 1, "count": False}
-    pattern = searcher.compiled({**options, "pattern": "TWO"})
-    lines = searcher.rows(path, "one\ntwo\nthree\ntwo\n", {**options, "max_count": 1}, pattern)
-    assert lines == f"{path}\x001-one\n{path}\x002:two\n{path}\x003-three\n"
-    assert searcher.read(str(root / "missing")) == b""
-    assert searcher.read(path) == b"one\ntwo\nthree\ntwo\n"
+    (root / "binary").write_bytes(b"two\0")
+    every = {"pattern": "TWO", "ignore_case": True, "multiline": False, "count": False}
+    every |= {"before": 0, "after": 0, "max_count": 0, **options}
+    paths = [str(root / name) for name in ("a.txt", "binary", "missing")]
+    assert searcher.main([serde.dumps(every).decode(), *paths]) == 0
+    assert capsys.readouterr().out == output.format(paths[0])
+
+
+def test_the_searcher_names_a_file_that_is_too_large(root: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(searcher, "MAX_FILE_BYTES", 3)
+    (root / "a.txt").write_bytes(b"four")
+    assert searcher.read(str(root / "a.txt")) == b""
+    assert "larger than 3 bytes and was skipped" in capsys.readouterr().out
+
+
+def test_the_searcher_says_what_is_wrong_with_an_expression(capsys) -> None:
+    options = {"pattern": "(", "ignore_case": False, "multiline": False}
+    assert searcher.main([serde.dumps(options).decode()]) == 2
+    assert capsys.readouterr().out.startswith("regex parse error: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("\ufeffé".encode("utf-16-be"), "é"),
+        (b"\xef\xbb\xbfa", "a"),
+        (b"caf\xe9", "caf\udce9"),
+    ],
+)
+def test_the_searcher_reads_the_encodings_that_ripgrep_reads(data: bytes, text: str) -> None:
+    assert searcher.text_of(data).removeprefix("\ufeff") == text
 
 
 @given(

@@ -125,3 +125,16 @@ async def test_a_request_to_terminate_counts_as_a_cut_lifeline() -> None:
     output, report = await launch("bash", "-c", f"kill -{signal.SIGTERM.value} $PPID; sleep 60")
     assert output == b""
     assert report[1] == b""
+
+
+def test_a_python_without_ctypes_has_no_subreaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    assert launcher.prctl(36, 1) is False
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "listdir", lambda _: ["self", "4194305", str(os.getpid())])
+    assert [row[0] for row in launcher.processes()] == [os.getpid()]

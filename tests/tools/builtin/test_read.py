@@ -41,7 +41,7 @@ def test_a_file_shows_2000_lines_at_the_most(call, root: Path) -> None:
 
 
 def test_what_is_shown_fits_into_one_result(call, root: Path) -> None:
-    (root / "a.txt").write_text(("x" * 99 + "\n") * 1_000)
+    (root / "a.txt").write_text(("x" * 99 + "\n") * 240 + ("y" * 5_000 + "\n") * 9)
     result = call(Read(), file_path="a.txt")
     assert len(result.text) < 30_000
     assert f"continue with offset={result.metadata['lines'] + 1}" in result.text

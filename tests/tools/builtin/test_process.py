@@ -1,0 +1,113 @@
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.core import ToolError
+from greenroom.tools import launcher, process
+from greenroom.tools.process import Exit, run_contained
+
+
+async def run(script: str, *, timeout: float = 20, cwd: Path = Path("/")) -> tuple[Exit, bytes]:
+    output: list[bytes] = []
+    with trio.fail_after(30):
+        ended = await run_contained(
+            ["bash", "-c", script],
+            cwd=cwd,
+            environment={"PATH": os.environ["PATH"]},
+            on_output=output.append,
+            timeout=timeout,
+        )
+    return ended, b"".join(output)
+
+
+async def test_output_exit_code_and_note_come_back() -> None:
+    ended, output = await run("echo out; echo note >&19; exit 3")
+    assert output == b"out\n"
+    assert ended == Exit(3, timed_out=False, note=b"note\n")
+
+
+async def test_a_cancel_without_a_runtime_is_cleaned_up_all_the_same(tmp_path: Path) -> None:
+    with trio.move_on_after(0.2) as scope:
+        await run(f"echo $$ > {tmp_path}/pid; setsid sleep 60 & sleep 60")
+    assert scope.cancelled_caught
+    pid = int(await trio.Path(tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_launcher_that_does_not_answer_is_killed_with_its_group(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # As if the launcher could not be woken up again.
+    monkeypatch.setattr(process.signal, "SIGCONT", signal.SIGWINCH)
+    monkeypatch.setattr(process, "_CLEANUP_GRACE", 0.05)
+    monkeypatch.setattr(process, "_LAST_MOMENT", 0.05)
+    ended, _ = await run(f"echo $$ > {tmp_path}/pid; kill -STOP $PPID; sleep 60", timeout=0.3)
+    assert ended == Exit(None, timed_out=True)
+    pid = int(await trio.Path(tmp_path / "pid").read_text())
+    with trio.fail_after(5), suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        await trio.lowlevel.wait_readable(handle)
+        os.close(handle)
+
+
+async def test_a_launcher_that_fails_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launcher, "__file__", str(tmp_path / "missing.py"))
+    with pytest.raises(ToolError, match=r"launcher of bash failed: .*can't open file"):
+        await run("true")
+
+
+@pytest.mark.parametrize("program", ["no\0program", "/nowhere/python"])
+async def test_what_can_not_be_started_is_told(
+    monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(ToolError, match="can't start bash in /"):
+        await run("true")
+
+
+async def test_what_is_left_in_the_pipe_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read_nothing(*_: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(process, "_read", read_nothing)
+    assert await run("echo late") == (Exit(0), b"late\n")
+
+
+async def test_a_pipe_that_never_dries_up_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_DRAIN_LIMIT", 1)
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * 100)
+    assert len(process._drain(trio.lowlevel.FdStream(reader))) == 100
+    os.close(writer)
+
+
+async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    assert process._drain(trio.lowlevel.FdStream(reader)) == b"x"
+    os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("data", "report"),
+    [
+        (b"", (None, False, None, b"")),
+        (b"Traceback\n", (None, False, None, b"Traceback\n")),
+        (b"12", (None, False, None, b"12")),
+        (b"12\n", (12, False, None, b"")),
+        (b"12\n-9", (12, False, None, b"")),
+        (b"12\n-9\n", (12, True, -9, b"")),
+        (b"12\n\n/a\nb\n", (12, True, None, b"/a\nb\n")),
+    ],
+)
+def test_a_report_may_end_anywhere(data: bytes, report: tuple[object, ...]) -> None:
+    parsed = process._Report.parse(data)
+    assert (parsed.pid, parsed.complete, parsed.code, parsed.note) == report
