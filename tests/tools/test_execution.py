@@ -109,6 +109,13 @@ async def test_of_a_mixed_group_only_what_is_no_exception_passes(context, caplog
     assert "fail raised" in caplog.text
 
 
+async def test_a_group_without_exceptions_passes_unlogged(context, caplog):
+    errors = [KeyboardInterrupt(), SystemExit()]
+    with pytest.raises(BaseExceptionGroup):
+        await failing(*errors).execute("fail", {}, context)
+    assert not caplog.records
+
+
 async def test_a_call_is_stopped_at_its_time_out(context, autojump_clock):
     @tool(timeout=1.5)
     async def sleep() -> str:

@@ -196,4 +196,18 @@ def test_a_function_tool_is_a_tool():
     async def add(a: int) -> int:
         return a
 
-    assert ToolRegistry([add]).list_tools() == ("add",)
+    registry = ToolRegistry([add])
+    assert registry.list_tools() == ("add",)
+    assert registry.info("add", {"a": 1}) == ToolInfo("Use add", '{\n  "a": 1\n}')
+
+
+async def test_an_extended_registry_sees_what_comes_later_and_its_own_tools_win(context):
+    below = ToolRegistry([Shout()])
+    above = below.extended(variant(category="write"), variant(name="Whisper"))
+    below.register(variant(name="Later"))
+    assert above.list_tools() == ("Shout", "Later", "Whisper")
+    assert (above.get_category("Shout"), below.get_category("Shout")) == ("write", "read")
+    assert (await above.execute("Later", {"text": "a"}, context)).text == "A"
+    assert below.get("Whisper") is None
+    with pytest.raises(ToolError, match="already registered"):
+        above.register(variant(name="Whisper"))
