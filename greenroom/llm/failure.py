@@ -161,7 +161,7 @@ def _is_too_long(complaint: _Complaint) -> bool:
 def _hint(kind: type[ModelError], status: int, complaint: _Complaint, own: str) -> str:
     if kind is ModelAuthenticationError and own:
         return own
-    if status == 404:
+    if status == 404 or status < 300:
         return "check the model's name and the base URL"
     if status < 400:
         return "check the base URL: a redirect is not followed, since it would carry the key along"

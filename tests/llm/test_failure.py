@@ -150,6 +150,7 @@ def test_the_id_of_the_request_is_kept(headers, body, expected):
 def test_hints_say_what_to_do():
     assert error_of(401, {}).hint == "check ACME_KEY"
     assert "model's name" in error_of(404, {}).hint
+    assert "base URL" in error_of(204, {}).hint
     assert "base URL" in error_of(307, {}).hint
     assert "billing" in error_of(429, said("x", code="insufficient_quota")).hint
     assert "new session" in error_of(413, {}).hint

@@ -23,6 +23,8 @@ def answer(call: ToolUseBlock, result: ToolResultBlock) -> str:
         if not text.strip():
             return f"{call.name} did not do it, and gave no reason."
         return f"{call.name} did not do it. It said:\n\n{_quote(text)}"
+    if call.name == "Task":
+        return f"The subagent answered:\n\n{clip(text, _QUOTED_CHARACTERS)}"
     head = _head(call, text)
     return f"{head}\n\n{_quote(text)}" if text.strip() else head
 
@@ -41,8 +43,6 @@ def _head(call: ToolUseBlock, text: str) -> str:
             return "The command printed nothing."
         case "Bash":
             return f"The command printed {lines}:"
-        case "Task":
-            return "The subagent answered:"
         case _:
             return f"{call.name} is done."
 
