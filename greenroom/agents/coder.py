@@ -31,9 +31,8 @@ async def coder(
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
-    A turn ends after `max_steps` model calls, its subagents' included, with that reason. With
-    `delegates` the model may give work to subagents (`Task`), which do not delegate further and are
-    allowed no more than this agent.
+    A turn ends after `max_steps` model calls, its subagents' included, with that reason. `delegates`
+    lets the model give work to subagents (`Task`), which delegate no further and may do no more.
     """
     prompt = system.replace("{root}", str(agent.context.workspace.root))
     if delegates:

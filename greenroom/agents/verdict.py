@@ -112,14 +112,15 @@ async def _ask(
         await _remember(agent, permissions, found, answer, answer.remember)
     if not answer.allowed:
         return Verdict(call, call.input, refusal=_denied(_why_not(answer)))
+    approved = call.input
     if answer.input is not None:
         # What the person wrote is approved by the person, unless a rule forbids it.
-        found = permissions.explain(tool, answer.input, context)
+        approved = answer.input
+        found = permissions.explain(tool, approved, context)
         if found.decision is RuleDecision.DENY:
-            return _decided(call, answer.input, found)
-    approved = call.input if answer.input is None else answer.input
+            return _decided(call, approved, found)
     _open_paths(tool, approved, context)
-    return Verdict(call, approved, permissions.explain(tool, approved, context).digest)
+    return Verdict(call, approved, found.digest)
 
 
 async def _remember(

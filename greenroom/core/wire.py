@@ -5,5 +5,5 @@ import msgspec
 __all__ = ["Wire"]
 
 
-class Wire(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True, kw_only=False):
-    """A frozen value that travels as JSON; in a union its `type` field says which one it is."""
+class Wire(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A frozen value that travels as JSON; with a tag, its `type` field says which of a union it is."""

@@ -1,0 +1,60 @@
+"""Each program in `examples/` does what it says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name, *arguments, cwd):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd / "home")}
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+def test_every_example_has_a_test():
+    text = Path(__file__).read_text() + (Path(__file__).parent / "test_terminal.py").read_text()
+    for path in EXAMPLES.glob("*.py"):
+        assert f'"{path.name}"' in text
+
+
+def test_a_custom_agent(tmp_path):
+    assert run("custom_agent.py", cwd=tmp_path).splitlines() == [
+        "tool: Middlemarch is book number 1",
+        "model: It is on the shelf.",
+    ]
+
+
+def test_subagents_waited_for_and_in_the_background(tmp_path):
+    assert run("subagents.py", cwd=tmp_path).splitlines() == [
+        "waited for: 5 words; counter is on its way",
+        "in the background: 10 words",
+    ]
+
+
+def test_the_coder_of_primitives_reads_a_file_and_leaves_a_session(tmp_path):
+    (tmp_path / "README.md").write_text("# Of mice and agents\n")
+    assert "Of mice and agents" in run("coder.py", "read README.md", cwd=tmp_path)
+    (folder,) = (tmp_path / "sessions").iterdir()
+    assert (folder / "history.jsonl").read_bytes().count(b"\n") > 1
+
+
+def test_the_coder_of_primitives_fits_on_two_screens():
+    assert len((EXAMPLES / "coder.py").read_text().splitlines()) <= 120
+
+
+@pytest.mark.parametrize("path", list(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_examples_use_nothing_private(path):
+    assert "._" not in path.read_text()
