@@ -47,7 +47,7 @@ async def execute_tool(
 ) -> ToolResult:
     """Run one call as `ToolRegistry.execute` promises: validated, timed, isolated and capped."""
     try:
-        fault = tool.validator.fault(input)
+        fault = tool.fault(input)
         if fault:
             return ToolResult.error(fault)
         with trio.move_on_after(tool.timeout):

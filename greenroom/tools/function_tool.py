@@ -51,7 +51,7 @@ class FunctionTool(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._effects = effects
-        self._is_async = inspect.iscoroutinefunction(function)
+        self._is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
         self.name = name or function.__name__
         docstring = parse_docstring(function.__doc__ or "")
         self._arguments = Arguments(function, self.name, docstring.parameters)
@@ -85,11 +85,10 @@ class FunctionTool(Generic[P, R]):
         """
         arguments = self._arguments.bind(input, context)
         call = functools.partial(cast("_Function", self._function), **arguments)
-        if not self._is_async:
-            return _result(self.name, await run_blocking(call, self.name, context))
-        outcome = call()
-        assert inspect.isawaitable(outcome)
-        return _result(self.name, await outcome)
+        outcome = call() if self._is_async else await run_blocking(call, self.name, context)
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
+        return _result(self.name, outcome)
 
 
 @overload

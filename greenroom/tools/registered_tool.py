@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from greenroom.core import AgentContext, Effect, Opaque, ToolError, ToolInfo, ToolResult, visible
+from greenroom.core import (
+    AgentContext,
+    Effect,
+    Opaque,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    serde,
+    visible,
+)
 from greenroom.tools.execution import execute_tool
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, Tool, plain_info
 from greenroom.tools.validation import InputValidator
@@ -60,7 +69,7 @@ class RegisteredTool:
                 f"{str(name)[:80]!r} is no name for a tool",
                 hint="use 1 to 64 letters, digits, '_' and '-'",
             )
-        parameters = dict(tool.parameters)
+        parameters = _parameters(tool)
         return cls(
             name=name,
             description=_text(tool, "description"),
@@ -84,6 +93,13 @@ class RegisteredTool:
             _log.debug("tool %s could not describe a call", self.name, exc_info=True)
             plain = plain_info(self.name, input)
             return ToolInfo(plain.action, visible(plain.details))
+
+    def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
+        """Return what is wrong with an input, in words for the model, or None where it fits.
+
+        `execute` asks the same; a caller may ask first, before it asks a person.
+        """
+        return self.validator.fault(input)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
         """State what a call would do; empty where the tool states nothing.
@@ -120,6 +136,15 @@ def _check_members(tool: object) -> None:
             raise ToolError(f"{tool!r} is no tool: its {member} can't be called")
     if not isinstance(getattr(tool, "parameters", None), Mapping):
         raise ToolError(f"{tool!r} is no tool: its parameters are no JSON Schema object")
+
+
+def _parameters(tool: Tool) -> dict[str, object]:
+    """Copy the schema as JSON: it goes to models as such, and must not change under them."""
+    try:
+        copy = serde.loads(serde.dumps(dict(tool.parameters)))
+    except serde.InvalidJSONError as error:
+        raise ToolError(f"tool {tool.name}: its schema is no JSON: {error}") from error
+    return cast("dict[str, object]", copy)
 
 
 def _text(tool: Tool, member: str) -> str:

@@ -1,8 +1,9 @@
 """Schemas: what a function's signature says, as JSON Schema and as typed arguments."""
 
 import inspect
+import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, ParamSpec, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, ParamSpec, Union, get_args, get_origin, get_type_hints
 
 from greenroom.core import AgentContext, ToolError
 from greenroom.tools.typed_dict import portable
@@ -93,11 +94,9 @@ def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
 
 def _is_context(hint: object) -> bool:
     """Whether a hint is AgentContext, or an Optional or Annotated of it."""
-    return hint is AgentContext or (
-        not isinstance(hint, type)
-        and get_origin(hint) is not None
-        and any(argument is AgentContext for argument in get_args(hint))
-    )
+    if get_origin(hint) in (Annotated, Union, types.UnionType):
+        return any(map(_is_context, get_args(hint)))
+    return hint is AgentContext
 
 
 def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:

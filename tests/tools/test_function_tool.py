@@ -1,6 +1,7 @@
 """`@tool`: typed functions become tools, in every shape a signature takes."""
 
 import enum
+import functools
 import threading
 from dataclasses import dataclass
 from datetime import date
@@ -160,7 +161,7 @@ async def test_what_does_not_fit_the_types_never_reaches_the_function(context):
 
 async def test_a_context_is_injected_and_the_model_can_not_give_one(context):
     @tool
-    async def who(context: AgentContext, other: AgentContext | None = None) -> str:
+    async def who(context: AgentContext, other: Annotated[AgentContext | None, 1] = None) -> str:
         return f"{context.session_id} {other.session_id}"
 
     assert who.parameters["properties"] == {}
@@ -224,6 +225,26 @@ async def test_a_plain_function_runs_in_a_thread(context):
         return threading.current_thread().name
 
     assert (await run(where, {}, context)).text != threading.current_thread().name
+
+
+async def test_a_plain_wrapper_of_an_async_function_is_awaited(context):
+    async def inner() -> str:
+        return "inner"
+
+    @tool
+    @functools.wraps(inner)
+    def wrapper(*arguments, **options):
+        return inner(*arguments, **options)
+
+    assert (await run(wrapper, {}, context)).text == "inner"
+
+
+def test_only_a_context_itself_is_injected():
+    async def take(contexts: list[AgentContext]):
+        pass
+
+    with pytest.raises(ToolError, match="'contexts'"):
+        tool(take)
 
 
 async def test_a_thread_that_is_left_behind_is_reported(context):

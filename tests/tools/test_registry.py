@@ -42,6 +42,15 @@ def test_six_members_and_no_base_class_make_a_tool():
     assert registered.timeout == 30.0
     assert registered.concurrent is False
     assert registered.effects({}, None) == ()
+    assert registered.fault({"text": "a"}) is None
+    assert "'text' is missing" in registered.fault({})
+
+
+def test_a_schema_that_changes_later_changes_nothing():
+    parameters = {"type": "object", "properties": {}}
+    registry = ToolRegistry([variant(parameters=parameters)])
+    parameters["properties"]["a"] = {"type": "string"}
+    assert registry.definitions()[0].parameters == {"type": "object", "properties": {}}
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -81,6 +90,7 @@ def test_a_class_or_a_bare_function_is_told_what_to_do():
         ({"timeout": float("nan")}, "its timeout is nan"),
         ({"parameters": {"type": "array"}}, "not of type object"),
         ({"parameters": {}}, "not of type object"),
+        ({"parameters": {"type": "object", "default": object()}}, "its schema is no JSON"),
         (
             {"parameters": {"type": "object", "properties": {"a": {"type": "text"}}}},
             r"the schema is broken at properties\.a\.type: 'text'",
