@@ -52,8 +52,8 @@ async def one_reply(
                     await agent.send(gr.TextComplete(text))
                 case _:
                     pass
-    reply = stream.message
-    agent.session.add_message(reply)
+        reply = stream.message
+        agent.session.add_message(reply)
     if reply.usage is not None:
         await agent.send(gr.UsageReport(reply.usage, model=reply.model))
     return reply

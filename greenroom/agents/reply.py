@@ -78,8 +78,9 @@ async def stream_reply(
     )
     async with llm.stream(request) as stream:
         await _relay(agent, stream)
-    reply = stream.message
-    agent.session.add_message(reply)
+        # Before the block is left, since a cancel while it closes must not lose a whole reply.
+        reply = stream.message
+        agent.session.add_message(reply)
     if reply.usage is not None:
         await agent.send(UsageReport(reply.usage, model=reply.model or llm.model))
     return reply

@@ -1,0 +1,50 @@
+"""What type checkers see of the public names; checked by mypy, never run."""
+
+from typing import assert_type
+
+from greenroom import (
+    AgentContext,
+    AgentHandle,
+    AgentInternals,
+    AgentRuntime,
+    AgentSession,
+    InterruptReport,
+    Message,
+    Outcome,
+    OutputChunk,
+    Receipt,
+    ResourceMap,
+    TurnResult,
+)
+
+
+class Counter:
+    """A resource."""
+
+
+def resources_are_typed_by_their_class(resources: ResourceMap, context: AgentContext) -> None:
+    assert_type(resources.get(Counter), Counter | None)
+    assert_type(context.resources.remove(Counter), Counter | None)
+
+
+async def greet(agent: AgentInternals, name: str, times: int = 1) -> None:
+    """Be an agent with arguments of its own."""
+
+
+def spawn_checks_the_arguments(runtime: AgentRuntime) -> None:
+    session = AgentSession.new("greeter")
+    assert_type(runtime.spawn(session, greet, "ada"), AgentHandle)
+    assert_type(runtime.spawn(session, greet, "ada", 2), AgentHandle)
+    runtime.spawn(session, greet, 7)  # type: ignore[arg-type]
+    runtime.spawn(session, greet)  # type: ignore[arg-type]
+
+
+async def a_handle_says_what_it_gives(handle: AgentHandle) -> None:
+    assert_type(await handle.ask("hi"), TurnResult)
+    assert_type(await handle.send_input("hi"), Receipt)
+    assert_type(await handle.interrupt(), InterruptReport)
+    assert_type(await handle.wait(), Outcome)
+    assert_type(await handle.history(), tuple[Message, ...])
+    async with handle.subscribe() as chunks:
+        async for chunk in chunks:
+            assert_type(chunk, OutputChunk)
