@@ -1,10 +1,12 @@
 """The actor kernel: it runs agents and knows nothing of models.
 
-Modules: `runtime` (owns every agent's task), `handle` (what you hold outside), `internals` (what
-an agent holds inside), `actor` (the state both look at), `lifecycle` (how an agent begins and
-ends), `turn` (what an interrupt cancels), `mailbox` (input), `ring` and `subscription` (output),
+Modules: `runtime` (owns every agent's task), `handle` with `view` (what you hold outside),
+`internals` (what an agent holds inside), `actor` (the state both look at), `lifecycle` (how an agent
+begins and ends), `turn` and `interruption` (what an interrupt cancels, and how), `mailbox` and `inputs`,
+`output`, `ring` and `subscription` (what is told, kept and read), `children` (subagents),
 `approvals` (permission requests), `client_results` (tools that the client runs), `cleanup`,
-`budget`, `partial`; `limits`, `outcome` and `parent` are values.
+`budget`, `partial`, `failure` (what an error ends), `caller` (who must not wait for whom),
+`agent_function`; `limits`, `outcome` and `parent` are values.
 """
 
 from greenroom.runtime.handle import AgentHandle as AgentHandle

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Approvals"]
 
 
+_SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down", by="shutdown")
+
+
 class _Pending:
     """A request that is published and not decided."""
 
@@ -48,6 +51,7 @@ class Approvals:
         self._open: dict[str, _Pending] = {}
         self._answerers = 0
         self._ever_attended = False
+        self._state_before = AgentState.idle()
 
     @property
     def open(self) -> tuple[PermissionRequest, ...]:
@@ -55,29 +59,29 @@ class Approvals:
         return tuple(pending.request for pending in self._open.values())
 
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
-        """Publish a request and wait for its answer; without anybody to ask it is denied.
+        """Publish a request and wait for its answer.
+
+        It is denied where nobody can answer any more, and where the agent or one above it is
+        shutting down.
 
         Raises:
             MailboxFullError: as many requests as the limit allows are open already.
         """
         if len(self._open) >= self._limit:
             raise MailboxFullError(f"{self._limit} permission requests are open already")
+        actor = self._actor
+        if not self._open:
+            self._state_before = actor.state
         pending = _Pending(request)
         self._open[request.request_id] = pending
-        before = self._actor.state
-        self._actor.publish(request)
-        self._actor.set_state(AgentState.waiting_for_permission())
         try:
+            actor.publish(request)
+            actor.set_state(AgentState.waiting_for_permission())
             answer = await self._answer(pending, timeout)
         except BaseException:
-            self._respond(request, Answer(RuleDecision.DENY, by="withdrawn"), cancelled=True)
+            self._close(request, Answer(RuleDecision.DENY, by="withdrawn"), cancelled=True)
             raise
-        finally:
-            del self._open[request.request_id]
-        self._respond(request, answer)
-        waiting = self._actor.state.kind is StateKind.WAITING_FOR_PERMISSION
-        if waiting and not self._open:
-            self._actor.set_state(before)
+        self._close(request, answer)
         return answer
 
     async def _answer(self, pending: _Pending, timeout: float | None) -> Answer:
@@ -89,9 +93,10 @@ class Approvals:
             RuleDecision.DENY, message=f"nobody answered within {timeout:g} seconds", by="time-out"
         )
 
-    def _respond(
+    def _close(
         self, request: PermissionRequest, answer: Answer, *, cancelled: bool = False
     ) -> None:
+        del self._open[request.request_id]
         self._actor.publish(
             PermissionResponse(
                 request_id=request.request_id,
@@ -103,6 +108,9 @@ class Approvals:
                 cancelled=cancelled,
             )
         )
+        # The state goes back when the last request is decided, unless it has moved on meanwhile.
+        if not self._open and self._actor.state.kind is StateKind.WAITING_FOR_PERMISSION:
+            self._actor.set_state(self._state_before)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Decide a request of this agent or of a descendant; False where none is open by this id."""
@@ -112,17 +120,7 @@ class Approvals:
                 return False
             pending.decide(answer)
             return True
-        return any(
-            child.approvals.answer(request_id, answer) for child in self._actor.children.values()
-        )
-
-    def deny_all(self, message: str, by: str) -> None:
-        """Deny whatever is open, here and below."""
-        for pending in self._open.values():
-            if not pending.decided.is_set():
-                pending.decide(Answer(RuleDecision.DENY, message=message, by=by))
-        for child in self._actor.children.values():
-            child.approvals.deny_all(message, by)
+        return any(child.approvals.answer(request_id, answer) for child in self._actor.children)
 
     def answerer_came(self) -> None:
         """Register somebody who can answer for this agent and its descendants."""
@@ -132,17 +130,23 @@ class Approvals:
     def answerer_left(self) -> None:
         """Take one back; when that was the last, open requests are denied."""
         self._answerers -= 1
-        self._check_attendance()
+        self.check_attendance()
 
-    def _check_attendance(self) -> None:
+    def check_attendance(self) -> None:
+        """Deny what nobody can answer any more, here and below, also because of a shutdown."""
         for pending in self._open.values():
             self._refuse_without_answerer(pending)
-        for child in self._actor.children.values():
-            child.approvals._check_attendance()
+        for child in self._actor.children:
+            child.approvals.check_attendance()
 
     def _refuse_without_answerer(self, pending: _Pending) -> None:
         line = [self._actor, *self._actor.ancestors()]
-        if any(actor.approvals._answerers for actor in line) or pending.decided.is_set():
+        if pending.decided.is_set():
+            return
+        if any(actor.mailbox.closed for actor in line):
+            pending.decide(_SHUTTING_DOWN)
+            return
+        if any(actor.approvals._answerers for actor in line):
             return
         left = any(actor.approvals._ever_attended for actor in line)
         if left or line[-1].unattended == "deny":

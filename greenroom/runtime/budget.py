@@ -15,7 +15,10 @@ __all__ = ["BudgetScope"]
 
 
 class BudgetScope:
-    """The block behind `agent.budget(...)`; nested ones all count, the tightest one ends first."""
+    """The block behind `agent.budget(...)`; nested ones all count, the tightest one ends first.
+
+    Subagents that are spawned in the block stay under it as long as they live.
+    """
 
     def __init__(
         self,
@@ -35,10 +38,27 @@ class BudgetScope:
         """What is left of model calls and tokens, as far as they are limited."""
         return self._budget.left
 
+    def count(self, *, model_calls: int = 0, tokens: int = 0) -> None:
+        """Add to what is used."""
+        self._budget.count(model_calls=model_calls, tokens=tokens)
+
+    def check(self) -> None:
+        """Ask whether there is anything left.
+
+        Raises:
+            BudgetExceededError: a limit is reached, or the time is over.
+        """
+        self._budget.check()
+        if trio.current_time() >= self._scope.deadline:
+            raise self._time_is_over()
+
+    def _time_is_over(self) -> BudgetExceededError:
+        return BudgetExceededError(f"the budget of {self._seconds:g} seconds is spent")
+
     def __enter__(self) -> Self:
         if self._seconds is not None:
             self._scope.deadline = trio.current_time() + self._seconds
-        self._actor.budgets.append(self._budget)
+        self._actor.budgets.append(self)
         self._scope.__enter__()
         return self
 
@@ -48,8 +68,8 @@ class BudgetScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        self._actor.budgets.remove(self._budget)
+        self._actor.budgets.remove(self)
         absorbed = bool(self._scope.__exit__(kind, error, trace))
         if self._scope.cancelled_caught:
-            raise BudgetExceededError(f"the budget of {self._seconds:g} seconds is spent")
+            raise self._time_is_over() from None
         return absorbed

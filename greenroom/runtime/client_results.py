@@ -25,25 +25,34 @@ class ClientResults:
         """
         if tool_use_id in self._early:
             raise ToolError(f"the call {tool_use_id} has a result already")
-        if len(self._early) >= self._limit:
+        awaited = self._arrived.get(tool_use_id)
+        if awaited is None and len(self._early) >= self._limit:
             raise MailboxFullError(f"{self._limit} results wait for somebody to take them")
         self._early[tool_use_id] = result
-        if tool_use_id in self._arrived:
-            self._arrived[tool_use_id].set()
+        if awaited is not None:
+            awaited.set()
 
     async def take(self, tool_use_id: str) -> ToolResult:
-        """Wait for the result of this call."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if tool_use_id not in self._early:
-            event = self._arrived.setdefault(tool_use_id, trio.Event())
-            try:
-                await event.wait()
-            finally:
-                self._arrived.pop(tool_use_id, None)
+        """Wait for the result of this call.
+
+        Raises:
+            ToolError: somebody waits for it already.
+        """
+        if tool_use_id in self._arrived:
+            raise ToolError(f"somebody waits for the result of the call {tool_use_id} already")
+        self._arrived[tool_use_id] = arrived = trio.Event()
+        try:
+            if tool_use_id in self._early:
+                await trio.lowlevel.checkpoint()
+            else:
+                await arrived.wait()
+        finally:
+            del self._arrived[tool_use_id]
         return self._early.pop(tool_use_id)
 
     def drop(self) -> tuple[str, ...]:
         """Forget the results that nobody took, and name them."""
-        left = tuple(self._early)
-        self._early.clear()
+        left = tuple(key for key in self._early if key not in self._arrived)
+        for tool_use_id in left:
+            del self._early[tool_use_id]
         return left

@@ -1,43 +1,31 @@
 """The outside: what you hold of a running agent."""
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import trio
 
 from greenroom.core import (
-    AgentNotRunningError,
-    AgentState,
     Answer,
     ContentBlock,
-    Message,
-    PermissionRequest,
     Remember,
     RuleDecision,
     ToolError,
     ToolResult,
-    Usage,
+    TurnError,
     UserInput,
     as_blocks,
+    serde,
 )
-from greenroom.runtime.outcome import (
-    AgentStatistics,
-    InterruptReport,
-    Outcome,
-    Receipt,
-    TurnResult,
-)
-from greenroom.runtime.parent import ParentInfo
+from greenroom.runtime.caller import collecting, refuse_self_wait
+from greenroom.runtime.interruption import InterruptMode
+from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime.subscription import Replay, Subscription, TurnStream
-from greenroom.runtime.turn import InterruptMode
-
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
+from greenroom.runtime.view import AgentView
 
 __all__ = ["AgentHandle"]
 
 
-class AgentHandle:
+class AgentHandle(AgentView):
     """The one interface to an agent from outside; cheap to share, it owns nothing.
 
     Sending, answering and interrupting never touch the agent's code: they go through its mailbox,
@@ -51,88 +39,6 @@ class AgentHandle:
         ```
     """
 
-    def __init__(self, actor: "Actor") -> None:
-        """Made by `spawn` and `AgentRuntime.get`."""
-        self._actor = actor
-
-    def __repr__(self) -> str:
-        return f"<AgentHandle {self.session_id} {self._actor.name!r} {self.state}>"
-
-    # -- identity and state ---------------------------------------------------------------------
-
-    @property
-    def session_id(self) -> str:
-        """The id of the agent's session."""
-        return self._actor.session.session_id
-
-    @property
-    def agent_type(self) -> str:
-        """The agent's type, such as "coder"."""
-        return self._actor.session.agent_type
-
-    @property
-    def name(self) -> str:
-        """The name that it was spawned with, by default its type."""
-        return self._actor.name
-
-    @property
-    def state(self) -> AgentState:
-        """The last state that it has published."""
-        return self._actor.state
-
-    @property
-    def parent(self) -> ParentInfo | None:
-        """The session and the call that it was spawned from, or None for a root."""
-        session = self._actor.session
-        if session.parent_session_id is None:
-            return None
-        return ParentInfo(session.parent_session_id, session.parent_tool_use_id)
-
-    async def history(self) -> tuple[Message, ...]:
-        """Return the conversation so far; it does not change any more."""
-        await trio.lowlevel.checkpoint()
-        return self._actor.session.history
-
-    async def metadata(self) -> Mapping[str, object]:
-        """Return the session's metadata as they are now."""
-        await trio.lowlevel.checkpoint()
-        return dict(self._actor.session.metadata)
-
-    async def children(self) -> tuple[str, ...]:
-        """Return the session ids of all subagents that it ever had."""
-        await trio.lowlevel.checkpoint()
-        return tuple(self._actor.session.child_session_ids)
-
-    async def usage(self) -> Usage:
-        """Return the tokens of its model calls, its subagents' not counted."""
-        await trio.lowlevel.checkpoint()
-        return self._actor.usage
-
-    async def pending(self) -> tuple[PermissionRequest, ...]:
-        """Return the open permission requests, its own and its descendants'."""
-        await trio.lowlevel.checkpoint()
-        return _pending(self._actor)
-
-    async def partial_text(self) -> str:
-        """Return the text of the reply in hand: its last 100,000 characters by default."""
-        await trio.lowlevel.checkpoint()
-        return str(self._actor.partial)
-
-    async def statistics(self) -> AgentStatistics:
-        """Return figures about its queues and readers."""
-        await trio.lowlevel.checkpoint()
-        actor = self._actor
-        return AgentStatistics(
-            mailbox=len(actor.mailbox),
-            published=actor.ring.next,
-            kept=len(actor.ring),
-            subscribers=len(actor.subscriptions),
-            largest_lag=max((reader.lag for reader in actor.subscriptions), default=0),
-            pending=len(actor.approvals.open),
-            subagents=len(actor.children),
-            turns=actor.turns,
-        )
-
     # -- in -------------------------------------------------------------------------------------
 
     async def send_input(self, content: str | Iterable[ContentBlock]) -> Receipt:
@@ -140,8 +46,9 @@ class AgentHandle:
 
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
+            InvalidJSONError: a block holds something that can't be stored.
         """
-        return await self._send(UserInput(as_blocks(content)))
+        return await self._send(_input(content))
 
     def send_input_nowait(self, content: str | Iterable[ContentBlock]) -> Receipt:
         """Tell the agent something at once.
@@ -149,17 +56,24 @@ class AgentHandle:
         Raises:
             MailboxFullError: its mailbox has no room.
             AgentNotRunningError: it has ended or is shutting down.
+            InvalidJSONError: a block holds something that can't be stored.
         """
-        self._refuse_if_ended()
-        message = UserInput(as_blocks(content))
+        message = _input(content)
+        self._actor.refuse_if_ended()
         delivered = self._actor.mailbox.has_receiver
         self._actor.mailbox.put_nowait(message)
-        return Receipt(message.id, "delivered" if delivered else "queued")
+        return self._receipt(message, delivered)
 
     async def _send(self, message: UserInput) -> Receipt:
-        self._refuse_if_ended()
+        self._actor.refuse_if_ended()
         delivered = self._actor.mailbox.has_receiver
         await self._actor.mailbox.put(message)
+        return self._receipt(message, delivered)
+
+    def _receipt(self, message: UserInput, delivered: bool) -> Receipt:
+        turn = self._actor.turn
+        if turn is not None and turn.is_steerable:
+            return Receipt(message.id, "steered")
         return Receipt(message.id, "delivered" if delivered else "queued")
 
     async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:
@@ -171,7 +85,7 @@ class AgentHandle:
             AgentNotRunningError: it has ended.
         """
         await trio.lowlevel.checkpoint()
-        self._refuse_if_ended()
+        self._actor.refuse_if_ended()
         if self._actor.turn is None:
             raise ToolError(f"no turn is open that could wait for the call {tool_use_id}")
         self._actor.client_results.put(tool_use_id, result)
@@ -220,10 +134,10 @@ class AgentHandle:
         Raises:
             SelfWaitError: called from inside the agent.
         """
-        self._actor.refuse_self_wait("interrupt()")
+        refuse_self_wait(self._actor, "interrupt()")
         await trio.lowlevel.checkpoint()
         turn = self._actor.interrupt(mode, grace)
-        return InterruptReport() if turn is None else await turn.stopped()
+        return InterruptReport() if turn is None else await turn.interruption.report()
 
     def interrupt_nowait(self, mode: InterruptMode = "now", grace: float = 2.0) -> None:
         """Ask for an interrupt and do not wait; allowed from inside the agent too."""
@@ -237,20 +151,13 @@ class AgentHandle:
         Raises:
             SelfWaitError: called from inside the agent.
         """
-        self._actor.refuse_self_wait("shutdown()")
-        await self._actor.shut_down(grace)
+        refuse_self_wait(self._actor, "shutdown()")
+        with collecting(self._actor):
+            await self._actor.shut_down(grace)
 
     def kill(self) -> None:
         """Cancel the agent at once, without time for clean-up; allowed from inside too."""
         self._actor.kill()
-
-    def _refuse_if_ended(self) -> None:
-        if self._actor.outcome is not None:
-            raise AgentNotRunningError(
-                f"the agent {self.session_id} has ended: {self._actor.outcome.status}",
-                outcome=self._actor.outcome,
-                hint="spawn an agent with the loaded session to go on with it",
-            )
 
     # -- out ------------------------------------------------------------------------------------
 
@@ -271,7 +178,7 @@ class AgentHandle:
         Args:
             receipt: the input whose turn is meant; without it the turn in hand, else the next one.
         """
-        return TurnStream(self._actor, receipt.input_id if receipt else None)
+        return TurnStream(self._actor, receipt)
 
     async def ask(self, content: str | Iterable[ContentBlock]) -> TurnResult:
         """Tell the agent something and wait for the result of the turn that takes it.
@@ -280,20 +187,22 @@ class AgentHandle:
 
         Raises:
             AgentNotRunningError: it ended before that; `outcome` says how.
+            TurnError: the agent took the input and went on without opening a turn for it.
             SelfWaitError: called from inside the agent.
         """
-        self._actor.refuse_self_wait("ask()")
-        message = UserInput(as_blocks(content))
+        refuse_self_wait(self._actor, "ask()")
+        message = _input(content)
         waiter = _TurnWaiter()
         self._actor.waiting_for_turn[message.id] = waiter.wake
         try:
-            await self._send(message)
-            await waiter.event.wait()
+            with collecting(self._actor):
+                await self._send(message)
+                await waiter.event.wait()
         finally:
             self._actor.waiting_for_turn.pop(message.id, None)
         if waiter.result is None:
-            self._refuse_if_ended()
-            raise AgentNotRunningError("the agent ended before it took the input")
+            self._actor.refuse_if_ended()
+            raise TurnError("the agent took the input, and opened no turn for it")
         return waiter.result
 
     async def wait(self, *, check: bool = False) -> Outcome:
@@ -305,8 +214,9 @@ class AgentHandle:
         Raises:
             SelfWaitError: called from inside the agent.
         """
-        self._actor.refuse_self_wait("wait()")
-        await self._actor.ended.wait()
+        refuse_self_wait(self._actor, "wait()")
+        with collecting(self._actor):
+            await self._actor.ended.wait()
         outcome = self._actor.outcome
         assert outcome is not None  # set in the same step as the event
         if check and outcome.error is not None:
@@ -326,6 +236,9 @@ class _TurnWaiter:
         self.event.set()
 
 
-def _pending(actor: "Actor") -> tuple[PermissionRequest, ...]:
-    below = (request for child in actor.children.values() for request in _pending(child))
-    return (*actor.approvals.open, *below)
+def _input(content: str | Iterable[ContentBlock]) -> UserInput:
+    message = UserInput(as_blocks(content))
+    if not isinstance(content, str):
+        # What can't be stored is refused here, at its source, and not in the agent that takes it.
+        serde.encode(message)
+    return message

@@ -1,6 +1,6 @@
 """The agent's side: what an agent function is given."""
 
-from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import trio
 
@@ -13,7 +13,6 @@ from greenroom.core import (
     PermissionPart,
     PermissionRequest,
     Shutdown,
-    StateKind,
     SubAgentResult,
     ToolResult,
     TurnError,
@@ -23,6 +22,7 @@ from greenroom.core import (
 )
 from greenroom.runtime.budget import BudgetScope
 from greenroom.runtime.cleanup import CleanupScope
+from greenroom.runtime.inputs import Inputs
 from greenroom.runtime.turn import Turn
 
 if TYPE_CHECKING:
@@ -32,30 +32,11 @@ if TYPE_CHECKING:
     from greenroom.runtime.handle import AgentHandle
     from greenroom.session import AgentSession
 
-__all__ = ["AgentInternals", "Inputs"]
+__all__ = ["AgentInternals"]
 
 Ts = TypeVarTuple("Ts")
 
 _YIELD_EVERY = 64
-
-
-class Inputs:
-    """An iterator over an agent's conversation input; it ends when the agent is shut down."""
-
-    def __init__(self, actor: "Actor") -> None:
-        """Made by `AgentInternals.inputs`."""
-        self._actor = actor
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> UserInput | SubAgentResult:
-        _wait_idle(self._actor)
-        message = await self._actor.mailbox.next_input()
-        if message is None:
-            raise StopAsyncIteration
-        self._actor.take(message)
-        return message
 
 
 class AgentInternals:
@@ -95,7 +76,7 @@ class AgentInternals:
     @property
     def usage(self) -> Usage:
         """Tokens of all `UsageReport`s that this agent has sent."""
-        return self._actor.usage
+        return self._actor.output.usage
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -118,48 +99,62 @@ class AgentInternals:
         An interrupt shows here only while no turn is open. After `Shutdown` nothing follows: the
         function is expected to return.
         """
-        _wait_idle(self._actor)
+        self._actor.await_input()
         message = await self._actor.mailbox.next_message()
         if isinstance(message, (UserInput, SubAgentResult)):
             self._actor.take(message)
         return message
 
     async def wait_tool_result(self, tool_use_id: str) -> ToolResult:
-        """Wait for the result of a tool that the client runs (`handle.send_tool_result`)."""
+        """Wait for the result of a tool that the client runs (`handle.send_tool_result`).
+
+        Raises:
+            ToolError: somebody waits for this result already.
+        """
         return await self._actor.client_results.take(tool_use_id)
 
     # -- turns ----------------------------------------------------------------------------------
 
-    def turn(self, message: UserInput | SubAgentResult) -> Turn:
+    def turn(self, message: UserInput | SubAgentResult, *, steer: bool = False) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
 
         Entering appends the message to the history. Leaving, however it happens, answers every open
         tool call, saves, sets the state and publishes `Done`. One of our typed errors ends the turn
-        (`Error`, `Done(failed)`) and is not raised further; any other exception is.
+        (`Error`, `Done(failed)`) and is not raised further; any other exception is. A failed save is
+        such an error of the turn too.
+
+        Args:
+            message: the input that the turn answers.
+            steer: let input that arrives meanwhile join this turn: at each `step()` what waits in
+                the mailbox is appended to the history. What comes after the last step stays queued.
 
         Raises:
             TurnError: a turn is open already.
-            SessionError: never from here: a failed save is the turn's error.
+            AgentNotRunningError: the agent has ended.
+            InvalidJSONError: the message holds something that can't be stored.
         """
-        return self._actor.make_turn(message)
+        return self._actor.make_turn(message, steer=steer)
 
     async def step(self) -> None:
         """Mark the boundary between two steps, before each model call.
 
-        Here an `after_step` interrupt takes effect, and budgets are checked and count the call.
+        Here an `after_step` interrupt takes effect, budgets are checked and count the call, and
+        input joins a turn that may be steered.
 
         Raises:
             BudgetExceededError: a budget of this agent, or of one above it, is spent.
         """
         actor = self._actor
         if actor.turn is not None:
-            actor.turn.at_boundary()
+            actor.turn.interruption.at_boundary()
         await trio.lowlevel.checkpoint()
         budgets = actor.active_budgets()
         for budget in budgets:
             budget.check()
         for budget in budgets:
             budget.count(model_calls=1)
+        if actor.turn is not None:
+            actor.turn.take_steering()
 
     def budget(
         self,
@@ -182,7 +177,7 @@ class AgentInternals:
 
         Use it inside a `finally`: `with agent.cleanup(2.0): await connection.aclose()`.
         """
-        return CleanupScope(self._actor, grace)
+        return CleanupScope(self._actor.cleanups, grace)
 
     # -- output ---------------------------------------------------------------------------------
 
@@ -268,22 +263,18 @@ class AgentInternals:
 
         It lives in this agent's task tree and remembers the turn that spawned it: interrupted or
         failed, the turn takes it along; completed, it goes on, and its end arrives as a
-        `SubAgentResult`. It ends with this agent, unless it is `detached`: then it belongs to the
+        `SubAgentResult`, unless this agent has waited for it by the handle. It ends with this agent, unless it is `detached`: then it belongs to the
         runtime alone. Its chunks show in this agent's output as `SubAgentOutput`; its permission
         requests can be answered here.
 
         Raises:
             SessionInUseError: the session has an agent already.
-            TurnError: as many subagents as the limit allows are alive.
+            SessionError: the session has another parent, or is stored as a root already.
+            TurnError: as many subagents as the limit allows are alive, or have untaken results.
+            AgentNotRunningError: this agent's function has returned.
+            RuntimeClosedError: the runtime has been left.
             TypeError: `agent_fn` is no async function.
         """
         return self._actor.runtime.spawn_child(
             self._actor, session, agent_fn, args, detached=detached, name=name
         )
-
-
-def _wait_idle(actor: "Actor") -> None:
-    """The agent waits for input: whatever it took before is answered."""
-    actor.drop_taken()
-    if actor.turn is None and actor.state.kind is not StateKind.IDLE:
-        actor.set_state(AgentState.idle())

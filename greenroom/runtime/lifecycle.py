@@ -12,18 +12,12 @@ from typing import TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import (
-    AgentState,
-    EndStatus,
-    Exited,
-    GreenroomError,
-    SubAgentComplete,
-    SubAgentResult,
-)
-from greenroom.runtime.actor import Actor, current_actor
+from greenroom.core import AgentState, EndStatus, Exited, SubAgentComplete, SubAgentResult
+from greenroom.runtime.actor import Actor
+from greenroom.runtime.caller import current_actor
+from greenroom.runtime.failure import describe, error_chunk, is_cancelled
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.outcome import Outcome
-from greenroom.runtime.turn import error_chunk, leaves
 
 __all__ = ["run_agent"]
 
@@ -43,10 +37,16 @@ async def run_agent(
     try:
         with actor.scope:
             crash = await _open_and_run(actor, function, args)
+    except BaseException as error:
+        # It goes on to whoever must see it, such as a KeyboardInterrupt; the outcome tells it too.
+        crash = None if is_cancelled(error) else error
+        raise
     finally:
         actor.mailbox.close()
-        crash = await _flush(actor, crash)
-        _finish(actor, crash)
+        try:
+            crash = await _flush(actor, crash)
+        finally:
+            _finish(actor, crash)
 
 
 async def _open_and_run(
@@ -56,7 +56,7 @@ async def _open_and_run(
 ) -> BaseException | None:
     try:
         await actor.session.open()
-    except GreenroomError as error:
+    except Exception as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
         return error
     actor.opened = True
     crash: BaseException | None = None
@@ -65,63 +65,65 @@ async def _open_and_run(
         try:
             await function(AgentInternals(actor), *args)
             actor.returned = True
-        except Exception as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
+        except Exception as error:  # noqa: BLE001 (as above)
             crash = error
         except BaseExceptionGroup as group:
             crash = _without_cancelled(group)
+        actor.nursery = None
         await _end_subagents(actor, crash)
     return crash
 
 
 def _without_cancelled(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """Take the crash out of a group that also holds a cancel; what is no Exception propagates."""
-    cancelled, rest = group.split(trio.Cancelled)
-    if rest is not None and not isinstance(rest, ExceptionGroup):
+    _, rest = group.split(trio.Cancelled)
+    if not isinstance(rest, ExceptionGroup):
         raise group
-    if rest is None and cancelled is not None:
-        raise cancelled
     return rest
 
 
 async def _end_subagents(actor: Actor, crash: BaseException | None) -> None:
     """The agent's function has returned: its subagents end too, with time for their turns."""
     if crash is None:
-        async with trio.open_nursery() as nursery:
-            for child in actor.live_children():
-                nursery.start_soon(child.shut_down, actor.limits.flush_grace)
+        await actor.children.shut_down(actor.limits.flush_grace)
     with trio.CancelScope(shield=True):
-        await actor.end_children()
+        await actor.children.end()
 
 
 async def _flush(actor: Actor, crash: BaseException | None) -> BaseException | None:
+    if not actor.opened:
+        return crash
     actor.session.pair_tool_uses()
-    with trio.CancelScope(
-        shield=True, deadline=trio.current_time() + actor.limits.flush_grace
-    ) as scope:
-        try:
-            if actor.opened:
-                await actor.session.save()
-        except GreenroomError as error:
-            logger.warning("%s: the last save failed: %s", actor.session.session_id, error)
-            crash = crash or error
-        finally:
-            await actor.session.close()
-    if scope.cancelled_caught:
-        logger.error("%s: the last save did not end in time", actor.session.session_id)
+    try:
+        await actor.flush()
+    except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent ends as it must)
+        logger.warning("%s: the last save failed: %s", actor.session.session_id, error)
+        crash = crash or error
+    finally:
+        await _release(actor)
     return crash
 
 
+async def _release(actor: Actor) -> None:
+    """Give the writer lock back; a store that fails at that fails nobody else."""
+    try:
+        await actor.session.close()
+    except Exception:
+        logger.exception("%s: the session could not be released", actor.session.session_id)
+
+
 def _finish(actor: Actor, crash: BaseException | None) -> None:
+    text = describe(crash)
     outcome = Outcome(
         status=_status(actor, crash),
         error=crash,
         undelivered=actor.mailbox.drain(),
-        abandoned=tuple(actor.abandoned),
+        abandoned=tuple(actor.cleanups.abandoned),
     )
     actor.outcome = outcome
     actor.drop_taken()
     actor.runtime.forget(actor)
-    text = _message(crash)
+    actor.output.close_tools()
     if crash is not None:
         logger.error("the agent %s has crashed", "/".join(actor.lineage()), exc_info=crash)
     actor.set_state(AgentState.failed(text) if crash else AgentState.done())
@@ -129,7 +131,7 @@ def _finish(actor: Actor, crash: BaseException | None) -> None:
         actor.publish(error_chunk(crash))
     actor.publish(Exited(outcome.status, text))
     _tell_parent(actor, outcome, text)
-    actor.ring.close()
+    actor.output.ring.close()
     for wake in tuple(actor.waiting_for_turn.values()):
         wake(None)
     actor.waiting_for_turn.clear()
@@ -144,29 +146,19 @@ def _status(actor: Actor, crash: BaseException | None) -> EndStatus:
     return EndStatus.COMPLETED if actor.returned else EndStatus.CANCELLED
 
 
-def _message(crash: BaseException | None) -> str:
-    if crash is None:
-        return ""
-    return "; ".join(f"{type(leaf).__name__}: {leaf}" for leaf in leaves(crash))
-
-
 def _tell_parent(actor: Actor, outcome: Outcome, error: str) -> None:
     parent = actor.parent
     if parent is None:
         return
-    del parent.children[actor.session.session_id]
-    result = last_reply(actor)
-    parent.publish(SubAgentComplete(actor.session.session_id, outcome.status, error or result))
-    # The turn that spawned it has gone on without it: the result is the parent's next input.
-    if actor.spawn_turn is not parent.turn and not parent.mailbox.closed:
-        parent.mailbox.put_result(
-            SubAgentResult(
-                session_id=actor.session.session_id,
-                agent_type=actor.session.agent_type,
-                status=outcome.status,
-                text=result,
-                error=error,
-            )
+    reply = last_reply(actor)
+    session = actor.session
+    parent.children.remove(actor)
+    parent.publish(SubAgentComplete(session.session_id, outcome.status, error or reply))
+    # A parent whose function is over ends its subagents itself, and takes no more input.
+    if parent.nursery is not None and not parent.scope.cancel_called:
+        parent.children.report(
+            actor,
+            SubAgentResult(session.session_id, session.agent_type, outcome.status, reply, error),
         )
 
 

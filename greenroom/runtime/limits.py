@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from greenroom.core import ConfigurationError
+
 __all__ = ["RuntimeLimits"]
 
 
@@ -11,16 +13,20 @@ class RuntimeLimits:
 
     Attributes:
         mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. The
-            results of subagents always find room: there are no more of them than subagents.
+            results of subagents always find room: `subagents` bounds them.
         ring_chunks: output chunks kept for late and slow readers; older ones are forgotten, and a
             reader who still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
         ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
-        subagents: subagents of one agent alive at once.
+        subagents: subagents of one agent that are alive, or whose result it has not taken.
         pending: permission requests, and results of client-run tools, held at once by one agent.
         partial_text: characters of an unfinished reply that `partial_text()` can still give.
-        flush_grace: seconds for the last save of an ending agent.
+        flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
+            an agent that has returned.
         permission_timeout: seconds until an unanswered permission request counts as denied, or
             None to wait for as long as somebody may answer.
+
+    Raises:
+        ConfigurationError: a bound is below 1, or a time below 0.
     """
 
     mailbox: int = 64
@@ -31,3 +37,18 @@ class RuntimeLimits:
     partial_text: int = 100_000
     flush_grace: float = 5.0
     permission_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse bounds under which nothing could work."""
+        for name in (
+            "mailbox",
+            "ring_chunks",
+            "ring_bytes",
+            "subagents",
+            "pending",
+            "partial_text",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"RuntimeLimits.{name} must be 1 or more")
+        if min(self.flush_grace, self.permission_timeout or 0.0) < 0:
+            raise ConfigurationError("times in RuntimeLimits must not be negative")

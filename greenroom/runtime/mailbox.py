@@ -29,6 +29,8 @@ class Mailbox:
         self._items: deque[UserInput | SubAgentResult] = deque()
         self._receivers = trio.lowlevel.ParkingLot()
         self._senders = trio.lowlevel.ParkingLot()
+        # Senders that were woken and have not run yet: each has a place that nobody may take.
+        self._promised = 0
         self._interrupted = False
         self._shutdown_told = False
         self.closed = False
@@ -41,6 +43,11 @@ class Mailbox:
         """Whether the agent is waiting for input right now."""
         return bool(self._receivers)
 
+    @property
+    def results(self) -> int:
+        """How many subagents' results wait."""
+        return sum(isinstance(item, SubAgentResult) for item in self._items)
+
     def put_nowait(self, message: UserInput) -> None:
         """Queue an input.
 
@@ -49,7 +56,7 @@ class Mailbox:
             AgentNotRunningError: the mailbox is closed.
         """
         self._refuse_if_closed()
-        if len(self._items) >= self._limit:
+        if not self._has_room:
             raise MailboxFullError(
                 f"the mailbox holds {self._limit} inputs that the agent has not taken",
                 hint="use `await handle.send_input(...)`, which waits for room",
@@ -57,20 +64,25 @@ class Mailbox:
         self._push(message)
 
     async def put(self, message: UserInput) -> None:
-        """Queue an input, waiting for room.
+        """Queue an input, waiting for room; who waits longest is first.
 
         Raises:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        while len(self._items) >= self._limit and not self.closed:
+        await trio.lowlevel.checkpoint()
+        if not self.closed and not self._has_room:
             await self._senders.park()
+            self._promised -= 1
         self._refuse_if_closed()
         self._push(message)
 
     def put_result(self, result: SubAgentResult) -> None:
         """Queue a subagent's result; it always finds room, and a closed mailbox keeps it unread."""
         self._push(result)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._items) + self._promised < self._limit
 
     def _push(self, message: UserInput | SubAgentResult) -> None:
         self._items.append(message)
@@ -88,8 +100,12 @@ class Mailbox:
     def close(self) -> None:
         """Take no more input; waiting senders get `AgentNotRunningError`."""
         self.closed = True
-        self._senders.unpark_all()
+        self._promised += len(self._senders.unpark_all())
         self._receivers.unpark_all()
+
+    def take_all(self) -> list[UserInput | SubAgentResult]:
+        """Take what waits, without waiting; nothing once the mailbox is closed."""
+        return [] if self.closed else [self._pop() for _ in range(len(self._items))]
 
     def drain(self) -> tuple[UserInput | SubAgentResult, ...]:
         """Take everything out that was never delivered."""
@@ -99,20 +115,20 @@ class Mailbox:
 
     async def next_input(self) -> UserInput | SubAgentResult | None:
         """Wait for the next conversation input; None once the mailbox is closed."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        self._interrupted = False
+        await trio.lowlevel.checkpoint()
         while not self.closed:
+            # An interrupt while nothing runs means nothing to a loop that only takes input.
+            self._interrupted = False
             if self._items:
                 return self._pop()
             await self._receivers.park()
-            self._interrupted = False
         return None
 
     async def next_message(self) -> UserInput | SubAgentResult | Interrupt | Shutdown:
         """Wait for the next message of any kind; a shutdown is told once, nothing follows it."""
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint()
         while True:
-            if self._interrupted:
+            if self._interrupted and not self._shutdown_told:
                 self._interrupted = False
                 return Interrupt()
             if self.closed and not self._shutdown_told:
@@ -124,5 +140,6 @@ class Mailbox:
 
     def _pop(self) -> UserInput | SubAgentResult:
         message = self._items.popleft()
-        self._senders.unpark()
+        if len(self._items) + self._promised < self._limit:
+            self._promised += len(self._senders.unpark())
         return message

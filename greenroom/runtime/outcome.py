@@ -14,11 +14,12 @@ class Receipt:
 
     Attributes:
         input_id: the id that the turn's `TurnStart` and `Done` will carry.
-        status: "delivered" where the agent was waiting for it, else "queued" behind others.
+        status: "delivered" where the agent was waiting for it; "steered" where the turn in hand
+            takes it at its next step (or, should there be none, a turn of its own); else "queued".
     """
 
     input_id: str
-    status: Literal["delivered", "queued"]
+    status: Literal["delivered", "queued", "steered"]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ class PartialText:
     """The last characters of an unfinished text."""
 
     def __init__(self, limit: int) -> None:
-        """Keep at least `limit` characters, and at the most one delta more."""
+        """Keep the last `limit` characters."""
         self._limit = limit
         self._parts: deque[str] = deque()
         self._length = 0
 
     def add(self, text: str) -> None:
         """Append a delta; the oldest ones go when the rest is long enough."""
+        text = text[-self._limit :]
         self._parts.append(text)
         self._length += len(text)
         while self._length - len(self._parts[0]) >= self._limit:
@@ -27,4 +28,4 @@ class PartialText:
         self._length = 0
 
     def __str__(self) -> str:
-        return "".join(self._parts)
+        return "".join(self._parts)[-self._limit :]

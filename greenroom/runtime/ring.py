@@ -4,8 +4,6 @@ Chunks are numbered from 0. The ring keeps the newest ones within its bounds; a 
 so a reader that never reads costs nothing, and one that comes back late is told how many are gone.
 """
 
-from collections.abc import Iterator
-
 import trio
 
 from greenroom.core import (
@@ -43,7 +41,13 @@ class OutputRing:
         """Whether the last chunk has been published."""
 
     def publish(self, chunk: OutputChunk) -> None:
-        """Append a chunk, forget the oldest ones beyond the bounds, wake the readers."""
+        """Append a chunk, forget the oldest ones beyond the bounds, wake the readers.
+
+        The newest chunk is always kept, also where it alone is beyond the bound in bytes.
+
+        Raises:
+            InvalidJSONError: the chunk holds something that can't be written as JSON.
+        """
         size = _size(chunk)
         self._chunks[self.next] = chunk
         self._sizes[self.next] = size
@@ -69,9 +73,6 @@ class OutputRing:
     def __len__(self) -> int:
         return self.next - self.first
 
-    def __iter__(self) -> Iterator[OutputChunk]:
-        return iter(self._chunks.values())
-
     async def more(self, seq: int) -> bool:
         """Wait until chunk `seq` is published; False when the ring is closed before it."""
         while seq >= self.next:
@@ -83,9 +84,14 @@ class OutputRing:
 
 def _size(chunk: OutputChunk) -> int:
     if isinstance(chunk, (TextDelta, ThinkingDelta)):
-        return _OVERHEAD + len(chunk.text)
+        return _OVERHEAD + _weight(chunk.text)
     if isinstance(chunk, ToolProgress):
-        return _OVERHEAD + len(chunk.output)
+        return _OVERHEAD + _weight(chunk.output)
     if isinstance(chunk, SubAgentOutput):
         return _OVERHEAD + _size(chunk.chunk)
     return _OVERHEAD + len(serde.encode(chunk))
+
+
+def _weight(text: str) -> int:
+    """Say at the most how many bytes a text takes, without encoding it."""
+    return len(text) if text.isascii() else 4 * len(text)

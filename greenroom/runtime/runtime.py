@@ -1,7 +1,5 @@
 """The runtime: it owns every agent's task, and is left only when all of them have ended."""
 
-import functools
-import inspect
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
@@ -17,14 +15,17 @@ from greenroom.core import (
     Workspace,
 )
 from greenroom.runtime.actor import Actor, Unattended
+from greenroom.runtime.agent_function import check_agent_function
+from greenroom.runtime.caller import current_actor, refuse_self_wait
+from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
 from greenroom.runtime.limits import RuntimeLimits
-from greenroom.runtime.turn import leaves
 from greenroom.session import default_store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from greenroom.runtime.internals import AgentInternals
     from greenroom.session import AgentSession, SessionStore
@@ -65,13 +66,17 @@ class AgentRuntime:
         self._store = store
         self._workspace = Path(workspace)
         self._agents: dict[str, Actor] = {}
-        self._manager = trio.open_nursery()
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open = False
+        self.host: Actor | None = None
+        """The agent that has opened this runtime, or None."""
 
     async def __aenter__(self) -> Self:
-        if self._nursery is not None:
+        if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")
+        self.host = current_actor.get()
+        self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._open = True
         return self
@@ -90,17 +95,18 @@ class AgentRuntime:
             except trio.Cancelled as interrupted:
                 own = interrupted
         self._open = False
-        assert self._nursery is not None  # entered above
+        assert self._nursery is not None
+        assert self._manager is not None
         self._nursery.cancel_scope.cancel()
         # The nursery may take a cancel back that it caused itself; other errors are not its own.
-        handed = own if _is_cancelled(own) else None
+        handed = own if is_cancelled(own) else None
         try:
             await self._manager.__aexit__(
                 type(handed) if handed else None, handed, handed.__traceback__ if handed else None
             )
         except BaseException as group:  # noqa: BLE001 (raised again, or beside the body's own)
-            failure = _unwrapped(group)
-            if error is None or _is_cancelled(error) or not _is_cancelled(failure):
+            failure = unwrapped(group)
+            if error is None or is_cancelled(error) or not is_cancelled(failure):
                 raise failure from failure.__cause__
             return False
         return handed is not None and error is not None
@@ -131,8 +137,8 @@ class AgentRuntime:
             SessionInUseError: an agent with this session is running.
             TypeError: `agent_fn` is no async function.
         """
-        self._refuse_if_closed()
-        assert self._nursery is not None  # open
+        nursery = self._open_nursery()
+        self._refuse(session, agent_fn)
         session.bind(self._store or default_store())
         actor = Actor(
             self,
@@ -142,7 +148,7 @@ class AgentRuntime:
             unattended=unattended,
             workspace=Workspace(self._workspace),
         )
-        return self._start(actor, self._nursery, agent_fn, args)
+        return self._start(actor, nursery, agent_fn, args)
 
     def spawn_child(
         self,
@@ -155,14 +161,17 @@ class AgentRuntime:
         name: str | None,
     ) -> AgentHandle:
         """Start a subagent; `AgentInternals.spawn` is the way to call it."""
-        self._refuse_if_closed()
-        if len(parent.children) >= self.limits.subagents:
+        root_nursery = self._open_nursery()
+        if parent.nursery is None:
+            raise AgentNotRunningError(
+                f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
+            )
+        if parent.children.unsettled >= self.limits.subagents:
             raise TurnError(
-                f"{self.limits.subagents} subagents of {parent.name} are alive already",
+                f"{parent.name} has {self.limits.subagents} subagents already that are alive, "
+                "or whose results it has not taken",
                 hint="wait for some of them, or raise RuntimeLimits.subagents",
             )
-        nursery = self._nursery if detached else parent.nursery
-        assert nursery is not None  # the parent runs
         self._refuse(session, agent_fn)
         if session.parent_session_id is None:
             session.adopt(parent.session.session_id, None)
@@ -175,10 +184,11 @@ class AgentRuntime:
             unattended=parent.unattended,
             workspace=Workspace(parent.context.workspace.root, parent.context.workspace.cwd),
         )
+        nursery = root_nursery if detached else parent.nursery
         handle = self._start(actor, nursery, agent_fn, args)
         parent.session.add_child_session(session.session_id)
         if not detached:
-            parent.children[session.session_id] = actor
+            parent.children.add(actor)
         parent.publish(
             SubAgentSpawned(
                 session.session_id,
@@ -196,16 +206,16 @@ class AgentRuntime:
         agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
         args: tuple[*Ts],
     ) -> AgentHandle:
-        self._refuse(actor.session, agent_fn)
-        self._agents[actor.session.session_id] = actor
         nursery.start_soon(run_agent, actor, agent_fn, args, name=f"agent {actor.name}")
+        self._agents[actor.session.session_id] = actor
         return AgentHandle(actor)
 
-    def _refuse_if_closed(self) -> None:
-        if not self._open:
+    def _open_nursery(self) -> trio.Nursery:
+        if self._nursery is None or not self._open:
             raise RuntimeClosedError(
                 "the runtime is not open", hint="spawn inside of `async with AgentRuntime()`"
             )
+        return self._nursery
 
     def _refuse(self, session: "AgentSession", agent_fn: object) -> None:
         if session.session_id in self._agents:
@@ -214,13 +224,7 @@ class AgentRuntime:
                 session_id=session.session_id,
                 hint="get its handle with runtime.get(), or fork the session",
             )
-        if inspect.iscoroutine(agent_fn):
-            agent_fn.close()
-            raise TypeError(
-                "spawn was given a coroutine: write spawn(session, fn, x), not spawn(session, fn(x))"
-            )
-        if not _is_async(agent_fn):
-            raise TypeError(f"an agent is an async function, and {agent_fn!r} is none")
+        check_agent_function(agent_fn)
 
     def forget(self, actor: Actor) -> None:
         """Take an agent that has ended out of the registry."""
@@ -260,7 +264,7 @@ class AgentRuntime:
         await trio.lowlevel.checkpoint()
         roots = [actor for actor in self._agents.values() if actor.parent is None]
         for actor in roots:
-            actor.refuse_self_wait("shutdown_all()")
+            refuse_self_wait(actor, "shutdown_all()")
         for actor in roots:
             actor.begin_shutdown()
         with trio.move_on_after(grace):
@@ -270,23 +274,3 @@ class AgentRuntime:
             actor.scope.cancel()
         for actor in roots:
             await actor.ended.wait()
-
-
-def _is_async(function: object) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004 (an object with an async __call__)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-
-
-def _is_cancelled(error: BaseException | None) -> bool:
-    return error is not None and all(isinstance(leaf, trio.Cancelled) for leaf in leaves(error))
-
-
-def _unwrapped(error: BaseException) -> BaseException:
-    """Take a group that holds one error, beside cancels, for that error."""
-    found = leaves(error)
-    others = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)]
-    if len(others) == 1:
-        return others[0]
-    return error if others else found[0]

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 import trio
 
 from greenroom.core import Done, Exited, Lagged, OutputChunk, TurnStart
+from greenroom.runtime.outcome import Receipt
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.turn import Turn
 
 __all__ = ["Position", "Replay", "Subscription", "TurnStream"]
 
@@ -40,7 +42,7 @@ class Subscription:
     def __init__(self, actor: "Actor", replay: Replay, *, answers: bool) -> None:
         """Made by `AgentHandle.subscribe`; the cursor stands from this moment."""
         self._actor = actor
-        self._ring = actor.ring
+        self._ring = actor.output.ring
         self._cursor = self._start(replay)
         self._answers = answers
         self._reads = 0
@@ -55,7 +57,7 @@ class Subscription:
             start = ring.first
         else:
             epoch, seq = replay
-            start = min(seq, ring.next) if epoch == self._actor.epoch else ring.first
+            start = min(max(seq, 0), ring.next) if epoch == self._actor.epoch else ring.first
         # Whoever comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
 
@@ -108,28 +110,47 @@ class Subscription:
 class TurnStream:
     """An iterator over the chunks of one turn, from its `TurnStart` to its `Done` or `Exited`."""
 
-    def __init__(self, actor: "Actor", input_id: str | None) -> None:
-        """Made by `AgentHandle.stream`."""
-        replay: Replay = "all" if input_id else ("turn" if actor.turn else "none")
-        self._chunks = Subscription(actor, replay, answers=False)
-        self._input_id = input_id
-        self._begun = False
+    def __init__(self, actor: "Actor", receipt: Receipt | None) -> None:
+        """Made by `AgentHandle.stream`; the cursor stands from this moment."""
+        # Which turn it is: the one of this input; without an input the one in hand, else the next.
+        self._wanted = receipt.input_id if receipt else None
+        self._turn = self._find(actor, receipt)
+        self._id = self._turn.message.id if self._turn else self._wanted
+        self._begun = self._turn is not None
         self._over = False
+        replay: Replay = "turn" if self._turn else "all" if receipt else "none"
+        self._chunks = Subscription(actor, replay, answers=False)
+
+    @staticmethod
+    def _find(actor: "Actor", receipt: Receipt | None) -> "Turn | None":
+        if receipt is None:
+            return actor.turn
+        for turn in (actor.turn, actor.last_turn):
+            if turn is not None and receipt.input_id in turn.inputs:
+                return turn
+        return actor.turn if receipt.status == "steered" else None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> OutputChunk:
-        if self._over:
-            raise StopAsyncIteration
-        while True:
+        while not self._over:
             chunk = await self._chunks.__anext__()
-            if isinstance(chunk, TurnStart) and self._input_id in {None, chunk.input_id}:
-                self._begun = True
-                self._input_id = chunk.input_id
-            ours = isinstance(chunk, Done) and chunk.input_id == self._input_id
-            if isinstance(chunk, Exited) or ours:
+            if self._belongs(chunk):
+                return chunk
+        raise StopAsyncIteration
+
+    def _belongs(self, chunk: OutputChunk) -> bool:
+        if isinstance(chunk, TurnStart) and self._id in {None, chunk.input_id}:
+            self._id, self._begun = chunk.input_id, True
+        if isinstance(chunk, Exited):
+            self._over = True
+            return True
+        if isinstance(chunk, Done) and chunk.input_id == self._id:
+            if self._turn is None or self._wanted is None or self._wanted in self._turn.inputs:
                 self._over = True
-                return chunk
-            if self._begun:
-                return chunk
+            else:
+                # The turn that the input was to join ended without it: it gets its own.
+                self._id, self._begun, self._turn = self._wanted, False, None
+            return True
+        return self._begun

@@ -1,0 +1,43 @@
+"""Who is calling: the agent in whose task tree a piece of code runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from greenroom.core import SelfWaitError
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["collecting", "current_actor", "refuse_self_wait"]
+
+current_actor: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
+"""The agent in whose task tree the code runs, or None outside of any."""
+
+
+def refuse_self_wait(actor: "Actor", what: str) -> None:
+    """Raise `SelfWaitError` where the caller is part of what it would wait for."""
+    caller = current_actor.get()
+    while caller is not None:
+        if caller is actor:
+            raise SelfWaitError(
+                f"{what} would wait for the agent that calls it",
+                hint="use interrupt_nowait() or kill(), or call it from outside of the agent",
+            )
+        # A root may live in a runtime that another agent has opened: it is part of that one.
+        caller = caller.parent or caller.runtime.host
+
+
+@contextmanager
+def collecting(child: "Actor") -> Iterator[None]:
+    """Wait for an agent; what its parent learns that way need not come to it as input too."""
+    if child.parent is None or current_actor.get() is not child.parent:
+        yield
+        return
+    before, child.is_collected = child.is_collected, True
+    try:
+        yield
+    except BaseException:
+        child.is_collected = before
+        raise

@@ -1,0 +1,83 @@
+"""What an agent has told: its ring, and what is kept beside it for those who come late."""
+
+from typing import TYPE_CHECKING
+
+from greenroom.core import (
+    OutputChunk,
+    SubAgentOutput,
+    TextComplete,
+    TextDelta,
+    ToolEnd,
+    ToolResult,
+    ToolStart,
+    ToolStatus,
+    TurnStart,
+    Usage,
+    UsageReport,
+)
+from greenroom.runtime.partial import PartialText
+from greenroom.runtime.ring import OutputRing
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Output"]
+
+
+class Output:
+    """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
+
+    def __init__(self, actor: "Actor") -> None:
+        """Start with nothing told."""
+        limits = actor.limits
+        self._actor = actor
+        self.ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
+        self.partial = PartialText(limits.partial_text)
+        self.usage = Usage()
+        self.open_tools: dict[str, str] = {}
+        """The names of the tools that were started and have not ended, by tool-use id."""
+
+    def publish(self, chunk: OutputChunk) -> None:
+        """Put a chunk into the ring, and wrapped into the rings of the agents above.
+
+        Raises:
+            AgentNotRunningError: the agent has ended, and `Exited` was its last chunk.
+        """
+        if self.ring.closed:
+            self._actor.refuse_if_ended()
+        if isinstance(chunk, UsageReport):
+            chunk = self._count(chunk)
+        self.ring.publish(chunk)
+        self._note(chunk)
+        if self._actor.parent is not None:
+            wrapped = SubAgentOutput(self._actor.session.session_id, chunk)
+            self._actor.parent.output.publish(wrapped)
+
+    def close_tools(self) -> None:
+        """Say of the calls that were cut off that they have ended."""
+        for tool_use_id in tuple(self.open_tools):
+            result = ToolResult.error("interrupted", ToolStatus.INTERRUPTED)
+            self.publish(ToolEnd(tool_use_id, result, is_error=True))
+
+    def _note(self, chunk: OutputChunk) -> None:
+        match chunk:
+            case TextDelta(text=text):
+                self.partial.add(text)
+            case TextComplete():
+                self.partial.clear()
+            case TurnStart():
+                self.ring.turn = self.ring.next - 1
+            case ToolStart(id=tool_use_id, name=name):
+                self.open_tools[tool_use_id] = name
+            case ToolEnd(id=tool_use_id):
+                self.open_tools.pop(tool_use_id, None)
+            case _:
+                pass
+
+    def _count(self, report: UsageReport) -> UsageReport:
+        self.usage += report.usage
+        if self._actor.turn is not None:
+            self._actor.turn.usage += report.usage
+        for budget in self._actor.active_budgets():
+            budget.count(tokens=report.usage.total)
+        return UsageReport(report.usage, self.usage, report.model)
