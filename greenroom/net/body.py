@@ -8,7 +8,7 @@ import trio
 
 from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
-from greenroom.net.errors import mapped_errors
+from greenroom.net.errors import network_error
 
 __all__ = ["ACCEPTED_ENCODING", "ChunkIterator"]
 
@@ -81,23 +81,22 @@ class ChunkIterator:
         if self._ended:
             raise StopAsyncIteration
         self._reading = True
+        self._ended = True  # unless the read gives something
         try:
-            with mapped_errors(self._host), trio.fail_after(self._timeout):
-                return await self._raw.__anext__()
-        except trio.TooSlowError:
-            self._ended = True
-            raise NetworkTimeoutError(
-                f"{self._host}: nothing came for {self._timeout:g} seconds",
-                hint="the other side stalls; try again",
-            ) from None
+            with trio.CancelScope(deadline=trio.current_time() + self._timeout):
+                data = await self._raw.__anext__()
+                self._ended = False
+                return data
+        except httpx.HTTPError as error:
+            raise network_error(error, self._host) from None
         except StopAsyncIteration:
-            self._ended = True
             if self._inflater and not self._inflater.complete:
                 raise NetworkError(f"{self._host}: the compressed body is cut short") from None
             raise
-        except BaseException:
-            self._ended = True
-            raise
+        raise NetworkTimeoutError(
+            f"{self._host}: nothing came for {self._timeout:g} seconds",
+            hint="the other side stalls; try again",
+        )
 
     def _inflated(self, data: bytes) -> bytes:
         assert self._inflater is not None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
 
-__all__ = ["mapped_errors"]
+__all__ = ["mapped_errors", "network_error"]
 
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"
@@ -43,17 +43,18 @@ _CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
 
 @contextmanager
 def mapped_errors(host: str) -> Iterator[None]:
-    """Turn what the HTTP library raises inside the block into `NetworkError`s that name the host.
-
-    The messages are ours: what the library says may quote a header, and so a key.
-    """
+    """Turn what the HTTP library raises inside the block into our errors."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise _mapped(error, host) from None
+        raise network_error(error, host) from None
 
 
-def _mapped(error: Exception, host: str) -> NetworkError:
+def network_error(error: Exception, host: str) -> NetworkError:
+    """Return our error for one of the HTTP library's; it names the host, and says what to do.
+
+    The message is ours: what the library says may quote a header, and so a key.
+    """
     kind, what, hint = next(row[1:] for row in _TABLE if isinstance(error, row[0]))
     for cause in _causes(error):
         for cause_type, told, advice in _CAUSES:
