@@ -1,12 +1,14 @@
 """Tools: what agents can do. They do not know who may call them.
 
-Modules: `protocol` (what a tool is), `function_tool` (`@tool`), `registry` and `registered_tool` (the
-tools of an agent), `execution` (how calls run), `validation`, `spill`, `schema` and `docstring`
-(their parts), and `builtin`, whose tools are found here as well and load at their first use.
+Modules: `protocol` (what a tool is); `function_tool` (`@tool`) with `schema`, `typed_dict`, `docstring`
+and `blocking`; `registry` and `registered_tool` (the tools of an agent); `execution` (how calls run)
+with `validation` and `spill`; `process` and `launcher` (commands that leave nothing behind); and
+`builtin`, whose tools are found here as well and load at their first use.
 """
 
 from typing import TYPE_CHECKING
 
+from greenroom.tools.execution import Gate as Gate
 from greenroom.tools.execution import run_batch as run_batch
 from greenroom.tools.function_tool import FunctionTool as FunctionTool
 from greenroom.tools.function_tool import tool as tool
@@ -34,6 +36,7 @@ __all__ = [
     "Edit",
     "FileStamps",
     "FunctionTool",
+    "Gate",
     "Glob",
     "Grep",
     "Read",

@@ -130,7 +130,7 @@ async def run_batch(
     Args:
         calls: name, input and context of each call.
         gate: what each goes through; usually the registry.
-        limit: how many run at a time.
+        limit: how many run at a time; at least one does.
         on_result: told the index and the result of each call as soon as it has ended; so on a
             cancel, the caller knows of every call that had ended.
 
@@ -156,7 +156,7 @@ async def run_batch(
     tools = [gate.get(name) for name, _, _ in calls]
     if all(tool is not None and tool.concurrent for tool in tools):
         async with trio.open_nursery() as nursery:
-            for _ in range(min(limit, len(calls))):
+            for _ in range(max(1, min(limit, len(calls)))):
                 nursery.start_soon(work)
     else:
         await work()

@@ -49,7 +49,8 @@ async def capped(
     whole = "\n".join(texts)
     metadata = dict(result.metadata)
     try:
-        path = await trio.to_thread.run_sync(_write, whole, tool_name, context)
+        folder = _folder(context)  # here and not in the thread, so that two calls get one folder
+        path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)
     except OSError as error:
         _log.warning("the long output of %s could not be kept: %s", tool_name, error)
         note = f"they could not be kept in a file: {error.strerror}"
@@ -70,11 +71,11 @@ def _ends(text: str, limit: int, note: str) -> str:
     return text[: room - tail] + marker + text[-tail:]
 
 
-def _write(text: str, tool_name: str, context: AgentContext) -> str:
-    folder = _folder(context)
+def _write(text: str, tool_name: str, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{new_id(tool_name)}.txt"
     kept = text if len(text) <= MAX_FILE else _ends(text, MAX_FILE, "it was too long to keep")
+    path.touch(mode=0o600)  # it may hold what is not for others
     path.write_text(valid_unicode(kept), encoding="utf-8", newline="")
     return str(path)
 

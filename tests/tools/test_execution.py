@@ -320,5 +320,10 @@ async def test_on_a_cancel_what_had_ended_has_been_reported(context, concurrent)
     assert recorder.running == 0
 
 
+async def test_at_least_one_call_runs_at_a_time(context):
+    results = await run_batch(calls(context, 2), ToolRegistry([Recorder()]), limit=0)
+    assert [result.text for result in results] == ["0", "1"]
+
+
 async def test_no_calls_give_no_results():
     assert await run_batch([], ToolRegistry()) == []

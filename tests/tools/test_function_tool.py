@@ -11,7 +11,7 @@ import pytest
 import trio
 from pydantic import BaseModel, Field
 
-from greenroom.core import AgentContext, Contact, ToolError, ToolResult
+from greenroom.core import AgentContext, Contact, ToolError, ToolResult, ToolStatus
 from greenroom.tools import FunctionTool, ToolRegistry, tool
 
 
@@ -263,6 +263,21 @@ async def test_a_thread_that_is_left_behind_is_reported(context):
             await begun.wait()
             nursery.cancel_scope.cancel()
     release.set()
+    assert abandoned == ["thread of block"]
+
+
+async def test_a_thread_that_outlasts_its_time_is_left_behind(context):
+    abandoned, release = [], threading.Event()
+    context.on_abandon = abandoned.append
+
+    @tool(timeout=0.05)
+    def block() -> str:
+        release.wait(20)
+        return "late"
+
+    result = await run(block, {}, context)
+    release.set()
+    assert result.status is ToolStatus.TIMEOUT
     assert abandoned == ["thread of block"]
 
 

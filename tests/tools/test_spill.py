@@ -40,6 +40,16 @@ async def test_without_a_folder_a_temporary_one_is_used_and_removed_with_the_con
     assert not folder.exists()
 
 
+async def test_results_cut_side_by_side_share_one_temporary_folder():
+    context = make_context()
+    async with trio.open_nursery() as nursery:
+        for letter in "abcd":
+            nursery.start_soon(capped, ToolResult.ok(letter * 1_000), "Do", context, 500)
+    files = list(context.resources.get(SpillFolder).path.iterdir())
+    assert len(files) == 4
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
 async def test_a_forgotten_temporary_folder_goes_with_its_owner():
     context = make_context()
     await capped(ToolResult.ok("x" * 1_000), "Do", context, 500)
