@@ -1,0 +1,34 @@
+"""The terminal: the command `greenroom`, and `ConsoleRenderer`, which shows any agent there.
+
+Modules, by way of the program: `main`, `arguments`, `folders`, `rules`, `run_setup` (what every
+run is made of), `log_file`; `headless` (with `piped_input`, `turn_record`, `output_writer`) and
+`interactive`; `commands` (`sessions`, `doctor`). The renderer: `renderer` and its parts `screen`,
+`person`, `question_queue`; pure text in `agent_view`, `render_chunk`, `render_tool`,
+`markdown_stream`, `permission_prompt`, `recap`; `theme` and `painter` (colours, rich); `terminal`
+(what a terminal is), `prompt_terminal` (prompt_toolkit, in a thread) and `plain_terminal`.
+
+Only these modules import rich and prompt_toolkit, and only once they draw.
+"""
+
+from typing import TYPE_CHECKING
+
+from greenroom.cli.main import main as main
+
+if TYPE_CHECKING:
+    from greenroom.cli.renderer import ConsoleRenderer as ConsoleRenderer
+    from greenroom.cli.theme import ColorScheme as ColorScheme
+
+__all__ = ["ColorScheme", "ConsoleRenderer", "main"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the renderer at its first use, so that `greenroom --version` starts at once."""
+    if name == "ConsoleRenderer":
+        from greenroom.cli.renderer import ConsoleRenderer
+
+        return ConsoleRenderer
+    if name == "ColorScheme":
+        from greenroom.cli.theme import ColorScheme
+
+        return ColorScheme
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,188 @@
+"""What one agent shows: its text as it streams, its tools as they run, its subagents within it."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+from greenroom.cli.markdown_stream import MarkdownStream
+from greenroom.cli.render_chunk import render_chunk, render_markdown, render_thinking
+from greenroom.cli.render_tool import render_call, render_progress, render_result
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import (
+    AgentState,
+    Done,
+    Error,
+    Exited,
+    Lagged,
+    OutputChunk,
+    PermissionRequest,
+    StateChange,
+    SubAgentComplete,
+    SubAgentOutput,
+    SubAgentSpawned,
+    TextComplete,
+    TextDelta,
+    ThinkingComplete,
+    ThinkingDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    TurnStart,
+    Usage,
+    UsageReport,
+    visible,
+)
+
+__all__ = ["AgentView"]
+
+_PROGRESS = 4_000  # characters of a running tool's output that are kept to be shown
+_LIVE_THINKING = 600
+_NAME = 24
+
+
+class AgentView:
+    """Turns the chunks of one agent into what is printed for good, and what is shown meanwhile.
+
+    `feed` returns what is finished, to be printed once; `live` is what may still change. It is pure:
+    it draws nothing and waits for nothing.
+    """
+
+    def __init__(self, scheme: ColorScheme, model: str = "") -> None:
+        """Start with nothing shown."""
+        self._scheme = scheme
+        self._text = MarkdownStream()
+        self._thinking = ""
+        self._calls: dict[str, tuple[ToolStart, str]] = {}
+        self._children: dict[str, tuple[str, AgentView]] = {}
+        self.state = AgentState.idle()
+        self.usage = Usage()
+        self.model = model
+
+    def feed(self, chunk: OutputChunk) -> list[RenderableType]:
+        """Take the next chunk and return what is finished by it."""
+        match chunk:
+            case TextDelta():
+                return self._blocks(self._text.feed(chunk.text))
+            case TextComplete():
+                return self._end_text(chunk.text)
+            case ThinkingDelta():
+                self._thinking += chunk.text
+                return []
+            case ThinkingComplete():
+                self._thinking = ""
+                return [render_thinking(chunk.text, self._scheme)]
+            case ToolStart() | ToolProgress() | ToolEnd():
+                return self._feed_tool(chunk)
+            case SubAgentSpawned() | SubAgentOutput() | SubAgentComplete():
+                return self._feed_subagent(chunk)
+            case _:
+                return self._feed_event(chunk)
+
+    def _feed_event(self, chunk: OutputChunk) -> list[RenderableType]:
+        match chunk:
+            case StateChange():
+                self.state = chunk.state
+                return []
+            case UsageReport():
+                self.usage, self.model = chunk.total, chunk.model or self.model
+                return []
+            case TurnStart() | PermissionRequest():
+                return []  # the user's own words stand there already; prompts are shown one by one
+            case Lagged() | Error() | Done() | Exited():
+                return [*self._end_all(), *self._shown(chunk)]
+            case _:
+                return self._shown(chunk)
+
+    def _shown(self, chunk: OutputChunk) -> list[RenderableType]:
+        shown = render_chunk(chunk, self._scheme)
+        return [] if shown is None else [shown]
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def _blocks(self, blocks: Iterable[str]) -> list[RenderableType]:
+        return [
+            part for block in blocks for part in (render_markdown(block, self._scheme), Text(""))
+        ]
+
+    def _end_text(self, whole: str | None = None) -> list[RenderableType]:
+        rest = self._text.finish(whole)
+        self._text = MarkdownStream()
+        return self._blocks(rest)
+
+    def _end_all(self) -> list[RenderableType]:
+        """Print what an end has left open: half a thought, half a text."""
+        thought = [render_thinking(self._thinking, self._scheme)] if self._thinking else []
+        self._thinking = ""
+        return [*thought, *self._end_text()]
+
+    # -- tools ----------------------------------------------------------------------------------
+
+    def _feed_tool(self, chunk: ToolStart | ToolProgress | ToolEnd) -> list[RenderableType]:
+        if isinstance(chunk, ToolStart):
+            self._calls[chunk.id] = (chunk, "")
+            return self._end_all()
+        start, output = self._calls.get(chunk.id, (None, ""))
+        if isinstance(chunk, ToolProgress):
+            if start is not None:
+                self._calls[chunk.id] = (start, (output + chunk.output)[-_PROGRESS:])
+            return []
+        self._calls.pop(chunk.id, None)
+        head = [] if start is None else [render_call(start, self._scheme)]
+        return [*head, render_result(start, chunk, self._scheme), Text("")]
+
+    # -- subagents ------------------------------------------------------------------------------
+
+    def _feed_subagent(
+        self, chunk: SubAgentSpawned | SubAgentOutput | SubAgentComplete
+    ) -> list[RenderableType]:
+        name, child = self._children.get(chunk.session_id) or self._meet(chunk)
+        if isinstance(chunk, SubAgentOutput):
+            return [_Nested(name, part, self._scheme) for part in child.feed(chunk.chunk)]
+        if isinstance(chunk, SubAgentComplete):
+            self._children.pop(chunk.session_id, None)
+        return [_Nested(name, part, self._scheme) for part in self._shown(chunk)]
+
+    def _meet(
+        self, chunk: SubAgentSpawned | SubAgentOutput | SubAgentComplete
+    ) -> "tuple[str, AgentView]":
+        """Make the view of a subagent; one whose start was missed goes by its session."""
+        name = chunk.session_id
+        if isinstance(chunk, SubAgentSpawned):
+            name = chunk.name or chunk.agent_type
+        child = (visible(name)[:_NAME], AgentView(self._scheme))
+        self._children[chunk.session_id] = child
+        return child
+
+    # -- what may still change ------------------------------------------------------------------
+
+    def live(self) -> list[RenderableType]:
+        """Return what is not finished: the end of a thought, of a text, running tools, subagents."""
+        parts: list[RenderableType] = []
+        if self._thinking:
+            parts.append(render_thinking(self._thinking[-_LIVE_THINKING:], self._scheme))
+        if self._text.tail.strip():
+            parts.append(render_markdown(self._text.tail, self._scheme))
+        for start, output in self._calls.values():
+            parts.append(render_call(start, self._scheme))
+            if output:
+                parts.append(render_progress(output, self._scheme))
+        for name, child in self._children.values():
+            parts += [_Nested(name, part, self._scheme) for part in child.live()]
+        return parts
+
+
+class _Nested:
+    """Something that a subagent shows, each line behind the subagent's name."""
+
+    def __init__(self, name: str, content: RenderableType, scheme: ColorScheme) -> None:
+        self._head = Text(f"{name} │ ", scheme.subagent)
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(options.max_width - self._head.cell_len, 20)
+        head = list(console.render(self._head, options.update(width=options.max_width)))
+        prefix = [segment for segment in head if segment.text != "\n"]
+        for line in console.render_lines(self._content, options.update(width=width), pad=False):
+            yield from (*prefix, *line, Segment.line())

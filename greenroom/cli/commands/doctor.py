@@ -1,0 +1,139 @@
+"""`greenroom doctor`: what is set up, what is missing, and how to fix it."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from greenroom.cli.folders import sessions_folder
+from greenroom.cli.output_writer import OutputWriter
+from greenroom.cli.rules import project_rules_path
+from greenroom.core import ConfigurationError, RuleFileError, serde
+from greenroom.llm import default_model, open_model
+from greenroom.permissions import read_rules, user_rules_path
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import Options
+
+__all__ = ["Finding", "examine", "run_doctor"]
+
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+_ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "HTTPS_PROXY", "SSL_CERT_FILE")
+_MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        about: what it is about.
+        status: "ok"; "note" where something optional is missing; "problem" where it must be fixed.
+        detail: what was found.
+        fix: what to do, or empty.
+    """
+
+    about: str
+    status: Literal["ok", "note", "problem"]
+    detail: str
+    fix: str = ""
+
+
+async def run_doctor(options: "Options") -> int:
+    """Print the findings; the exit code is 1 where something must be fixed."""
+    findings = await trio.to_thread.run_sync(examine, options)
+    out = OutputWriter()
+    if options.json:
+        await out.line(serde.dumps([asdict(each) for each in findings]))
+    else:
+        for each in findings:
+            await out.text(f"{_MARKS[each.status]}  {each.about}: {each.detail}")
+            if each.fix:
+                await out.text(f"      → {each.fix}")
+    return 1 if any(each.status == "problem" for each in findings) else 0
+
+
+def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
+    """Look at everything that a run needs. Keys are named, their values never read out."""
+    folder = Path(options.sessions) if options.sessions else sessions_folder(env)
+    return [
+        Finding("Python", "ok", f"{platform.python_version()}, {sys.executable}"),
+        _platform(),
+        _model(options.model, env),
+        _variables(env),
+        _program("bash", "problem", "install bash: the Bash tool runs every command in it"),
+        _program("git", "note", "install git: most projects are kept in it"),
+        _program("rg", "note", "install ripgrep: searching large folders is faster with it"),
+        _folder(folder),
+        _rules("your rules", user_rules_path()),
+        _rules("the project's rules", project_rules_path(Path.cwd())),
+        _terminal(env),
+    ]
+
+
+def _platform() -> Finding:
+    known = sys.platform in ("linux", "darwin")
+    fix = "" if known else "use Linux or macOS"
+    return Finding("platform", "ok" if known else "problem", platform.platform(terse=True), fix)
+
+
+def _model(name: str | None, env: Mapping[str, str]) -> Finding:
+    try:
+        provider = open_model(name, env)
+    except ConfigurationError as error:
+        return Finding("model", "problem", error.message, error.hint)
+    detail = f"{provider.name}:{provider.model}"
+    if name is not None:
+        return Finding("model", "ok", f"{detail}, named with --model")
+    if provider.name == "offline":
+        fix = f"set one of {', '.join(_KEYS)} to talk to a language model"
+        return Finding("model", "note", f"{detail}, since no key is set", fix)
+    key = next(each for each in _KEYS if env.get(each, "").strip())
+    assert default_model(env).startswith(provider.name)
+    return Finding("model", "ok", f"{detail}, since {key} is set")
+
+
+def _variables(env: Mapping[str, str]) -> Finding:
+    names = [each for each in (*_KEYS, *_ADDRESSES) if env.get(each, "").strip()]
+    return Finding("variables set", "ok", ", ".join(names) or "none")
+
+
+def _program(name: str, missing: Literal["note", "problem"], fix: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, "ok", path) if path else Finding(name, missing, "not found", fix)
+
+
+def _folder(folder: Path) -> Finding:
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("sessions", "ok", str(folder))
+    fix = "make it writable, or name another folder with --sessions DIR"
+    return Finding("sessions", "problem", f"{nearest} can't be written", fix)
+
+
+def _rules(about: str, path: Path) -> Finding:
+    if not path.exists():
+        return Finding(about, "ok", f"none ({path})")
+    try:
+        count = len(read_rules(path))
+    except RuleFileError as error:
+        return Finding(about, "problem", error.message, error.hint)
+    return Finding(about, "ok", f"{count} in {path}")
+
+
+def _terminal(env: Mapping[str, str]) -> Finding:
+    if not sys.stdout.isatty():
+        return Finding("terminal", "ok", "standard output is none, so text is plain")
+    size = shutil.get_terminal_size()
+    kind = env.get("TERM", "")
+    if kind in ("", "dumb"):
+        fix = "set TERM, such as TERM=xterm-256color, for colours and a live display"
+        return Finding("terminal", "note", f"TERM is {kind!r}, so text is plain", fix)
+    colour = "without colour (NO_COLOR)" if env.get("NO_COLOR") else "in colour"
+    return Finding("terminal", "ok", f"{kind}, {size.columns} by {size.lines}, {colour}")

@@ -1,0 +1,102 @@
+"""`greenroom -p`: one prompt, one answer, one exit code."""
+
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.cli.output_writer import OutputWriter, tell
+from greenroom.cli.piped_input import read_piped, with_context
+from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.turn_record import TurnRecord
+from greenroom.core import AgentNotRunningError, Done, Exited, Message, serde
+from greenroom.runtime import AgentHandle, AgentRuntime
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import Options, OutputFormat
+
+__all__ = ["run_headless"]
+
+_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+
+async def run_headless(options: "Options") -> int:
+    """Answer one prompt and return the exit code.
+
+    SIGINT and SIGTERM interrupt the turn; the session is saved all the same.
+
+    Raises:
+        GreenroomError: the run can't begin: its set-up or its session can't be used.
+    """
+    prompt = with_context(options.prompt or "", await read_piped())
+    async with open_setup(options) as setup:
+        tell(*setup.notes)
+        async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
+            handle = setup.spawn(runtime, unattended="deny")
+            code = await _Headless(handle, setup, options.output_format).answer(prompt)
+    return code
+
+
+class _Headless:
+    """One headless run of one agent."""
+
+    def __init__(self, handle: AgentHandle, setup: RunSetup, output: "OutputFormat") -> None:
+        self._handle = handle
+        self._format = output
+        self._out = OutputWriter()
+        self._record = TurnRecord(handle.session_id, setup.model_name)
+        self._signal: int | None = None
+
+    async def answer(self, prompt: str) -> int:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._heed_signals)
+            try:
+                code = await self._run_turn(prompt)
+            except BrokenPipeError:
+                await self._handle.interrupt()
+                code = _BROKEN_PIPE
+            nursery.cancel_scope.cancel()
+        return code if self._signal is None else 128 + self._signal
+
+    async def _heed_signals(self, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for number in signals:
+                if self._signal is not None:
+                    self._handle.kill()
+                self._signal = number
+                await self._handle.interrupt()
+
+    async def _run_turn(self, prompt: str) -> int:
+        before = len(await self._handle.history())
+        async with self._handle.subscribe("all") as chunks:
+            # Where the agent could not even begin, its chunks say why.
+            with suppress(AgentNotRunningError):
+                await self._handle.send_input(prompt)
+            async for chunk in chunks:
+                self._record.note(chunk)
+                if self._format == "stream-json":
+                    await self._out.line(serde.encode(chunk))
+                if isinstance(chunk, Done | Exited):
+                    break
+        await self._print_result(before)
+        return self._record.exit_code
+
+    async def _print_result(self, before: int) -> None:
+        new = (await self._handle.history())[before:]
+        reply = next((each for each in reversed(new) if each.role == "assistant"), None)
+        match self._format:
+            case "json":
+                await self._out.line(serde.dumps(self._record.result(reply)))
+            case "text":
+                await self._print_text(reply)
+            case "stream-json":
+                pass
+
+    async def _print_text(self, reply: Message | None) -> None:
+        if reply is not None and reply.text:
+            await self._out.text(reply.text)
+        error = self._record.error
+        if error is not None:
+            tell(f"{error.message} ({error.hint})" if error.hint else error.message)

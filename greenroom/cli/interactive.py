@@ -1,0 +1,96 @@
+"""`greenroom` without `-p`: the coding agent in the terminal."""
+
+import signal
+from typing import TYPE_CHECKING
+
+import trio
+from rich.console import RenderableType
+from rich.text import Text
+
+from greenroom._version import __version__
+from greenroom.cli.recap import RecapLine, recap
+from greenroom.cli.render_chunk import render_markdown, render_user
+from greenroom.cli.renderer import ConsoleRenderer
+from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import EndStatus, visible
+from greenroom.runtime import AgentRuntime, Outcome
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import Options
+
+__all__ = ["run_interactive"]
+
+_RECALLED = 6  # messages of a resumed session that are shown
+
+
+async def run_interactive(options: "Options") -> int:
+    """Talk with the coding agent in the terminal until the person leaves; return the exit code.
+
+    SIGTERM and SIGHUP end it as leaving does: the turn in hand is interrupted, the session saved,
+    the terminal given back.
+
+    Raises:
+        GreenroomError: the run can't begin: its set-up or its session can't be used.
+    """
+    colors = ColorScheme()
+    async with open_setup(options) as setup:
+        outcome: Outcome | None = None
+        async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
+            handle = setup.spawn(runtime, unattended="ask")
+            renderer = ConsoleRenderer(
+                handle, colors=colors, model=setup.model_name, opening=_opening(setup, colors)
+            )
+            async with trio.open_nursery() as nursery:
+                ended = _Ended()
+                await nursery.start(ended.heed, nursery.cancel_scope)
+                outcome = await renderer.run()
+                nursery.cancel_scope.cancel()
+            await handle.interrupt()
+        if setup.session.history:
+            print(f"greenroom --resume {setup.session.session_id}   goes on with this session")
+    return ended.exit_code(outcome)
+
+
+class _Ended:
+    """Whether a signal has ended the program, and which."""
+
+    def __init__(self) -> None:
+        self._signal: int | None = None
+
+    async def heed(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for number in signals:
+                self._signal = number
+                scope.cancel()
+
+    def exit_code(self, outcome: Outcome | None) -> int:
+        if self._signal is not None:
+            return 128 + self._signal
+        return 0 if outcome is None or outcome.status is EndStatus.COMPLETED else 1
+
+
+def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
+    """Say what runs where, what should be known, and what the conversation was about."""
+    head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
+    lines: list[RenderableType] = [Text(visible(head), colors.tool)]
+    lines += [Text(visible(note), colors.note) for note in setup.notes]
+    told = recap(setup.session.history, _RECALLED)
+    if told:
+        lines.append(Text(f"session {setup.session.session_id}, so far:", colors.note))
+    for line in told:
+        lines += [_told(line, colors), Text("")]
+    return [*lines, Text("")]
+
+
+def _told(line: RecapLine, colors: ColorScheme) -> RenderableType:
+    match line.kind:
+        case "user":
+            return render_user(line.text, colors)
+        case "reply":
+            return render_markdown(line.text, colors)
+        case "failed":
+            return Text(str(line), colors.error)
+        case "call":
+            return Text(str(line), colors.output)

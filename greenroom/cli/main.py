@@ -1,0 +1,83 @@
+"""The command `greenroom`: reads the command line, runs what it says, gives the exit code."""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from greenroom.cli.arguments import read_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.cli.arguments import Options
+
+__all__ = ["main"]
+
+_USAGE = 2
+_INTERRUPTED = 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program and return its exit code.
+
+    Args:
+        argv: the words after the program's name; None for the process's own.
+
+    Raises:
+        SystemExit: for `--help`, `--version` and a command line that can't be read.
+    """
+    options = read_arguments(argv)
+    if sys.platform == "win32":
+        print("greenroom: Windows is not supported; use WSL", file=sys.stderr)
+        return _USAGE
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter would complain when it flushes standard output at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _INTERRUPTED
+
+
+def _run(options: "Options") -> int:
+    """Run in trio's loop; what is wrong with the set-up is told in one line."""
+    # Here and not above: --version and --help need none of it.
+    import trio
+
+    from greenroom.cli.output_writer import tell
+    from greenroom.core import GreenroomError
+
+    try:
+        if options.log:
+            from greenroom.cli.log_file import log_to_file
+
+            log_to_file(options.log)
+        return trio.run(_command(options), options)
+    except GreenroomError as error:
+        tell(str(error))
+        return _USAGE
+
+
+def _command(options: "Options") -> "Callable[[Options], Awaitable[int]]":
+    match options.command:
+        case "sessions list":
+            from greenroom.cli.commands.sessions import list_sessions
+
+            return list_sessions
+        case "sessions show":
+            from greenroom.cli.commands.sessions import show_session
+
+            return show_session
+        case "doctor":
+            from greenroom.cli.commands.doctor import run_doctor
+
+            return run_doctor
+        case _ if options.prompt is not None:
+            from greenroom.cli.headless import run_headless
+
+            return run_headless
+        case _:
+            from greenroom.cli.interactive import run_interactive
+
+            return run_interactive

@@ -1,0 +1,87 @@
+"""Markdown as it streams in: which blocks are finished, and what is still open."""
+
+import re
+
+__all__ = ["MarkdownStream"]
+
+_FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
+_SHOWN_TAIL = 4_000  # characters of an unfinished block, of which a screen shows the end only
+
+
+class MarkdownStream:
+    r"""Takes text piece by piece and gives each block once, as soon as nothing can change it.
+
+    A block is finished where a blank line is followed by a line that is not indented (an indented
+    one may go on with a list item), or where its code fence closes.
+
+    Example:
+        >>> stream = MarkdownStream()
+        >>> stream.feed("# Title\n\nSome te"), stream.feed("xt\n")
+        ([], ['# Title\n\n'])
+        >>> stream.tail
+        'Some text\n'
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._given = ""
+        self._open = ""
+        self._scanned = 0
+        self._fence = ""
+        self._fence_line = ""
+        self._after_blank = False
+
+    def feed(self, text: str) -> list[str]:
+        """Take a piece of text and return the blocks that it finishes."""
+        self._open += text
+        blocks: list[str] = []
+        while (end := self._open.find("\n", self._scanned)) >= 0:
+            cut = self._scan(self._open[self._scanned : end], self._scanned, end + 1)
+            self._scanned = end + 1
+            if cut:
+                blocks += self._take(cut)
+        return blocks
+
+    def _scan(self, line: str, start: int, end: int) -> int:
+        """Look at one line; return where the block before it, or with it, ends, or 0."""
+        if self._fence:
+            if line.strip().startswith(self._fence) and not line.strip(" `~"):
+                indented = self._fence_line[:1].isspace()
+                self._fence = ""
+                return 0 if indented else end
+            return 0
+        if not line.strip():
+            self._after_blank = True
+            return 0
+        cut = start if self._after_blank and not line[0].isspace() else 0
+        self._after_blank = False
+        if found := _FENCE.match(line):
+            self._fence, self._fence_line = found["mark"], line
+        return cut
+
+    def _take(self, cut: int) -> list[str]:
+        block, self._open = self._open[:cut], self._open[cut:]
+        self._scanned -= cut
+        self._given += block
+        return [block] if block.strip() else []
+
+    @property
+    def tail(self) -> str:
+        """What is not finished yet: of a very long block the end, with its fence before it."""
+        if len(self._open) <= _SHOWN_TAIL:
+            return self._open
+        end = self._open[-_SHOWN_TAIL:]
+        end = end[end.find("\n") + 1 :]
+        return f"{self._fence_line}\n{end}" if self._fence else end
+
+    def finish(self, whole: str | None = None) -> list[str]:
+        """Return what was not given yet; the stream takes no more after that.
+
+        Args:
+            whole: the whole text, where it is known; what the stream has missed is then made up
+                for.
+        """
+        rest = self._open
+        if whole is not None:
+            rest = whole.removeprefix(self._given)
+        return [rest] if rest.strip() else []

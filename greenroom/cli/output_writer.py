@@ -1,0 +1,46 @@
+"""Standard output of a headless run, written in a thread so that a slow reader stops no agent."""
+
+import os
+import sys
+
+import trio
+
+from greenroom.core import visible
+
+__all__ = ["OutputWriter", "tell"]
+
+
+class OutputWriter:
+    """Writes lines to standard output, each at once."""
+
+    def __init__(self, descriptor: int = 1) -> None:
+        """Write to this file descriptor."""
+        self._descriptor = descriptor
+        self._is_terminal = os.isatty(descriptor)
+
+    async def text(self, text: str) -> None:
+        """Write a text and a newline; for a terminal, control characters are made visible.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+        """
+        shown = visible(text) if self._is_terminal else text
+        await self.line(shown.encode("utf-8", "replace"))
+
+    async def line(self, line: bytes) -> None:
+        """Write bytes and a newline.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+        """
+        await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+
+def tell(*notes: str) -> None:
+    """Write notes for the user to standard error, a line each."""
+    for note in notes:
+        print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)

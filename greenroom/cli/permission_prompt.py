@@ -1,0 +1,134 @@
+"""A permission prompt: what it shows, and how its answer is read. Pure; nothing is asked here."""
+
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from greenroom.cli.render_tool import diff_text
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import PermissionRequest, Remember, RuleDecision, visible
+
+__all__ = ["CHOICES", "Choice", "choices_for", "find_choice", "render_request"]
+
+_MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer that can be chosen.
+
+    Attributes:
+        words: what may be typed for it; the first is its letter.
+        label: what it means.
+        decision: allow or deny.
+        remember: how long it is remembered, or None for this call alone.
+        asks_why: whether a reason for the model is asked next.
+    """
+
+    words: tuple[str, ...]
+    label: str
+    decision: RuleDecision
+    remember: Remember | None = None
+    asks_why: bool = False
+
+
+_ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
+
+CHOICES = (
+    Choice(("y", "yes", "once"), "once", _ALLOW),
+    Choice(("s", "session"), "this session", _ALLOW, "session"),
+    Choice(("p", "project"), "this project", _ALLOW, "project"),
+    Choice(("a", "always"), "always", _ALLOW, "always"),
+    Choice(("n", "no"), "no", _DENY),
+    Choice(("v", "never"), "never", _DENY, "always"),
+    Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
+)
+"""Every choice; none of them is bound to Enter or a blank alone."""
+
+
+def choices_for(request: PermissionRequest) -> tuple[Choice, ...]:
+    """Return the choices of a request; without a narrow rule nothing can be remembered."""
+    return tuple(each for each in CHOICES if each.remember is None or request.remembers)
+
+
+def find_choice(line: str) -> Choice | None:
+    """Return the choice that a line names; None where it is anything else, such as empty.
+
+    Example:
+        >>> find_choice("Yes").label, find_choice("yes, but look first")
+        ('once', None)
+    """
+    word = line.strip().casefold()
+    return next((each for each in CHOICES if word in each.words), None)
+
+
+def render_request(
+    request: PermissionRequest, scheme: ColorScheme, waiting: int = 0
+) -> RenderableType:
+    """Show all that a person needs to decide, complete and with nothing hidden.
+
+    Args:
+        request: the request.
+        scheme: the colours.
+        waiting: how many more requests wait behind it.
+    """
+    parts: list[RenderableType] = [_head(request, scheme, waiting)]
+    if request.details:
+        parts.append(_padded(Text(visible(request.details), overflow="fold")))
+    if request.diff:
+        parts.append(_padded(diff_text(request.diff, scheme)))
+    if _hides(request):
+        parts.append(
+            Text("  it holds characters that would hide; they are shown as \\u{…}", "bold")
+        )
+    parts += [_part(part.text, part.decision, part.reason, scheme) for part in request.parts]
+    parts += [Text(f"  {line}", scheme.note) for line in _remarks(request)]
+    parts.append(_choices(request, scheme))
+    return Group(*parts)
+
+
+def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text:
+    who = " > ".join(visible(name) for name in request.lineage) or "the agent"
+    head = Text("? ", scheme.question)
+    head.append(f"{who} asks: {visible(request.action)} ({visible(request.tool_name)})")
+    if waiting:
+        head.append(f"  {waiting} more waiting", scheme.note)
+    return head
+
+
+def _part(text: str, decision: RuleDecision, reason: str, scheme: ColorScheme) -> Text:
+    style = {_ALLOW: scheme.added, _DENY: scheme.error}.get(decision, "")
+    line = Text(f"  {_MARKS[decision]:<8}", style)
+    line.append(f"{visible(text)}")
+    line.append(f"  ({visible(reason)})", scheme.note)
+    return line
+
+
+def _remarks(request: PermissionRequest) -> list[str]:
+    lines = []
+    if request.cwd:
+        lines.append(f"in {visible(request.cwd)}")
+    if request.reason and not request.parts:
+        lines.append(f"asked because: {visible(request.reason)}")
+    if request.remembers:
+        rules = ", ".join(visible(rule) for rule in request.remembers)
+        lines.append(f"remembered as: {rules}")
+    else:
+        lines.append("no narrow rule fits, so the answer can't be remembered")
+    return lines
+
+
+def _choices(request: PermissionRequest, scheme: ColorScheme) -> Text:
+    offered = (f"[{each.words[0]}] {each.label}" for each in choices_for(request))
+    return Text("  " + "  ".join(offered), scheme.question)
+
+
+def _hides(request: PermissionRequest) -> bool:
+    shown = (request.details, request.diff)
+    return any(visible(text) != text for text in shown)
+
+
+def _padded(content: RenderableType) -> RenderableType:
+    return Padding(content, (0, 0, 0, 4))

@@ -1,0 +1,199 @@
+"""What the person at the terminal does, and what it does to the agent."""
+
+import re
+
+import trio
+
+from greenroom.cli.question_queue import Decision
+from greenroom.cli.render_chunk import render_user
+from greenroom.cli.screen import Screen
+from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent
+from greenroom.core import (
+    AgentNotRunningError,
+    Done,
+    Lagged,
+    MailboxFullError,
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    RuleDecision,
+    StateKind,
+    SubAgentOutput,
+)
+from greenroom.runtime import AgentHandle
+
+__all__ = ["HELP", "Person"]
+
+HELP = """\
+Type what the agent is to do, and Enter. While it works, a line goes to it as the next input.
+  Esc, Ctrl-C   interrupt what it does
+  Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session is kept
+  Alt-Enter     a new line
+  /help         this
+When it asks for permission, type the letter or the word of a choice, and Enter. A line that you
+had begun before it asked is no answer: it goes to the agent."""
+
+_COMMAND = re.compile(r"/[a-z-]+")
+_TWICE = 2.0  # seconds within which the second Ctrl-C leaves
+
+
+class Person:
+    """Carries out what the person does: inputs, answers, interrupts, leaving."""
+
+    def __init__(self, handle: AgentHandle, screen: Screen, nursery: trio.Nursery) -> None:
+        """Act on this agent; leaving cancels the nursery."""
+        self._handle = handle
+        self._screen = screen
+        self._nursery = nursery
+        self._unanswered: set[str] = set()
+        self._is_leaving = False
+        self._pressed_at = float("-inf")
+
+    # -- what the agent does --------------------------------------------------------------------
+
+    async def note(self, chunk: OutputChunk) -> None:
+        """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
+        inner = chunk
+        while isinstance(inner, SubAgentOutput):
+            inner = inner.chunk
+        if isinstance(inner, PermissionRequest | PermissionResponse | Lagged | Done):
+            await self._follow_requests()
+        if isinstance(chunk, Done):
+            self._unanswered.discard(chunk.input_id)
+            self._screen.hint = ""
+            self._leave_when_done()
+
+    async def _follow_requests(self) -> None:
+        pending = await self._handle.pending()
+        if self._is_leaving:
+            for request in pending:
+                await self._handle.respond_permission(
+                    request.request_id, RuleDecision.DENY, message="nobody is there any more"
+                )
+            return
+        self._ask(self._screen.questions.follow(pending))
+
+    def _ask(self, request: PermissionRequest | None) -> None:
+        if request is not None:
+            self._screen.ask(request)
+
+    # -- what the person does -------------------------------------------------------------------
+
+    async def heed(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
+        """Carry out what the person does; leave when the terminal has gone away."""
+        async for event in events:
+            match event:
+                case Line():
+                    await self._enter(event)
+                case Key():
+                    await self.press(event)
+                case Closed():
+                    self._is_leaving = True
+                    await self._follow_requests()
+                    self._leave_when_done()
+            await self._screen.draw()
+        self._leave()
+
+    async def _enter(self, line: Line) -> None:
+        self._screen.hint = ""
+        answer = self._screen.questions.read(line)
+        if isinstance(answer, Decision):
+            await self._decide(answer)
+        elif answer is not None:
+            if answer:
+                self._screen.note(answer)
+        elif _COMMAND.fullmatch(line.text.strip()):
+            self._command(line.text.strip())
+        elif line.text.strip():
+            self._send(line.text)
+
+    async def _decide(self, decision: Decision) -> None:
+        accepted = await self._handle.respond_permission(
+            decision.request_id,
+            decision.decision,
+            remember=decision.remember,
+            message=decision.message,
+        )
+        if not accepted:
+            self._screen.note("it was decided already")
+        self._ask(self._screen.questions.drop(decision.request_id))
+
+    def _send(self, text: str) -> None:
+        self._screen.print(render_user(text, self._screen.scheme))
+        try:
+            receipt = self._handle.send_input_nowait(text)
+        except (MailboxFullError, AgentNotRunningError) as error:
+            self._screen.error(f"not sent: {error}")
+            return
+        self._unanswered.add(receipt.input_id)
+        if receipt.status == "queued":
+            self._screen.note("  queued: the agent takes it next")
+
+    def _command(self, command: str) -> None:
+        match command:
+            case "/help":
+                self._screen.note(HELP)
+            case "/quit" | "/exit":
+                self._leave()
+            case _:
+                self._screen.error(f"there is no command {command}; /help shows what there is")
+
+    async def press(self, key: Key) -> None:
+        """Carry out a key that is no text."""
+        match key.name:
+            case KeyName.ESCAPE:
+                self._interrupt()
+            case KeyName.CTRL_C:
+                self._press_ctrl_c(key)
+            case KeyName.CTRL_D:
+                await self._press_ctrl_d()
+        await self._screen.draw()
+
+    def _press_ctrl_c(self, key: Key) -> None:
+        if self._is_second_press():
+            self._leave()
+        elif not self._is_idle:
+            self._interrupt()
+            self._screen.hint = "Ctrl-C again leaves"
+        elif key.line:
+            self._screen.clear_line()
+            self._screen.hint = "Ctrl-C again leaves"
+        else:
+            self._leave()
+
+    async def _press_ctrl_d(self) -> None:
+        request = self._screen.questions.current
+        if request is not None:
+            await self._decide(Decision(request.request_id, RuleDecision.DENY))
+        elif self._is_idle or self._is_second_press():
+            self._leave()
+        else:
+            self._screen.hint = "Ctrl-D again leaves"
+
+    def _is_second_press(self) -> bool:
+        now = trio.current_time()
+        is_second = now - self._pressed_at < _TWICE
+        self._pressed_at = now
+        return is_second
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._handle.state.kind is StateKind.IDLE and not self._unanswered
+
+    # -- interrupting and leaving ---------------------------------------------------------------
+
+    def _interrupt(self) -> None:
+        self._nursery.start_soon(self._interrupt_and_tell)
+
+    async def _interrupt_and_tell(self) -> None:
+        report = await self._handle.interrupt()
+        if report.abandoned:
+            self._screen.error("still running: " + ", ".join(report.abandoned))
+            await self._screen.draw()
+
+    def _leave_when_done(self) -> None:
+        if self._is_leaving and self._is_idle:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._nursery.cancel_scope.cancel()

@@ -1,0 +1,110 @@
+"""Which permission request is asked now, and what an answer to it does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from greenroom.cli.permission_prompt import Choice, choices_for, find_choice
+from greenroom.cli.terminal import Line, Question
+from greenroom.core import PermissionRequest, Remember, RuleDecision
+
+__all__ = ["Decision", "QuestionQueue"]
+
+_CHOOSE = "allow? > "
+_WHY = "why not? > "
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person has decided about one request."""
+
+    request_id: str
+    decision: RuleDecision
+    remember: Remember | None = None
+    message: str = ""
+
+
+class QuestionQueue:
+    """Open requests, asked one at a time, oldest first.
+
+    The agent's own list of what is open is the truth; this follows it. It is pure: the renderer
+    shows what it says and carries out what it decides.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing open."""
+        self._open: tuple[PermissionRequest, ...] = ()
+        self._answered: set[str] = set()
+        self._asks_why = False
+
+    @property
+    def current(self) -> PermissionRequest | None:
+        """The request that is asked now."""
+        return self._open[0] if self._open else None
+
+    @property
+    def waiting(self) -> int:
+        """How many wait behind it."""
+        return max(len(self._open) - 1, 0)
+
+    @property
+    def question(self) -> Question | None:
+        """What the next line may answer."""
+        if self.current is None:
+            return None
+        if self._asks_why:
+            return Question(f"{self.current.request_id} why", _WHY, is_follow_up=True)
+        return Question(self.current.request_id, _CHOOSE)
+
+    def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
+        """Take what is open now; return the request to show, if another one is asked than before."""
+        before = self.current
+        ids = {request.request_id for request in pending}
+        self._answered &= ids
+        known = tuple(each for each in self._open if each.request_id in ids)
+        seen = {request.request_id for request in known} | self._answered
+        self._open = (*known, *(each for each in pending if each.request_id not in seen))
+        return self._changed(before)
+
+    def drop(self, request_id: str) -> PermissionRequest | None:
+        """Take a request as answered; return the request to show next, if there is one."""
+        before = self.current
+        self._answered.add(request_id)
+        self._open = tuple(each for each in self._open if each.request_id != request_id)
+        return self._changed(before)
+
+    def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
+        if self.current is before:
+            return None
+        self._asks_why = False
+        return self.current
+
+    def read(self, line: Line) -> Decision | str | None:
+        """Read a line as an answer to the question that is open.
+
+        Returns:
+            The decision; or words to say to the person, empty where there is nothing to say; or
+            None where the line is no answer but something for the agent.
+        """
+        request, question = self.current, self.question
+        if request is None or question is None or line.question != question.id:
+            return None
+        if self._asks_why:
+            return self._reason(request, line.text)
+        choice = find_choice(line.text)
+        if choice is None:
+            return None if line.text.strip() else ""
+        if choice not in choices_for(request):
+            return f"{choice.label}: not possible here, since no narrow rule fits this call"
+        return self._choose(request, choice)
+
+    def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
+        if choice.asks_why:
+            self._asks_why = True
+            return ""
+        return Decision(request.request_id, choice.decision, choice.remember)
+
+    def _reason(self, request: PermissionRequest, text: str) -> Decision | str:
+        self._asks_why = False
+        if not text.strip():
+            return "no reason given; the question is still open"
+        return Decision(request.request_id, RuleDecision.DENY, message=text.strip())

@@ -1,0 +1,84 @@
+"""What a conversation was about, in a few lines: for `--resume` and `sessions show`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    clip,
+    serde,
+    visible,
+)
+
+__all__ = ["RecapKind", "RecapLine", "recap", "recap_text"]
+
+RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
+"""What a line is: the user's words, the model's, a call that was made, a call that failed."""
+
+_ARGUMENT = 120
+_MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "failed": "✗ "}
+
+
+@dataclass(frozen=True)
+class RecapLine:
+    """One thing that was said or done; the text holds nothing that a terminal would obey."""
+
+    kind: RecapKind
+    text: str
+
+    def __str__(self) -> str:
+        return _MARKS[self.kind] + self.text
+
+
+def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLine]:
+    """Retell the last few messages of a conversation, or all.
+
+    A call stands with how it went: what was interrupted shows as interrupted.
+
+    Example:
+        >>> [str(line) for line in recap([Message.user("hello"), Message.assistant("Hi!")])]
+        ['> hello', 'Hi!']
+    """
+    # Results follow their call within the next message, and providers reuse ids.
+    shown = messages if last is None else messages[-last:]
+    lines: list[RecapLine] = []
+    for index, message in enumerate(shown):
+        after = shown[index + 1].tool_results if index + 1 < len(shown) else ()
+        for block in message.content:
+            line = _line(message, block, after)
+            if line is not None:
+                lines.append(line)
+    return lines
+
+
+def recap_text(messages: Sequence[Message]) -> str:
+    """Retell a whole conversation as plain text, a blank line between its lines."""
+    return "\n\n".join(str(line) for line in recap(messages))
+
+
+def _line(
+    message: Message, block: ContentBlock, results: Sequence[ToolResultBlock]
+) -> RecapLine | None:
+    match block:
+        case TextBlock() if block.text.strip():
+            kind: RecapKind = "user" if message.role == "user" else "reply"
+            return RecapLine(kind, visible(block.text.strip()))
+        case ToolUseBlock():
+            return _call(block, results)
+        case _:
+            return None
+
+
+def _call(call: ToolUseBlock, results: Sequence[ToolResultBlock]) -> RecapLine:
+    words = visible(clip(serde.encode(call.input).decode(), _ARGUMENT))
+    head = f"{visible(call.name)} {words}".replace("\n", " ")
+    result = next((each for each in results if each.tool_use_id == call.id), None)
+    if result is None or not result.is_error:
+        return RecapLine("call", head)
+    reason = visible(next(iter(result.text.splitlines()), "failed"))
+    return RecapLine("failed", f"{head}\n  {reason}")

@@ -1,0 +1,187 @@
+"""How each kind of chunk looks. Whatever a model or a tool said can't reach the terminal as code."""
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Markdown
+from rich.segment import Segment
+from rich.text import Text
+
+from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.render_tool import render_call, render_progress, render_result
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import (
+    Done,
+    EndStatus,
+    Error,
+    Exited,
+    Lagged,
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    RuleDecision,
+    StateChange,
+    StopReason,
+    SubAgentComplete,
+    SubAgentOutput,
+    SubAgentSpawned,
+    TextComplete,
+    TextDelta,
+    ThinkingComplete,
+    ThinkingDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    TurnStart,
+    TurnStatus,
+    UsageReport,
+    visible,
+)
+
+__all__ = ["render_chunk", "render_markdown", "render_thinking", "render_user"]
+
+_ODD_ENDS = {
+    StopReason.MAX_TOKENS: "the reply was cut off: it reached the limit of tokens",
+    StopReason.REFUSAL: "the model refused to answer",
+    StopReason.CONTENT_FILTER: "the provider's filter stopped the reply",
+}
+
+
+def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
+    """Show one chunk by itself; None where there is nothing to see in it.
+
+    A live display joins deltas and tool calls instead of showing their chunks one by one.
+    """
+    match chunk:
+        case TextDelta() | ThinkingDelta():
+            return Text(visible(chunk.text), scheme.thinking if _is_thinking(chunk) else "")
+        case TextComplete():
+            return render_markdown(chunk.text, scheme)
+        case ThinkingComplete():
+            return render_thinking(chunk.text, scheme)
+        case ToolStart():
+            return render_call(chunk, scheme)
+        case ToolProgress():
+            return render_progress(chunk.output, scheme)
+        case ToolEnd():
+            return render_result(None, chunk, scheme)
+        case PermissionRequest():
+            return render_request(chunk, scheme)
+        case PermissionResponse():
+            return _response(chunk, scheme)
+        case SubAgentOutput():
+            return render_chunk(chunk.chunk, scheme)
+        case SubAgentSpawned():
+            return _spawned(chunk, scheme)
+        case SubAgentComplete():
+            return _complete(chunk, scheme)
+        case _:
+            return _event(chunk, scheme)
+
+
+def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
+    """Show what is about the agent rather than about what it does."""
+    match chunk:
+        case Lagged():
+            return Text(f"… {chunk.missed} updates came too fast to be shown", scheme.note)
+        case Error():
+            return _error(chunk, scheme)
+        case Done():
+            return _done(chunk, scheme)
+        case Exited():
+            return _exited(chunk, scheme)
+        case UsageReport():
+            return Text(f"{chunk.total.total:,} tokens", scheme.note)
+        case StateChange():
+            return Text(visible(str(chunk.state)), scheme.note)
+        case TurnStart() | _:
+            return None
+
+
+def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
+    """Show Markdown of a model; a link shows its address, and hides nothing behind it."""
+    return _Trimmed(Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
+
+
+class _Trimmed:
+    """Markdown without the blank lines that rich puts above and below some blocks."""
+
+    def __init__(self, content: Markdown) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._content, options, pad=False)
+        while lines and _is_blank(lines[0]):
+            del lines[0]
+        while lines and _is_blank(lines[-1]):
+            del lines[-1]
+        for line in lines:
+            yield from (*line, Segment.line())
+
+
+def _is_blank(line: list[Segment]) -> bool:
+    return not any(segment.text.strip() for segment in line)
+
+
+def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:
+    """Show a model's reasoning."""
+    return Text(visible(text).strip("\n"), scheme.thinking)
+
+
+def render_user(text: str, scheme: ColorScheme) -> RenderableType:
+    """Show what the user said."""
+    return Text(f"> {visible(text)}", scheme.user)
+
+
+def _is_thinking(chunk: TextDelta | ThinkingDelta) -> bool:
+    return isinstance(chunk, ThinkingDelta)
+
+
+def _response(chunk: PermissionResponse, scheme: ColorScheme) -> RenderableType:
+    tool = visible(chunk.tool_name)
+    if chunk.cancelled:
+        return Text(f"  the question about {tool} was withdrawn", scheme.note)
+    allowed = chunk.decision is RuleDecision.ALLOW
+    words = f"  {tool} {'allowed' if allowed else 'denied'} by {visible(chunk.by)}"
+    if chunk.remember:
+        words += f", remembered for {_LIFETIMES[chunk.remember]}"
+    if chunk.message:
+        words += f": {visible(chunk.message)}"
+    return Text(words, scheme.note if allowed else scheme.error)
+
+
+_LIFETIMES = {"session": "this session", "project": "this project", "always": "always"}
+
+
+def _spawned(chunk: SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
+    text = Text("◆ ")
+    text.append(visible(chunk.name or chunk.agent_type), scheme.subagent)
+    text.append(" starts", scheme.note)
+    return text
+
+
+def _complete(chunk: SubAgentComplete, scheme: ColorScheme) -> RenderableType:
+    if chunk.status in (EndStatus.COMPLETED, EndStatus.CANCELLED):
+        return Text(f"◆ the subagent has ended: {chunk.status}", scheme.note)
+    reason = f": {visible(chunk.result)}" if chunk.result else ""
+    return Text(f"◆ the subagent has ended: {chunk.status}{reason}", scheme.error)
+
+
+def _error(chunk: Error, scheme: ColorScheme) -> RenderableType:
+    text = Text("error: ", scheme.error)
+    text.append(visible(chunk.message))
+    if chunk.hint:
+        text.append(f"\n  → {visible(chunk.hint)}", scheme.note)
+    return text
+
+
+def _done(chunk: Done, scheme: ColorScheme) -> RenderableType | None:
+    if chunk.status is TurnStatus.INTERRUPTED:
+        return Text("interrupted", scheme.note)
+    if chunk.stop_reason in _ODD_ENDS:
+        return Text(_ODD_ENDS[chunk.stop_reason], scheme.error)
+    return None
+
+
+def _exited(chunk: Exited, scheme: ColorScheme) -> RenderableType:
+    reason = f": {visible(chunk.error)}" if chunk.error else ""
+    style = scheme.note if chunk.status is EndStatus.COMPLETED else scheme.error
+    return Text(f"the agent has ended: {chunk.status}{reason}", style)

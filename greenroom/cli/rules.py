@@ -1,0 +1,90 @@
+"""The permission rules of a run: built in, the user's, the project's, the command line's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from greenroom.core import RuleDecision, RuleFileError
+from greenroom.permissions import (
+    PermissionManager,
+    PermissionMode,
+    PermissionRule,
+    RuleMatcher,
+    RuleScope,
+    read_rules,
+    tightening,
+    user_rules_path,
+)
+
+__all__ = ["RunRules", "project_rules_path", "rules_of_run"]
+
+
+@dataclass(frozen=True)
+class RunRules:
+    """The manager of a run, and what the user should know about its rules."""
+
+    manager: PermissionManager
+    notes: tuple[str, ...]
+
+
+def rules_of_run(
+    workspace: Path, allow: Sequence[str] = (), deny: Sequence[str] = (), mode: str = "default"
+) -> RunRules:
+    """Put the rules of a run together; it reads files.
+
+    Reading inside the workspace is allowed. The user's own rule file counts whole; the project's
+    may come from anybody, so only its denials and questions count. A denial on the command line
+    comes before all files; an allowance there ranks with those in files, so that it overrides no
+    denial and no question.
+
+    Raises:
+        RuleFileError: a rule or a file that can't be used; it names the place.
+        ConfigurationError: no such mode.
+    """
+    project = _read(project_rules_path(workspace))
+    tight = tightening(project)
+    rules = [
+        _read_inside(),
+        *_read(user_rules_path()),
+        *tight,
+        *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
+        *(_parse(text, RuleDecision.DENY, RuleScope.USER) for text in deny),
+    ]
+    manager = PermissionManager(rules, mode=cast("PermissionMode", mode))
+    ignored = len(project) - len(tight)
+    return RunRules(manager, (_ignored_note(workspace, ignored),) if ignored else ())
+
+
+def project_rules_path(workspace: Path) -> Path:
+    """Return the project's rule file, which need not exist."""
+    return workspace / ".greenroom" / "permissions.json"
+
+
+def _read_inside() -> PermissionRule:
+    return PermissionRule(
+        decision=RuleDecision.ALLOW,
+        matcher=RuleMatcher(category=("read",), path=("**",)),
+        id="read-workspace",
+        description="reading inside the workspace",
+    )
+
+
+def _read(path: Path) -> tuple[PermissionRule, ...]:
+    return read_rules(path) if path.exists() else ()
+
+
+def _parse(text: str, decision: RuleDecision, scope: RuleScope) -> PermissionRule:
+    option = "--allow" if decision is RuleDecision.ALLOW else "--deny"
+    try:
+        return PermissionRule.parse(text, decision, scope=scope)
+    except RuleFileError as error:
+        raise RuleFileError(f"{option}: {error.message}", hint=error.hint) from error
+
+
+def _ignored_note(workspace: Path, count: int) -> str:
+    rules = "1 rule that allows is" if count == 1 else f"{count} rules that allow are"
+    return (
+        f"{project_rules_path(workspace)}: {rules} ignored, since a project may only deny and ask; "
+        f"copy what you trust to {user_rules_path()}"
+    )

@@ -1,0 +1,151 @@
+"""What every run is made of: the model, the tools, the rules, the session."""
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from greenroom.agents import coder
+from greenroom.cli.folders import sessions_folder
+from greenroom.cli.rules import rules_of_run
+from greenroom.core import SessionNotFoundError
+from greenroom.llm import LLMProvider, open_model
+from greenroom.permissions import PermissionManager
+from greenroom.runtime import AgentHandle, AgentRuntime
+from greenroom.session import AgentSession, FileStore
+from greenroom.tools import ToolRegistry, builtin_tools
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from greenroom.cli.arguments import Options
+
+__all__ = ["RunSetup", "load_session", "open_setup", "open_store"]
+
+_OFFLINE = (
+    "no key is set, so the offline model answers, which is no language model; "
+    "set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+)
+
+
+@dataclass(frozen=True)
+class RunSetup:
+    """The parts of a run.
+
+    Attributes:
+        workspace: the folder that the agent works in.
+        store: where sessions are kept.
+        session: the conversation, new or loaded.
+        model: the model.
+        tools: the tools.
+        permissions: the rules.
+        max_steps: model calls in one turn at the most.
+        notes: what the user should be told before it begins, a line each.
+    """
+
+    workspace: Path
+    store: FileStore
+    session: AgentSession
+    model: LLMProvider
+    tools: ToolRegistry
+    permissions: PermissionManager
+    max_steps: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def model_name(self) -> str:
+        """The model in the form in which `--model` takes it."""
+        return f"{self.model.name}:{self.model.model}"
+
+    def spawn(self, runtime: AgentRuntime, unattended: Literal["ask", "deny"]) -> AgentHandle:
+        """Start the coding agent of this run."""
+        agent = partial(coder, max_steps=self.max_steps)
+        parts = (self.model, self.tools, self.permissions)
+        return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
+
+
+def open_store(options: "Options") -> FileStore:
+    """Return the store that the options name, else the user's own."""
+    return FileStore(options.sessions or sessions_folder())
+
+
+def open_setup(
+    options: "Options", env: Mapping[str, str] = os.environ
+) -> AbstractAsyncContextManager[RunSetup]:
+    """Open the parts of a run in the working directory; the model is closed with the block.
+
+    Raises:
+        ConfigurationError: an unknown model, a missing key, a rule or rule file that can't be used.
+        SessionError: the session to go on with is unknown or can't be read.
+    """
+    return _open(options, env)
+
+
+@asynccontextmanager
+async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
+    workspace = Path.cwd()
+    rules = await trio.to_thread.run_sync(
+        rules_of_run, workspace, options.allow, options.deny, options.mode
+    )
+    store = open_store(options)
+    session = await _session(options, store, workspace)
+    notes = list(rules.notes)
+    if session.repair is not None:
+        notes.append(str(session.repair))
+    model = open_model(options.model, env)
+    if options.model is None and model.name == "offline":
+        notes.append(_OFFLINE)
+    try:
+        yield RunSetup(
+            workspace=workspace,
+            store=store,
+            session=session,
+            model=model,
+            tools=ToolRegistry(builtin_tools()),
+            permissions=rules.manager,
+            max_steps=options.max_steps,
+            notes=tuple(notes),
+        )
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+            await model.aclose()
+
+
+async def _session(options: "Options", store: FileStore, workspace: Path) -> AgentSession:
+    if options.resume is not None:
+        return await load_session(options.resume, store)
+    if options.continue_last:
+        return await AgentSession.load(await _newest(store, workspace), store=store)
+    session = AgentSession.new("coder", store=store)
+    session.set_metadata("workspace", str(workspace))
+    return session
+
+
+async def load_session(session_id: str, store: FileStore) -> AgentSession:
+    """Load a session.
+
+    Raises:
+        SessionError: it is unknown or can't be read.
+    """
+    try:
+        return await AgentSession.load(session_id, store=store)
+    except SessionNotFoundError as error:
+        raise SessionNotFoundError(
+            error.message, session_id=session_id, hint="`greenroom sessions list` shows them"
+        ) from error
+
+
+async def _newest(store: FileStore, workspace: Path) -> str:
+    for found in await store.list_all():
+        here = found.metadata.get("workspace") == str(workspace)
+        if here and found.parent_session_id is None:
+            return found.session_id
+    raise SessionNotFoundError(
+        f"there is no session of the folder {workspace} to continue",
+        hint="start one without --continue, or name one with --resume ID",
+    )

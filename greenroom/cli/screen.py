@@ -1,0 +1,92 @@
+"""What stands on the screen: what was printed, what still changes, the question, the status."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from greenroom.cli.agent_view import AgentView
+from greenroom.cli.painter import Painter
+from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.question_queue import QuestionQueue
+from greenroom.cli.terminal import Frame, Terminal
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import OutputChunk, PermissionRequest, StateKind, visible
+
+__all__ = ["Screen"]
+
+_MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
+_FULL = 65_536  # characters of painted text that are printed even by a reader that lags behind
+
+
+class Screen:
+    """Collects what is to be shown and shows it as one frame."""
+
+    def __init__(self, terminal: Terminal, scheme: ColorScheme, model: str) -> None:
+        """Draw on this terminal."""
+        self._terminal = terminal
+        self.scheme = scheme
+        self._painter = Painter(terminal.colors)
+        self._view = AgentView(scheme, model)
+        self._printed = ""
+        self.questions = QuestionQueue()
+        self.hint = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be printed that it can't wait for a reader to catch up."""
+        return len(self._printed) > _FULL
+
+    def feed(self, chunk: OutputChunk) -> None:
+        """Take a chunk of the agent."""
+        self.print(*self._view.feed(chunk))
+
+    def print(self, *renderables: RenderableType) -> None:
+        """Add something for good; the next `draw` shows it."""
+        if renderables:
+            self._printed += self._painter.paint(renderables, self._columns)
+
+    def note(self, text: str) -> None:
+        """Add a remark of the program."""
+        self.print(Text(visible(text), self.scheme.note))
+
+    def error(self, text: str) -> None:
+        """Add what went wrong."""
+        self.print(Text(visible(text), self.scheme.error))
+
+    def ask(self, request: PermissionRequest) -> None:
+        """Add a permission prompt."""
+        self.print(render_request(request, self.scheme, self.questions.waiting))
+
+    def clear_line(self) -> None:
+        """Throw away what stands in the input line."""
+        self._terminal.clear_line()
+
+    async def draw(self) -> None:
+        """Show everything as it is now."""
+        printed, self._printed = self._printed, ""
+        await self._terminal.show(
+            Frame(printed, self._live(), self._status(), self.questions.question)
+        )
+
+    @property
+    def _columns(self) -> int:
+        # The last column stays free: a terminal may wrap there by itself.
+        return self._terminal.size[0] - 1
+
+    def _live(self) -> str:
+        lines = self._painter.paint(self._view.live(), self._columns).splitlines()
+        room = max(self._terminal.size[1] - _MARGIN, 3)
+        return "\n".join(lines[-room:])
+
+    def _status(self) -> str:
+        view = self._view
+        parts = [visible(str(view.state)), visible(view.model)]
+        if view.usage.total:
+            parts.append(f"{view.usage.total:,} tokens")
+        if self.questions.waiting:
+            parts.append(f"{self.questions.waiting} more waiting")
+        parts.append(self.hint or self._usual_hint())
+        status = " · ".join(part for part in parts if part)
+        return status[: self._columns]
+
+    def _usual_hint(self) -> str:
+        return "/help" if self._view.state.kind is StateKind.IDLE else "Esc interrupts"
