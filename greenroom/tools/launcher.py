@@ -21,7 +21,8 @@ import signal
 import sys
 
 NOTE_FD = 19
-NOTE_LIMIT = 65_536
+# With the rest of the report it fits into any system's pipe, so writing it never blocks.
+NOTE_LIMIT = 8_192
 ROUNDS = 200
 ROUND_SECONDS = 0.025
 COMMAND_NOT_FOUND = 127
@@ -149,6 +150,14 @@ def kill_family(child: int, wake: int, subreaper: bool) -> None:
             os.read(wake, 4096)
 
 
+def report(text: bytes) -> None:
+    """Tell our caller, if it still lives; its death must not keep us from cleaning up."""
+    try:
+        os.write(2, text)
+    except OSError:
+        return
+
+
 def main(command: list[str]) -> None:
     """Run the command, kill what it left behind, and report."""
     linux = prctl(_SET_CHILD_SUBREAPER, 1)
@@ -161,16 +170,18 @@ def main(command: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     note, note_end = os.pipe()
     os.set_blocking(note, False)
+    if select.select([0], [], [], 0)[0]:
+        return  # stopped before it began
     child = start(command, note_end, linux)
     os.close(note_end)
-    os.write(2, b"%d\n" % child)
+    report(b"%d\n" % child)
     code = watch(child, wake)
     kill_family(child, wake, linux)
     try:
         told = os.read(note, NOTE_LIMIT)
     except BlockingIOError:
         told = b""
-    os.write(2, (b"" if code is None else b"%d" % code) + b"\n" + told)
+    report((b"" if code is None else b"%d" % code) + b"\n" + told)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ async def run_contained(
         rest, report = _drain(process.stdout), _Report.parse(_drain(process.stderr))
         if not report.complete:
             report.kill_group()
-    if report.pid is None:
+    if report.pid is None and not limit.cancelled_caught:
         raise ToolError(f"the launcher of {command[0]} failed: {report.note.decode()[-500:]}")
     if rest:
         on_output(rest)

@@ -174,10 +174,13 @@ def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
     if not os.path.isabs(told) or "\0" in told:
         return
     folder = Path(os.path.realpath(told))
-    if folder.is_dir() and is_inside(folder, context):
-        context.workspace.cwd = folder
-        return
     root = context.workspace.root
+    if folder.is_dir() and is_inside(folder, context):
+        # Named from the root as it was given, since that is where rules are anchored.
+        real_root = os.path.realpath(root)
+        inside = folder.is_relative_to(real_root)
+        context.workspace.cwd = root / folder.relative_to(real_root) if inside else folder
+        return
     notes.append(f"working directory reset to {root}: {told} is outside the workspace, or gone")
     context.workspace.cwd = root
 

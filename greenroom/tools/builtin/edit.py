@@ -8,7 +8,7 @@ from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.builtin.atomic_file import open_regular, replace_file
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.path_locks import PathLocks
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
 from greenroom.tools.builtin.replacement import Replacement
 from greenroom.tools.builtin.text_diff import unified_diff
 from greenroom.tools.builtin.text_file import TextContent
@@ -79,8 +79,7 @@ class Edit:
         change = Replacement(
             str(input["old_string"]), str(input["new_string"]), bool(input.get("replace_all"))
         )
-        real = await in_thread(lambda: resolve(path, context))
-        label = shown(real, context)
+        real, label = await in_thread(lambda: resolve_and_show(path, context))
         stamps = FileStamps.of(context)
         async with PathLocks.of(context).hold(real):
             done = await in_thread(lambda: _edit(real, change, label, stamps))

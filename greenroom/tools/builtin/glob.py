@@ -13,7 +13,7 @@ from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, 
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.glob_pattern import GlobPattern
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, real_cwd, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.process import run_contained
 
@@ -94,8 +94,7 @@ class Glob:
                 await _list_with_ripgrep(program, base, matches, context)
             else:
                 await in_thread(partial(_list, base, matches, context))
-            newest = await in_thread(partial(_newest, base, matches.paths, limit))
-            return _result(newest, len(matches.paths), text, base, context)
+            return await in_thread(partial(_result, base, matches.paths, limit, text, context))
         assert time.cancelled_caught  # nothing else leaves the block without a result
         raise ToolError(f"listing {path} took over {_SECONDS:g} s", hint="choose a subfolder")
 
@@ -173,13 +172,17 @@ def _newest(base: Path, paths: list[str], limit: int) -> list[Path]:
 
 
 def _result(
-    files: list[Path], found: int, pattern: str, base: Path, context: AgentContext
+    base: Path, paths: list[str], limit: int, pattern: str, context: AgentContext
 ) -> ToolResult:
-    facts: dict[str, object] = {"found": found, "shown": len(files)}
+    cwd = real_cwd(context)
+    files = _newest(base, paths, limit)
+    facts: dict[str, object] = {"found": len(paths), "shown": len(files)}
     if not files:
         hint = "" if "/" in pattern or "**" in pattern else f"; try **/{pattern} for all folders"
-        return ToolResult.ok(f"no file matches {pattern} in {shown(base, context)}{hint}", **facts)
-    lines = [shown(path, context) for path in files]
-    if found > len(files):
-        lines.append(f"[{found - len(files)} more files match; narrow the pattern or raise limit]")
+        return ToolResult.ok(f"no file matches {pattern} in {shown(base, cwd)}{hint}", **facts)
+    lines = [shown(path, cwd) for path in files]
+    if len(paths) > len(files):
+        lines.append(
+            f"[{len(paths) - len(files)} more files match; narrow the pattern or raise limit]"
+        )
     return ToolResult.ok("\n".join(lines), **facts)

@@ -16,7 +16,7 @@ from greenroom.tools.builtin.file_filter import FileFilter
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.grep_rows import GrepRows
 from greenroom.tools.builtin.grep_schema import GREP_PARAMETERS, GrepQuery
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, real_cwd, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.process import Exit, run_contained
 
@@ -74,7 +74,7 @@ class Grep:
             query.mode,
             limit=query.limit,
             wants=wanted.matches if target.is_folder else lambda _: True,
-            show=lambda path: shown(target.folder / path, context),
+            show=lambda path: shown(target.folder / path, target.cwd),
             numbers=query.numbers,
             separate=bool(query.before or query.after),
         )
@@ -92,17 +92,18 @@ class _Target:
     name: str
     is_folder: bool
     root: Path
+    cwd: Path
 
 
 def _target(path: str, context: AgentContext) -> _Target:
     real = resolve(path, context)
-    root = Path(os.path.realpath(context.workspace.root))
+    root, cwd = Path(os.path.realpath(context.workspace.root)), real_cwd(context)
     with os_errors("search", path):
         if real.is_dir():
-            return _Target(real, "./", True, root)
+            return _Target(real, "./", True, root, cwd)
         if not real.is_file():
             raise ToolError(f"there is no file or folder {path}")
-    return _Target(real.parent, f"./{real.name}", False, root)
+    return _Target(real.parent, f"./{real.name}", False, root, cwd)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,10 @@ class _Search:
         return await self._run([command])
 
     async def with_python(self) -> bool:
-        files = await in_thread(lambda: list(self._files(trio.from_thread.check_cancelled)))
+        with trio.move_on_after(_SECONDS) as time:
+            files = await in_thread(lambda: list(self._files(trio.from_thread.check_cancelled)))
+        if time.cancelled_caught:
+            return True
         options = serde.dumps(self.query.searcher_options()).decode()
         command = [sys.executable, "-I", "-S", "-W", "ignore", searcher.__file__, options]
         return await self._run([*command, *batch] for batch in _batches(files))

@@ -11,7 +11,16 @@ import trio
 from greenroom.core import AgentContext, ToolError
 from greenroom.tools.spill import SpillFolder
 
-__all__ = ["AllowedPaths", "in_thread", "is_inside", "os_errors", "resolve", "shown"]
+__all__ = [
+    "AllowedPaths",
+    "in_thread",
+    "is_inside",
+    "os_errors",
+    "real_cwd",
+    "resolve",
+    "resolve_and_show",
+    "shown",
+]
 
 T = TypeVar("T")
 
@@ -67,6 +76,16 @@ def resolve(path: str, context: AgentContext) -> Path:
     )
 
 
+def resolve_and_show(path: str, context: AgentContext) -> tuple[Path, str]:
+    """Return the real path as `resolve` does, and as `shown` writes it. Call it in a thread.
+
+    Raises:
+        ToolError: as `resolve`.
+    """
+    real = resolve(path, context)
+    return real, shown(real, real_cwd(context))
+
+
 def is_inside(real: Path, context: AgentContext) -> bool:
     """Whether a real path is in the workspace, where its long results lie, or allowed."""
     root = Path(os.path.realpath(context.workspace.root))
@@ -79,9 +98,13 @@ def is_inside(real: Path, context: AgentContext) -> bool:
     return real in (context.resources.get(AllowedPaths) or AllowedPaths())
 
 
-def shown(path: Path, context: AgentContext) -> str:
-    """Write a real path as the agent would: from its working directory where it lies below it."""
-    cwd = os.path.realpath(context.workspace.cwd)
+def real_cwd(context: AgentContext) -> Path:
+    """Return the agent's working directory, symbolic links resolved. Call it in a thread."""
+    return Path(os.path.realpath(context.workspace.cwd))
+
+
+def shown(path: Path, cwd: Path) -> str:
+    """Write a real path as one would from the real working directory, where it lies below it."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 

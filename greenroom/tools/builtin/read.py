@@ -22,7 +22,7 @@ from greenroom.core import (
 from greenroom.tools.builtin.atomic_file import open_regular
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.numbered_lines import NumberedLines
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
 from greenroom.tools.builtin.text_file import is_binary
 
 __all__ = ["Read"]
@@ -98,7 +98,7 @@ class Read:
 def _read(
     path: str, first: int, count: int, context: AgentContext
 ) -> tuple[Path, Stamp, ToolResult]:
-    real = resolve(path, context)
+    real, label = resolve_and_show(path, context)
     with os_errors("read", path):
         if real.is_dir():
             raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
@@ -108,7 +108,7 @@ def _read(
             stamp = Stamp.of(file)
             start = file.read(_SNIFFED_BYTES)
             file.seek(0)
-            return real, stamp, _show(file, start, stamp, first, count, shown(real, context))
+            return real, stamp, _show(file, start, stamp, first, count, label)
 
 
 def _show(

@@ -9,7 +9,7 @@ from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.builtin.atomic_file import open_regular, replace_file
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.path_locks import PathLocks
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve, shown
+from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
 from greenroom.tools.builtin.text_diff import MAX_DIFF_CHARACTERS, unified_diff
 
 __all__ = ["Write"]
@@ -63,8 +63,7 @@ class Write:
             ToolError: the file was not read, has changed since, is out of reach, or the disk refuses.
         """
         path, content = str(input["file_path"]), _encoded(str(input["content"]))
-        real = await in_thread(lambda: resolve(path, context))
-        label = shown(real, context)
+        real, label = await in_thread(lambda: resolve_and_show(path, context))
         stamps = FileStamps.of(context)
         async with PathLocks.of(context).hold(real):
             done = await in_thread(lambda: _write(real, content, label, stamps))

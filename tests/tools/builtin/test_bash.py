@@ -135,6 +135,16 @@ async def test_a_working_directory_outside_is_reset_with_a_note(
     assert context.workspace.cwd == root
 
 
+async def test_the_working_directory_keeps_the_name_of_the_root(
+    context: AgentContext, root: Path
+) -> None:
+    alias = root.parent / "alias"
+    os.symlink(root, alias)
+    context.workspace.root = context.workspace.cwd = alias
+    await run(context, "mkdir sub; cd sub")
+    assert context.workspace.cwd == alias / "sub"
+
+
 async def test_an_allowed_folder_may_be_the_working_directory(context: AgentContext) -> None:
     context.resources.insert(AllowedPaths(["/usr"]))
     await run(context, "cd /usr/bin")

@@ -156,6 +156,12 @@ def test_what_was_found_before_the_time_was_up_is_kept(call, root: Path, monkeyp
     assert text.startswith("a.txt:1:aaa\n[the search was stopped")
 
 
+def test_a_tree_that_takes_too_long_to_list_is_told(call, tree: Path, monkeypatch) -> None:
+    monkeypatch.setattr(grep_module, "_SECONDS", 0)
+    with pytest.raises(ToolError, match="stopped after 0 s"):
+        python(call)
+
+
 async def test_a_cancel_ends_the_search(context: AgentContext, root: Path) -> None:
     os.mkfifo(root / "pipe")
     with trio.fail_after(20), trio.move_on_after(0.3) as scope:

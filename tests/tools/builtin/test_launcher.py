@@ -3,6 +3,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -138,3 +139,38 @@ def test_a_process_that_ends_while_it_is_looked_at_is_left_out(
 ) -> None:
     monkeypatch.setattr(os, "listdir", lambda _: ["self", "4194305", str(os.getpid())])
     assert [row[0] for row in launcher.processes()] == [os.getpid()]
+
+
+async def test_a_caller_that_listens_no_more_changes_nothing() -> None:
+    with trio.fail_after(20):
+        process = await trio.lowlevel.open_process(
+            [sys.executable, launcher.__file__, "bash", "-c", "echo up; sleep 60"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        await process.stderr.aclose()
+        async with process.stdin, process.stdout:
+            assert await process.stdout.receive_some() == b"up\n"
+            await process.stdin.aclose()
+            assert await process.wait() == 0
+
+
+async def test_where_there_is_no_subreaper_the_group_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not shutil.which("ps"):
+        pytest.skip("ps (procps) is not installed")
+    # The launcher as it runs on a system that is not Linux and has no /proc.
+    (tmp_path / "elsewhere.py").write_text(
+        f"import os, sys; sys.platform = 'darwin'; sys.path.append({os.path.dirname(launcher.__file__)!r})\n"
+        "import launcher; os.path.exists = lambda _: False; launcher.main(sys.argv[1:])\n"
+    )
+    monkeypatch.setattr(launcher, "__file__", str(tmp_path / "elsewhere.py"))
+    began = trio.current_time()
+    # The second one is an orphan, but still of the group.
+    output, report = await launch("bash", "-c", "sleep 60 & (sleep 60 & echo up)")
+    assert output == b"up\n"
+    assert report[1:] == [b"0", b""]
+    assert trio.current_time() - began < 3

@@ -6,7 +6,7 @@ import pytest
 from greenroom.core import AgentContext, ToolError, ToolResult
 from greenroom.tools import Glob, Grep, Read, Write
 from greenroom.tools.builtin import AllowedPaths
-from greenroom.tools.builtin.paths import os_errors, resolve, shown
+from greenroom.tools.builtin.paths import os_errors, resolve, resolve_and_show, shown
 from greenroom.tools.spill import SpillFolder
 
 CALLS = {
@@ -75,14 +75,12 @@ def test_a_workspace_behind_a_link_is_the_workspace(context: AgentContext, root:
     alias = root.parent / "alias"
     alias.symlink_to(root)
     context.workspace.root = context.workspace.cwd = alias
-    assert resolve("a.txt", context) == root / "a.txt"
-    assert shown(root / "a.txt", context) == "a.txt"
+    assert resolve_and_show("a.txt", context) == (root / "a.txt", "a.txt")
 
 
-def test_a_path_is_shown_from_the_working_directory(context: AgentContext, root: Path) -> None:
-    context.workspace.cwd = root / "sub"
-    assert shown(root / "sub" / "x", context) == "x"
-    assert shown(root / "y", context) == str(root / "y")
+def test_a_path_is_shown_from_the_working_directory(root: Path) -> None:
+    assert shown(root / "sub" / "x", root / "sub") == "x"
+    assert shown(root / "y", root / "sub") == str(root / "y")
 
 
 def test_what_the_system_refuses_is_told_in_words() -> None:

@@ -111,3 +111,15 @@ async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
 def test_a_report_may_end_anywhere(data: bytes, report: tuple[object, ...]) -> None:
     parsed = process._Report.parse(data)
     assert (parsed.pid, parsed.complete, parsed.code, parsed.note) == report
+
+
+async def test_no_time_at_all_starts_nothing(tmp_path: Path) -> None:
+    ended, output = await run(f"touch {tmp_path}/made", timeout=0)
+    assert ended == Exit(None, timed_out=True)
+    assert output == b""
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_note_of_any_length_holds_nobody_up() -> None:
+    ended, _ = await run("head -c 60000 /dev/zero >&19")
+    assert ended == Exit(0, note=bytes(launcher.NOTE_LIMIT))
