@@ -13,7 +13,8 @@ from greenroom.cli.render_chunk import render_markdown, render_user
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.theme import ColorScheme
-from greenroom.core import EndStatus, visible
+from greenroom.cli.turn_record import DONE, FAILED, USAGE
+from greenroom.core import EndStatus, SessionError, visible
 from greenroom.runtime import AgentRuntime, Outcome
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class _Ended:
     def exit_code(self, outcome: Outcome | None) -> int:
         if self._signal is not None:
             return 128 + self._signal
-        return 0 if outcome is None or outcome.status is EndStatus.COMPLETED else 1
+        if outcome is not None and isinstance(outcome.error, SessionError):
+            return USAGE
+        return DONE if outcome is None or outcome.status is EndStatus.COMPLETED else FAILED
 
 
 def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:

@@ -19,6 +19,7 @@ from greenroom.core import (
     RuleDecision,
     StateKind,
     SubAgentOutput,
+    TurnStart,
 )
 from greenroom.runtime import AgentHandle
 
@@ -46,6 +47,7 @@ class Person:
         self._screen = screen
         self._nursery = nursery
         self._unanswered: set[str] = set()
+        self._queued: dict[str, str] = {}
         self._is_leaving = False
         self._pressed_at = float("-inf")
 
@@ -58,10 +60,16 @@ class Person:
             inner = inner.chunk
         if isinstance(inner, PermissionRequest | PermissionResponse | Lagged | Done):
             await self._follow_requests()
-        if isinstance(chunk, Done):
-            self._unanswered.discard(chunk.input_id)
-            self._screen.hint = ""
-            self._leave_when_done()
+        match chunk:
+            case TurnStart() if chunk.input_id in self._queued:
+                self._echo(self._queued.pop(chunk.input_id))
+                self._screen.queued = tuple(self._queued.values())
+            case Done():
+                self._unanswered.discard(chunk.input_id)
+                self._screen.hint = ""
+                self._leave_when_done()
+            case _:
+                pass
 
     async def _follow_requests(self) -> None:
         pending = await self._handle.pending()
@@ -119,15 +127,22 @@ class Person:
         self._ask(self._screen.questions.drop(decision.request_id))
 
     def _send(self, text: str) -> None:
-        self._screen.print(render_user(text, self._screen.scheme))
         try:
             receipt = self._handle.send_input_nowait(text)
         except (MailboxFullError, AgentNotRunningError) as error:
-            self._screen.error(f"not sent: {error}")
+            self._screen.error(f"not sent: {text}\n{error}")
             return
-        self._unanswered.add(receipt.input_id)
         if receipt.status == "queued":
-            self._screen.note("  queued: the agent takes it next")
+            # It is printed where its turn begins; until then it stands below.
+            self._queued[receipt.input_id] = text
+            self._screen.queued = tuple(self._queued.values())
+        else:
+            self._echo(text)
+        if receipt.status != "steered":
+            self._unanswered.add(receipt.input_id)
+
+    def _echo(self, text: str) -> None:
+        self._screen.print(render_user(text, self._screen.scheme))
 
     def _command(self, command: str) -> None:
         match command:
@@ -196,4 +211,6 @@ class Person:
             self._leave()
 
     def _leave(self) -> None:
+        for text in self._queued.values():
+            self._screen.note(f"not sent any more: {text}")
         self._nursery.cancel_scope.cancel()

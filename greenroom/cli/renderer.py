@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from greenroom.cli.person import Person
 from greenroom.cli.plain_terminal import open_plain_terminal
 from greenroom.cli.screen import Screen
-from greenroom.cli.terminal import Key, KeyName, TerminalOpener
+from greenroom.cli.terminal import Key, KeyName, PersonEvent, TerminalOpener
 from greenroom.cli.theme import ColorScheme
-from greenroom.runtime import AgentHandle, Outcome
+from greenroom.runtime import AgentHandle, Outcome, Subscription
 
 __all__ = ["ConsoleRenderer", "terminal_opener"]
 
@@ -67,17 +67,27 @@ class ConsoleRenderer:
         Returns:
             How the agent ended, or None where the person left and it is still running.
         """
-        outcome: Outcome | None = None
         async with (
             self._open_terminal() as terminal,
             self._handle.subscribe("all", answers=True) as chunks,
-            trio.open_nursery() as nursery,
         ):
             screen = Screen(terminal, self._colors, self._model)
-            person = Person(self._handle, screen, nursery)
-            nursery.start_soon(person.heed, terminal.events)
-            nursery.start_soon(_heed_interrupts, person)
             screen.print(*self._opening)
+            outcome = await self._show(chunks, screen, terminal.events)
+            await screen.draw()
+        return outcome
+
+    async def _show(
+        self,
+        chunks: Subscription,
+        screen: Screen,
+        events: trio.MemoryReceiveChannel[PersonEvent],
+    ) -> Outcome | None:
+        outcome: Outcome | None = None
+        async with trio.open_nursery() as nursery:
+            person = Person(self._handle, screen, nursery)
+            nursery.start_soon(person.heed, events)
+            nursery.start_soon(_heed_interrupts, person)
             await screen.draw()
             async for chunk in chunks:
                 screen.feed(chunk)

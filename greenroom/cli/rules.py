@@ -12,6 +12,7 @@ from greenroom.permissions import (
     PermissionRule,
     RuleMatcher,
     RuleScope,
+    is_trusted,
     read_rules,
     tightening,
     user_rules_path,
@@ -33,8 +34,9 @@ def rules_of_run(
 ) -> RunRules:
     """Put the rules of a run together; it reads files.
 
-    Reading inside the workspace is allowed. The user's own rule file counts whole; the project's
-    may come from anybody, so only its denials and questions count. A denial on the command line
+    Reading inside the workspace is allowed. The user's own rule file counts whole; so does the
+    project's while it holds nothing but the user's own answers. Otherwise it may come from anybody,
+    and only its denials and questions count. A denial on the command line
     comes before all files; an allowance there ranks with those in files, so that it overrides no
     denial and no question.
 
@@ -42,8 +44,9 @@ def rules_of_run(
         RuleFileError: a rule or a file that can't be used; it names the place.
         ConfigurationError: no such mode.
     """
-    project = _read(project_rules_path(workspace))
-    tight = tightening(project)
+    path = project_rules_path(workspace)
+    project = _read(path)
+    tight = project if is_trusted(path) else tightening(project)
     rules = [
         _read_inside(),
         *_read(user_rules_path()),

@@ -28,6 +28,7 @@ class Screen:
         self._view = AgentView(scheme, model)
         self._printed = ""
         self.questions = QuestionQueue()
+        self.queued: tuple[str, ...] = ()
         self.hint = ""
 
     @property
@@ -73,7 +74,9 @@ class Screen:
         return self._terminal.size[0] - 1
 
     def _live(self) -> str:
-        lines = self._painter.paint(self._view.live(), self._columns).splitlines()
+        queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued]
+        parts = [*self._view.live(), *queued]
+        lines = self._painter.paint(parts, self._columns).splitlines()
         room = max(self._terminal.size[1] - _MARGIN, 3)
         return "\n".join(lines[-room:])
 
