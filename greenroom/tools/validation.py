@@ -75,23 +75,28 @@ class InputValidator:
 
 
 def _check_references(name: str, schema: Mapping[str, object]) -> None:
-    """Resolve every `$ref` once, so that a dangling one is found now and not in a call."""
+    """Resolve every reference once, so that a dangling one is found now and not in a call."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
     root = DRAFT202012.create_resource(schema)
     resolver = Registry().with_resource("", root).resolver()
+    for reference in _references(root):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ToolError(
+                f"tool {name}: the schema points to {reference!r}, which it does not hold",
+                hint="put the schema that it points to under $defs",
+            ) from None
+
+
+def _references(root: "Resource[object]") -> Iterator[str]:
     for contents in _subschemas(root):
-        if isinstance(contents, Mapping) and isinstance(contents.get("$ref"), str):
-            reference = cast("str", contents["$ref"])
-            try:
-                resolver.lookup(reference)
-            except Unresolvable:
-                raise ToolError(
-                    f"tool {name}: the schema points to {reference!r}, which it does not hold",
-                    hint="put the schema that it points to under $defs",
-                ) from None
+        if isinstance(contents, Mapping):
+            found = (contents.get("$ref"), contents.get("$dynamicRef"))
+            yield from (reference for reference in found if isinstance(reference, str))
 
 
 def _subschemas(resource: "Resource[object]") -> Iterator[object]:

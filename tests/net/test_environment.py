@@ -161,6 +161,14 @@ def test_no_proxy_lists_what_is_contacted_directly(monkeypatch, host, no_proxy, 
     assert proxy_for("https", host) is None
 
 
+async def test_what_no_proxy_covers_goes_round_the_proxy(serve, monkeypatch, unused_port):
+    server = await serve(OK)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused_port}")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.0/24")
+    assert await get(server.url) == b"hello"
+    assert server.requests[0].startswith("GET / HTTP/1.1")
+
+
 def test_all_proxy_stands_in_for_both(monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "socks5://proxy.test:1080")
     assert proxy_for("https", "a.test") == "socks5://proxy.test:1080"

@@ -107,6 +107,10 @@ def test_a_class_or_a_bare_function_is_told_what_to_do():
             {"parameters": {"type": "object", "allOf": [{"$ref": "http://127.0.0.1:9/s"}]}},
             "points to 'http://127",
         ),
+        (
+            {"parameters": {"type": "object", "items": {"$dynamicRef": "http://127.0.0.1:9/s"}}},
+            "points to 'http://127",
+        ),
     ],
 )
 def test_a_member_of_no_use_is_refused_with_its_reason(members, message):
