@@ -21,8 +21,7 @@ from greenroom.core import (
 from greenroom.permissions import (
     Explanation,
     PermissionManager,
-    remembered_path,
-    store_rules,
+    keep_rules,
 )
 from greenroom.runtime import AgentInternals
 from greenroom.tools import AllowedPaths, RegisteredTool, ToolRegistry
@@ -132,11 +131,10 @@ async def _remember(
 ) -> None:
     """Make a rule of the answer; where it can't be stored it still holds in this process."""
     rules = permissions.remember(found, answer.decision, lifetime, agent.context)
-    path = remembered_path(lifetime, agent.context)
-    if path is None or not rules:
+    if lifetime == "session" or not rules:
         return
     try:
-        await trio.to_thread.run_sync(store_rules, path, rules)
+        await trio.to_thread.run_sync(keep_rules, rules, lifetime, agent.context)
     except RuleFileError as error:
         await agent.send(Error(error.message, type(error).__name__, error.hint))
 

@@ -1,7 +1,7 @@
 """May this agent do that? Rules, matchers and a shell analyser; it never prompts and runs nothing.
 
 Modules, from the value to the decision: `rule` (with `rule_builders`, `rule_text`, `rule_file`,
-`rule_model`, `rule_examples`, `rule_place`), `matcher` (with `prefix`, `pattern`, `host`); `call`
+`rule_model`, `rule_examples`, `rule_place`, `atomic`, `trust`), `matcher` (with `prefix`, `pattern`, `host`); `call`
 and `facts` (what a tool call would do, with `place`, `operands` and the package `shell`);
 `likeness` (is the rule about the fact?), `evaluator` (order and combination), `mode`;
 `explanation`, `suggestion` (with `suggested_command`), and `manager`, which users hold.
@@ -20,6 +20,8 @@ from greenroom.permissions.rule_file import store_rules as store_rules
 from greenroom.permissions.rule_file import tightening as tightening
 from greenroom.permissions.rule_place import remembered_path as remembered_path
 from greenroom.permissions.rule_place import user_rules_path as user_rules_path
+from greenroom.permissions.trust import is_trusted as is_trusted
+from greenroom.permissions.trust import keep_rules as keep_rules
 
 __all__ = [
     "Explanation",
@@ -30,6 +32,8 @@ __all__ = [
     "Predicate",
     "RuleMatcher",
     "RuleScope",
+    "is_trusted",
+    "keep_rules",
     "read_rules",
     "remembered_path",
     "store_rules",

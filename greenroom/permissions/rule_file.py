@@ -1,13 +1,12 @@
 """Rule files: read as a whole or refused as a whole, written all or nothing."""
 
 import json  # noqa: TID251 - only its error, which tells line and column
-import os
-import tempfile
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greenroom.core import RuleFileError, serde
+from greenroom.permissions.atomic import write_atomically
 from greenroom.permissions.json_place import place_of
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.rule_examples import check_examples
@@ -114,25 +113,7 @@ def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
             )
     models = [RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True) for rule in kept]
     data = serde.dumps({"version": 1, "rules": models}, pretty=True) + b"\n"
-    try:
-        _replace(Path(path), data)
-    except OSError as error:
-        raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A temporary file is made with mode 0600.
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(Path(path), data)
 
 
 def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:

@@ -1,0 +1,95 @@
+"""Which project rule files the user has agreed to: by their path, and by every byte in them.
+
+A project's file comes with the project, from whoever wrote it. What it allows counts only while it
+is exactly what this user has written there through answers of their own; any change takes the trust
+away. The record lies beside the user's own rules, out of the project's reach.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from greenroom.core import AgentContext, Remember, RuleFileError, serde
+from greenroom.permissions.atomic import write_atomically
+from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.rule_file import store_rules
+from greenroom.permissions.rule_place import remembered_path, user_rules_path
+
+__all__ = ["is_trusted", "keep_rules"]
+
+_MAX_PROJECTS = 1_000
+
+
+def is_trusted(path: str | Path) -> bool:
+    """Whether this rule file is, byte for byte, what the user has agreed to. Reads files.
+
+    Raises:
+        RuleFileError: the record of what is trusted can't be read.
+    """
+    digest = _digest(path)
+    return digest is not None and _record().get(_key(path)) == digest
+
+
+def keep_rules(
+    rules: Iterable[PermissionRule], lifetime: Remember, context: AgentContext
+) -> Path | None:
+    """Keep the rules of an answer where its lifetime says; it blocks: call it in a thread.
+
+    A project's file that did not exist, or was trusted, is trusted afterwards.
+
+    Returns:
+        The file, or None for rules that live in memory only.
+
+    Raises:
+        RuleFileError: a file can't be read or written; it is left as it is.
+    """
+    path = remembered_path(lifetime, context)
+    kept = tuple(rules)
+    if path is None or not kept:
+        return None
+    ours = lifetime == "project" and (not path.exists() or is_trusted(path))
+    store_rules(path, kept)
+    if ours:
+        _trust(path)
+    return path
+
+
+def _trust(path: Path) -> None:
+    record = _record()
+    record.pop(_key(path), None)
+    record[_key(path)] = str(_digest(path))
+    newest = dict(list(record.items())[-_MAX_PROJECTS:])
+    write_atomically(_record_path(), serde.dumps({"version": 1, "trusted": newest}))
+
+
+def _record_path() -> Path:
+    return user_rules_path().with_name("trusted.json")
+
+
+def _record() -> dict[str, str]:
+    path = _record_path()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
+    try:
+        trusted = serde.loads_object(text).get("trusted")
+    except serde.InvalidJSONError as error:
+        raise RuleFileError(error.message, path=str(path), hint="remove it") from error
+    if not isinstance(trusted, dict):
+        raise RuleFileError("this is no record of trusted files", path=str(path), hint="remove it")
+    return {str(key): str(value) for key, value in trusted.items()}
+
+
+def _key(path: str | Path) -> str:
+    return os.path.realpath(path)
+
+
+def _digest(path: str | Path) -> str | None:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -1,0 +1,21 @@
+"""Nobody's own files, keys or proxies decide whether a test passes, and no test touches them."""
+
+import os
+
+import pytest
+
+OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def a_user_of_their_own(tmp_path_factory):
+    """Give the tests a home folder, and take settings of the developer's away."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.upper().startswith(OURS):
+                patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            patch.delenv(name, raising=False)
+        yield
