@@ -16,6 +16,7 @@ from greenroom.core import (
     ToolStatus,
     valid_unicode,
 )
+from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.output_buffer import OutputBuffer
 from greenroom.tools.builtin.paths import in_thread, is_inside
@@ -94,7 +95,7 @@ class Bash:
             ToolError: the command can't be given to bash, or bash can't be started.
         """
         command = _checked(str(input["command"]))
-        milliseconds = min(_number(input.get("timeout")), _MAX_MILLISECONDS)
+        milliseconds = min(integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
         notes: list[str] = []
         cwd = await in_thread(lambda: _starting_folder(context, notes))
         stream = _Stream(context)
@@ -153,15 +154,11 @@ def _checked(command: str) -> str:
     return command
 
 
-def _number(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else _DEFAULT_MILLISECONDS
-
-
 def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
     """Return the working directory; the workspace's root where that is gone or moved outside."""
     workspace = context.workspace
     cwd = Path(os.path.realpath(workspace.cwd))
-    if cwd.is_dir() and is_inside(cwd, context):
+    if os.path.isdir(cwd) and is_inside(cwd, context):
         return cwd
     notes.append(f"{workspace.cwd} is gone; the command ran in {workspace.root}")
     workspace.cwd = workspace.root
@@ -175,7 +172,7 @@ def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
         return
     folder = Path(os.path.realpath(told))
     root = context.workspace.root
-    if folder.is_dir() and is_inside(folder, context):
+    if os.path.isdir(folder) and is_inside(folder, context):
         # Named from the root as it was given, since that is where rules are anchored.
         real_root = os.path.realpath(root)
         inside = folder.is_relative_to(real_root)
@@ -195,13 +192,7 @@ def _result(
     status = ToolStatus.SUCCESS if ended.code == 0 else ToolStatus.ERROR
     if ended.timed_out:
         status = ToolStatus.TIMEOUT
-        ending = f"timed out after {milliseconds / 1000:g} s; all it started was killed"
-    elif ended.code is None:
-        ending = "stopped: it killed the process that watches over it"
-    elif ended.code < 0:
-        ending = f"killed by signal {-ended.code} ({_signal_name(-ended.code)})"
-    else:
-        ending = f"exit code {ended.code}" if ended.code else ""
+    ending = _ending(ended, milliseconds)
     text = output.text().rstrip("\n")
     lines = [text or "(no output)", *(f"[{note}]" for note in (ending, *notes) if note)]
     metadata: dict[str, object] = {
@@ -211,6 +202,16 @@ def _result(
         "characters": output.characters,
     }
     return ToolResult((TextBlock(valid_unicode("\n".join(lines))),), status, metadata)
+
+
+def _ending(ended: Exit, milliseconds: int) -> str:
+    if ended.timed_out:
+        return f"timed out after {milliseconds / 1000:g} s; all it started was killed"
+    if ended.code is None:
+        return "stopped: it killed the process that watches over it"
+    if ended.code < 0:
+        return f"killed by signal {-ended.code} ({_signal_name(-ended.code)})"
+    return f"exit code {ended.code}" if ended.code else ""
 
 
 def _signal_name(number: int) -> str:

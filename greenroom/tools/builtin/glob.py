@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 
 from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, ToolResult
+from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.glob_pattern import GlobPattern
@@ -83,7 +84,7 @@ class Glob:
         Raises:
             ToolError: no such folder, out of reach, too many files, or it took over 30 seconds.
         """
-        path, limit = str(input.get("path", ".")), int(str(input.get("limit", _DEFAULT_LIMIT)))
+        path, limit = str(input.get("path", ".")), integer(input, "limit", _DEFAULT_LIMIT)
         text = str(input["pattern"])
         base = await in_thread(partial(_folder, path, context))
         pattern = GlobPattern(_relative(text, base))

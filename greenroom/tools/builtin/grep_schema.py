@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from greenroom.tools.builtin.arguments import integer
+
 __all__ = ["GREP_PARAMETERS", "GrepQuery"]
 
 _DEFAULT_LIMIT = 250
@@ -83,7 +85,7 @@ class GrepQuery:
     @classmethod
     def of(cls, data: dict[str, object]) -> "GrepQuery":
         """Read a valid input."""
-        around = data.get("-C", data.get("context", 0))
+        around = integer(data, "-C", integer(data, "context", 0))
         mode = str(data.get("output_mode", "files_with_matches"))
         in_context = mode == "content"
         return cls(
@@ -92,12 +94,12 @@ class GrepQuery:
             glob=str(data.get("glob", "")),
             type=str(data.get("type", "")),
             mode=mode,
-            before=int(str(data.get("-B", around))) if in_context else 0,
-            after=int(str(data.get("-A", around))) if in_context else 0,
+            before=integer(data, "-B", around) if in_context else 0,
+            after=integer(data, "-A", around) if in_context else 0,
             numbers=bool(data.get("-n", True)),
             ignore_case=bool(data.get("-i") or data.get("case_insensitive")),
             multiline=bool(data.get("multiline")),
-            limit=int(str(data.get("head_limit", _DEFAULT_LIMIT))),
+            limit=integer(data, "head_limit", _DEFAULT_LIMIT),
         )
 
     def ripgrep_arguments(self) -> list[str]:

@@ -19,6 +19,7 @@ from greenroom.core import (
     ToolResult,
     valid_unicode,
 )
+from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.atomic_file import open_regular
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.numbered_lines import NumberedLines
@@ -88,8 +89,8 @@ class Read:
             ToolError: there is no such file, it is binary, too large to send, or out of reach.
         """
         path = str(input["file_path"])
-        first = int(str(input.get("offset", 1)))
-        count = int(str(input.get("limit", _DEFAULT_LINES)))
+        first = integer(input, "offset", 1)
+        count = integer(input, "limit", _DEFAULT_LINES)
         real, stamp, result = await in_thread(lambda: _read(path, first, count, context))
         FileStamps.of(context).note(real, stamp)
         return result

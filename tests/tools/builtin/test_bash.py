@@ -184,7 +184,7 @@ async def test_a_shell_that_does_not_tell_leaves_the_working_directory(
     assert context.workspace.cwd == root
 
 
-@pytest.mark.parametrize("noise", ["", "relative", "/a\\0b"])
+@pytest.mark.parametrize("noise", ["", "relative", "/a\\0b", "/%04000d"])
 async def test_a_forged_note_can_not_move_the_agent(
     context: AgentContext, root: Path, noise: str
 ) -> None:

@@ -10,7 +10,7 @@ async def test_every_built_in_tool_passes_the_gate(context: AgentContext, root: 
     registry = ToolRegistry(builtin_tools())
     calls = [
         ("Write", {"file_path": "a.py", "content": "old = 1\n"}, "created a.py"),
-        ("Read", {"file_path": "a.py"}, "old = 1"),
+        ("Read", {"file_path": "a.py", "offset": 1.0, "limit": 2.0}, "old = 1"),
         ("Edit", {"file_path": "a.py", "old_string": "old", "new_string": "new"}, "+new = 1"),
         ("Glob", {"pattern": "**/*.py"}, "a.py"),
         ("Grep", {"pattern": "new", "output_mode": "content", "-n": True}, "a.py:1:new = 1"),
