@@ -39,7 +39,8 @@ class AgentRuntime:
     """Starts agents, finds them, and ends them all when its `async with` block is left.
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
-    exception or a cancel cancels them at once. Either way nothing of them is alive afterwards.
+    exception or a cancel cancels them at once. Either way nothing of them is alive afterwards. The block's own exception is raised as it
+    was; only together with a KeyboardInterrupt or the like of an agent does it stand in a group.
 
     Args:
         store: where sessions live that have no store of their own; by default the folder
@@ -106,8 +107,10 @@ class AgentRuntime:
             )
         except BaseException as group:  # noqa: BLE001 (raised again, or beside the body's own)
             failure = unwrapped(group)
-            if error is None or is_cancelled(error) or not is_cancelled(failure):
+            if error is None or is_cancelled(error):
                 raise failure from failure.__cause__
+            if not is_cancelled(failure):
+                raise BaseExceptionGroup("the block and an agent", [error, failure]) from None
             return False
         return handed is not None and error is not None
 

@@ -24,7 +24,7 @@ from greenroom.core import (
     Usage,
     UserInput,
 )
-from greenroom.runtime.failure import apart, describe, error_chunk, is_cancelled
+from greenroom.runtime.failure import apart, describe, error_chunk, is_cancelled, leaves
 from greenroom.runtime.interruption import Interruption
 from greenroom.runtime.outcome import TurnResult
 
@@ -145,7 +145,9 @@ class Turn:
         for failure in self._failures:
             self._actor.publish(error_chunk(failure))
         self._actor.set_state(AgentState.idle())
-        self._publish_end(status, "; ".join(map(str, self._failures)) or describe(broken or left))
+        self._publish_end(
+            status, "; ".join(map(_words, self._failures)) or describe(broken or left)
+        )
         return broken
 
     async def _settle(self, status: TurnStatus) -> Exception | None:
@@ -174,3 +176,7 @@ class Turn:
             Done(self.message.id, status, result.stop_reason, result.usage, result.error)
         )
         self._actor.close_turn(self, result)
+
+
+def _words(failure: BaseException) -> str:
+    return "; ".join(map(str, leaves(failure)))
