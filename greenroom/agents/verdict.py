@@ -71,6 +71,9 @@ async def judge(
     tool = tools.get(call.name)
     if tool is None:
         return Verdict(call, call.input)  # the registry answers with the names that exist
+    fault = tool.fault(call.input)
+    if fault is not None:  # nobody is asked about a call that can't run
+        return Verdict(call, call.input, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
     explanation = permissions.explain(tool, call.input, context)
     if explanation.decision is RuleDecision.ASK:

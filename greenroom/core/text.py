@@ -41,16 +41,19 @@ def visible(text: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    r"""Cut text to `limit` characters: its head and its tail, and between them how much is missing.
+    r"""Cut text to at most `limit` characters: its head, its tail, and between them how much is gone.
 
     Example:
-        >>> clip("abcdefghij" * 10, 40)
+        >>> clip("abcdefghij" * 10, 49)
         'abcdefghij\n… 80 characters left out …\nabcdefghij'
     """
     if len(text) <= limit:
         return text
-    room = max(limit - 20, 2)
-    head = room - room // 2
+    room = max(limit - len(_left_out(len(text))), 2)
     tail = room // 2
-    missing = len(text) - head - tail
-    return f"{text[:head]}\n… {missing} characters left out …\n{text[-tail:]}"
+    head = room - tail
+    return f"{text[:head]}{_left_out(len(text) - room)}{text[-tail:]}"
+
+
+def _left_out(count: int) -> str:
+    return f"\n… {count} characters left out …\n"

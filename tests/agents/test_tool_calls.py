@@ -134,6 +134,15 @@ async def test_arguments_that_are_no_object_are_never_executed():
     assert len(stage.seen(ToolStart)) == len(stage.seen(ToolEnd)) == 1
 
 
+async def test_nobody_is_asked_about_a_call_that_cannot_run():
+    async with Stage([add], call("add", a="one", b=2), "sorry") as stage:
+        await stage.handle.ask("go")
+    assert stage.seen(PermissionRequest) == []
+    (answer,) = stage.llm.requests[1].messages[-1].tool_results
+    assert answer.is_error
+    assert "a" in answer.text
+
+
 async def test_a_denied_call_tells_the_model_why():
     rule = PermissionRule.deny_tool("add", message="Arithmetic is closed today.")
     async with Stage([add], call("add", a=1, b=2), "ok", rules=[rule]) as stage:
