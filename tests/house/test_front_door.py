@@ -1,6 +1,7 @@
 """`import greenroom` is light, complete, and honest about what it offers."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,8 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_errors_stand_in_one_tree():
-    errors = [getattr(greenroom, name) for name in greenroom.__all__ if name.endswith("Error")]
+    names = [name for name in greenroom.__all__ if re.fullmatch(r"\w+Error", name)]
+    errors = [getattr(greenroom, name) for name in names]
     assert len(errors) > 20
     assert all(issubclass(error, greenroom.GreenroomError) for error in errors)
     drawn = sys.modules["greenroom.core.errors"].__doc__
