@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from typing import TextIO
@@ -14,17 +16,29 @@ _BYTES = 5_000_000  # of one file; with the three older ones a log takes 20 MB a
 _OLDER = 3
 
 
-def log_to_file(path: str) -> logging.Handler:
-    """Write everything that Greenroom logs to this file: one JSON object a line.
+@contextmanager
+def log_to_file(path: str) -> Iterator[None]:
+    """Write everything that Greenroom logs within the block to this file: one JSON object a line.
 
     The file is readable by its owner alone; at 5 MB it is renamed, and three older ones are kept.
-
-    Returns:
-        The handler; `logging.getLogger("greenroom").removeHandler` ends it.
 
     Raises:
         ConfigurationError: the file can't be written.
     """
+    handler = _open(path)
+    logger = logging.getLogger("greenroom")
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        handler.close()
+
+
+def _open(path: str) -> logging.Handler:
     try:
         handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_OLDER, encoding="utf-8")
     except OSError as error:
@@ -33,9 +47,6 @@ def log_to_file(path: str) -> logging.Handler:
             f"the log {path} can't be written: {reason}", hint="name another file with --log"
         ) from error
     handler.setFormatter(_JsonLines())
-    logger = logging.getLogger("greenroom")
-    logger.setLevel(logging.DEBUG)
-    logger.addHandler(handler)
     return handler
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import read_arguments
@@ -45,15 +46,13 @@ def _run(options: "Options") -> int:
     # Here and not above: --version and --help need none of it.
     import trio
 
+    from greenroom.cli.log_file import log_to_file
     from greenroom.cli.output_writer import tell
     from greenroom.core import GreenroomError
 
     try:
-        if options.log:
-            from greenroom.cli.log_file import log_to_file
-
-            log_to_file(options.log)
-        return trio.run(_command(options), options)
+        with log_to_file(options.log) if options.log else nullcontext():
+            return trio.run(_command(options), options)
     except GreenroomError as error:
         tell(str(error))
         return _USAGE

@@ -76,7 +76,10 @@ class Person:
         if self._is_leaving:
             for request in pending:
                 await self._handle.respond_permission(
-                    request.request_id, RuleDecision.DENY, message="nobody is there any more"
+                    request.request_id,
+                    RuleDecision.DENY,
+                    message="standard input has ended",
+                    by="unattended",
                 )
             return
         self._ask(self._screen.questions.follow(pending))

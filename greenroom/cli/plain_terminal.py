@@ -21,8 +21,8 @@ _LONGEST = 1_000_000  # bytes of a line; a longer one is taken in pieces
 async def open_plain_terminal(descriptor: int = 0) -> AsyncIterator[Terminal]:
     """Print what is finished, read lines; nothing is ever redrawn.
 
-    A line can answer a question only if it arrives after the question was printed. (While a person
-    types, such a terminal does not show a program the beginning of the line.)
+    A line can answer a question only if it arrives after the question was printed, label included.
+    (While a person types, such a terminal does not show a program the beginning of the line.)
     """
     async with trio.open_nursery() as nursery:
         terminal = _PlainTerminal()
@@ -47,7 +47,11 @@ class _PlainTerminal:
     async def show(self, frame: Frame) -> None:
         if frame.printed:
             await self._out.line(frame.printed.removesuffix("\n").encode("utf-8", "replace"))
-        self._question = frame.question.id if frame.question else ""
+        question = frame.question
+        before, self._question = self._question, question.id if question else ""
+        if question is not None and question.id != before:
+            # Only now, since the label says that the next line may be the answer.
+            await self._out.line(question.label.rstrip().encode())
 
     def clear_line(self) -> None:
         pass  # the line is the terminal's own

@@ -45,7 +45,7 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
         ['> hello', 'Hi!']
     """
     # Results follow their call within the next message, and providers reuse ids.
-    shown = messages if last is None else messages[-last:]
+    shown = messages if last is None else messages[_beginning(messages, last) :]
     lines: list[RecapLine] = []
     for index, message in enumerate(shown):
         after = shown[index + 1].tool_results if index + 1 < len(shown) else ()
@@ -54,6 +54,17 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
             if line is not None:
                 lines.append(line)
     return lines
+
+
+def _beginning(messages: Sequence[Message], last: int) -> int:
+    """Return where the last few messages begin, or somewhat before, at words of the user's."""
+    start = max(len(messages) - last, 0)
+    words = (at for at in range(start, max(start - last, -1), -1) if _is_said(messages[at]))
+    return next(words, start) if messages else 0
+
+
+def _is_said(message: Message) -> bool:
+    return message.role == "user" and bool(message.text)
 
 
 def recap_text(messages: Sequence[Message]) -> str:

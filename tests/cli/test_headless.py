@@ -1,76 +1,42 @@
-"""`greenroom -p` as a program: what it prints, what it leaves, how it ends."""
+"""`greenroom -p`: what it prints, what it leaves, how it ends."""
 
 import json
-import os
 import signal
+import stat
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "greenroom"]
 SECONDS = 30
 
 
-@pytest.fixture
-def home(tmp_path):
-    """A user's machine: a home, a project with a file, no keys."""
-    (tmp_path / "home").mkdir()
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "README.md").write_text("A project of ours.\n")
-    return tmp_path
-
-
-@pytest.fixture
-def env(home):
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    coverage = {name: value for name, value in os.environ.items() if name.startswith("COV")}
-    root = str(Path(__file__).parents[2])
-    return {**kept, **coverage, "HOME": str(home / "home"), "PYTHONPATH": root}
-
-
-@pytest.fixture
-def run(home, env):
-    def run(*words, stdin=b"", cwd=None, **variables):
-        return subprocess.run(
-            [*COMMAND, *words],
-            input=stdin,
-            capture_output=True,
-            cwd=cwd or home / "project",
-            env={**env, **variables},
-            timeout=SECONDS,
-            check=False,
-        )
-
-    return run
-
-
-def result_of(done):
-    return json.loads(done.stdout)
+def write_rules(folder, *rules):
+    folder.mkdir(parents=True)
+    path = folder / "permissions.json"
+    path.write_text(json.dumps({"version": 1, "rules": rules}))
+    return path
 
 
 def test_the_answer_alone_goes_to_standard_output(run):
     done = run("-p", "read README.md")
-    assert done.returncode == 0
-    assert b"A project of ours." in done.stdout
-    assert done.stdout.startswith(b"README.md, 1 line")
+    assert done.code == 0
+    assert "A project of ours." in done.out
+    assert done.out.startswith("README.md, 1 line")
 
 
 def test_without_a_key_one_line_says_that_the_offline_model_answers(run):
     done = run("-p", "read README.md")
-    assert done.stderr.decode().count("\n") == 1
-    assert "offline model" in done.stderr.decode()
-    assert "ANTHROPIC_API_KEY" in done.stderr.decode()
+    [line] = done.err.splitlines()
+    assert "offline model" in line
+    assert "ANTHROPIC_API_KEY" in line
 
 
 def test_a_model_that_was_asked_for_needs_no_such_line(run):
-    assert run("-p", "read README.md", "--model", "offline:").stderr == b""
+    assert run("-p", "read README.md", "--model", "offline:").err == ""
 
 
 def test_the_json_result_is_one_object_that_says_how_it_went(run):
-    result = result_of(run("-p", "read README.md", "--output-format", "json"))
+    result = run("-p", "read README.md", "--output-format", "json").json
     assert result["type"] == "result"
     assert result["status"] == "completed"
     assert result["stop_reason"] == "end_turn"
@@ -81,60 +47,65 @@ def test_the_json_result_is_one_object_that_says_how_it_went(run):
     assert "input_tokens" in result["usage"]
 
 
-def test_what_no_rule_allows_is_denied_and_listed_and_the_run_is_done(run, home):
+def test_what_no_rule_allows_is_denied_and_listed_and_the_run_is_done(run, project):
     done = run("-p", "write new.txt: hello", "--output-format", "json")
-    assert done.returncode == 0
-    [denial] = result_of(done)["denials"]
+    assert done.code == 0
+    [denial] = done.json["denials"]
     assert denial["tool"] == "Write"
     assert denial["input"] == {"file_path": "new.txt", "content": "hello"}
-    assert not (home / "project" / "new.txt").exists()
+    assert not (project / "new.txt").exists()
 
 
-def test_a_rule_on_the_command_line_allows(run, home):
-    done = run("-p", "write new.txt: hello", "--allow", "Write(*.txt)", "--output-format", "json")
-    assert result_of(done)["denials"] == []
-    assert (home / "project" / "new.txt").read_text().strip() == "hello"
+def test_reading_outside_of_the_workspace_needs_a_permission(run):
+    done = run("-p", "read /etc/hostname", "--output-format", "json")
+    assert [denial["tool"] for denial in done.json["denials"]] == ["Read"]
+
+
+def test_a_rule_on_the_command_line_allows(run, project):
+    words = ("--allow", "Write(*.txt)", "--output-format", "json")
+    assert run("-p", "write new.txt: hello", *words).json["denials"] == []
+    assert (project / "new.txt").read_text().strip() == "hello"
 
 
 def test_a_denial_on_the_command_line_beats_what_is_allowed_by_itself(run):
     done = run("-p", "read README.md", "--deny", "Read", "--output-format", "json")
-    assert [denial["tool"] for denial in result_of(done)["denials"]] == ["Read"]
+    assert [denial["tool"] for denial in done.json["denials"]] == ["Read"]
+
+
+def test_an_allowance_on_the_command_line_overrides_no_denial_of_a_file(run, tmp_path):
+    write_rules(tmp_path / "config" / "greenroom", {"decision": "deny", "path": "*.md"})
+    done = run(
+        *("-p", "read README.md", "--allow", "Read", "--output-format", "json"),
+        XDG_CONFIG_HOME=str(tmp_path / "config"),
+    )
+    assert [denial["tool"] for denial in done.json["denials"]] == ["Read"]
 
 
 def test_a_subagents_denials_are_listed_too(run):
     done = run("-p", "ask a subagent to write a.txt: x", "--output-format", "json")
-    assert [denial["tool"] for denial in result_of(done)["denials"]] == ["Write"]
+    assert [denial["tool"] for denial in done.json["denials"]] == ["Write"]
 
 
 def test_every_line_of_the_stream_is_a_chunk_and_the_last_says_how_the_turn_ended(run):
     done = run("-p", "read README.md", "--output-format", "stream-json")
-    chunks = [json.loads(line) for line in done.stdout.splitlines()]
-    kinds = [chunk["type"] for chunk in chunks]
+    kinds = [json.loads(line)["type"] for line in done.out.splitlines()]
     assert kinds[-1] == "done"
     assert {"turn_start", "text_delta", "tool_start", "tool_end"} <= set(kinds)
 
 
-def test_what_is_piped_in_goes_to_the_model_as_context(run):
-    run("-p", "explain", stdin=b"x = 1\n")
-    [session] = json.loads(run("sessions", "list", "--json").stdout)
-    shown = json.loads(run("sessions", "show", session["session_id"], "--json").stdout)
-    assert "<stdin>\nx = 1\n" in shown["messages"][0]["content"][0]["text"]
-
-
-def test_a_session_is_continued_in_its_folder_and_nowhere_else(run, home):
-    first = result_of(run("-p", "read README.md", "--output-format", "json"))
-    again = result_of(run("-p", "list *.md", "--continue", "--output-format", "json"))
+def test_a_session_is_continued_in_its_folder_and_nowhere_else(run, tmp_path):
+    first = run("-p", "read README.md", "--output-format", "json").json
+    again = run("-p", "list *.md", "--continue", "--output-format", "json").json
     assert again["session_id"] == first["session_id"]
-    elsewhere = run("-p", "list *", "--continue", cwd=home)
-    assert elsewhere.returncode == 2
-    assert b"--resume" in elsewhere.stderr
+    elsewhere = run("-p", "list *", "--continue", cwd=tmp_path)
+    assert elsewhere.code == 2
+    assert "--resume" in elsewhere.err
 
 
 def test_a_session_is_resumed_by_its_id(run):
-    first = result_of(run("-p", "read README.md", "--output-format", "json"))
-    id_ = first["session_id"]
-    assert run("-p", "list *.md", "--resume", id_).returncode == 0
-    shown = run("sessions", "show", id_).stdout.decode()
+    id_ = run("-p", "read README.md", "--output-format", "json").json["session_id"]
+    assert run("-p", "list *.md", "--resume", id_).code == 0
+    shown = run("sessions", "show", id_).out
     assert "> read README.md" in shown
     assert "> list *.md" in shown
 
@@ -145,122 +116,150 @@ def test_a_session_is_resumed_by_its_id(run):
         (["--model", "nobody:x"], "nobody:x"),
         (["--model", "anthropic:"], "ANTHROPIC_API_KEY"),
         (["--allow", "Bash("], "--allow"),
-        (["--resume", "s-unknown"], "s-unknown"),
+        (["--deny", ""], "--deny"),
+        (["--resume", "s-unknown"], "sessions list"),
         (["--resume", "../etc"], "../etc"),
         (["--log", "/nowhere/x.log"], "/nowhere/x.log"),
     ],
 )
 def test_a_bad_set_up_is_one_clear_line_and_exit_code_2(run, words, says):
     done = run("-p", "hello", *words)
-    assert done.returncode == 2
-    assert done.stdout == b""
-    [line] = done.stderr.decode().splitlines()
+    assert done.code == 2
+    assert done.out == ""
+    [line] = done.err.splitlines()
     assert line.startswith("greenroom: ")
     assert says in line
 
 
-def test_a_malformed_rule_file_is_refused_with_its_place(run, home):
-    folder = home / "project" / ".greenroom"
-    folder.mkdir()
-    (folder / "permissions.json").write_text(
+def test_a_malformed_rule_file_is_refused_with_its_place(run, project):
+    (project / ".greenroom").mkdir()
+    (project / ".greenroom" / "permissions.json").write_text(
         '{"version": 1,\n "rules": [{"decision": "deny", "tol": "Bash"}]}'
     )
     done = run("-p", "read README.md")
-    assert done.returncode == 2
-    assert "permissions.json:2:" in done.stderr.decode()
-    assert "tol" in done.stderr.decode()
+    assert done.code == 2
+    assert "permissions.json:2:" in done.err
+    assert "tol" in done.err
 
 
-def test_a_projects_file_may_deny_but_not_allow(run, home):
-    folder = home / "project" / ".greenroom"
-    folder.mkdir()
-    rules = [
+def test_a_projects_file_may_deny_but_not_allow(run, project):
+    write_rules(
+        project / ".greenroom",
         {"decision": "allow", "tool": "Write"},
         {"decision": "deny", "tool": "Read", "message": "ask me first"},
-    ]
-    (folder / "permissions.json").write_text(json.dumps({"version": 1, "rules": rules}))
+    )
     done = run("-p", "write a.txt: x", "--output-format", "json")
-    assert [denial["tool"] for denial in result_of(done)["denials"]] == ["Write"]
-    assert "1 rule that allows is ignored" in done.stderr.decode()
+    assert [denial["tool"] for denial in done.json["denials"]] == ["Write"]
+    assert done.err.count("1 rule that allows is ignored") == 1
     denied = run("-p", "read README.md", "--output-format", "json")
-    assert "ask me first" in result_of(denied)["denials"][0]["reason"]
+    assert "ask me first" in denied.json["denials"][0]["reason"]
 
 
-def test_the_users_own_file_allows(run, home):
-    folder = home / "config" / "greenroom"
-    folder.mkdir(parents=True)
-    rules = [{"decision": "allow", "tool": "Write"}]
-    (folder / "permissions.json").write_text(json.dumps({"version": 1, "rules": rules}))
+def test_the_users_own_file_allows(run, tmp_path):
+    write_rules(tmp_path / "config" / "greenroom", {"decision": "allow", "tool": "Write"})
     done = run(
-        "-p", "write a.txt: x", "--output-format", "json", XDG_CONFIG_HOME=str(home / "config")
+        *("-p", "write a.txt: x", "--output-format", "json"),
+        XDG_CONFIG_HOME=str(tmp_path / "config"),
     )
-    assert result_of(done)["denials"] == []
+    assert done.json["denials"] == []
 
 
-def start(home, env, *words):
-    return subprocess.Popen(
-        [*COMMAND, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=home / "project",
-        env=env,
+def test_a_server_that_is_down_fails_the_run_with_a_reason(run):
+    done = run(
+        *("-p", "hello", "--model", "openai:x", "--output-format", "json"),
+        OPENAI_API_KEY="sk-secret-key",
+        OPENAI_BASE_URL="http://127.0.0.1:9/v1",
     )
+    assert done.code == 1
+    assert done.json["error"]["kind"] == "ModelConnectionError"
+    assert "sk-secret-key" not in done.out + done.err
+
+
+def test_the_failure_of_a_text_run_stands_on_standard_error(run):
+    done = run(
+        *("-p", "hello", "--model", "openai:x"),
+        OPENAI_API_KEY="sk-secret-key",
+        OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+    )
+    assert done.code == 1
+    assert done.out == ""
+    assert done.err.startswith("greenroom: ")
+
+
+def test_who_keeps_on_trying_what_is_denied_ends_with_exit_code_3(run):
+    words = ("--max-steps", "1", "--output-format", "json")
+    done = run("-p", "write a.txt: x", *words)
+    assert done.code == 3
+    assert done.json["error"]["kind"] == "BudgetExceededError"
+
+
+def test_steps_that_are_used_up_without_a_denial_are_a_failure(run):
+    done = run("-p", "read README.md", "--max-steps", "1", "--output-format", "json")
+    assert done.code == 1
+
+
+def test_the_log_is_for_its_owner_alone_and_one_json_object_a_line(run, tmp_path):
+    log = tmp_path / "run.log"
+    assert run("-p", "read README.md", "--log", str(log)).code == 0
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    for line in log.read_text().splitlines():
+        assert {"time", "level", "logger", "message"} <= set(json.loads(line))
+
+
+def test_sessions_are_kept_where_the_option_says(run, tmp_path):
+    folder = tmp_path / "elsewhere"
+    run("-p", "read README.md", "--sessions", str(folder))
+    assert len(list(folder.iterdir())) == 1
+    assert "coder" in run("sessions", "list", "--sessions", str(folder)).out
+
+
+# -- as a process of its own --------------------------------------------------------------------
+
+BYPASS = ("--permission-mode", "bypass", "--output-format", "stream-json")
+
+
+def until_a_tool_runs(process):
+    for line in process.stdout:
+        if json.loads(line)["type"] == "tool_start":
+            return
+
+
+def test_what_is_piped_in_goes_to_the_model_as_context(start, run):
+    process = start("-p", "explain", stdin=subprocess.PIPE)
+    process.communicate(b"x = 1\n\xff", timeout=SECONDS)
+    [session] = run("sessions", "list", "--json").json
+    shown = run("sessions", "show", session["session_id"], "--json").json
+    assert "<stdin>\nx = 1\n\ufffd" in shown["messages"][0]["content"][0]["text"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_running_tool_and_the_session_is_saved(run, home, env, number, code):
-    process = start(
-        home,
-        env,
-        "-p",
-        "run touch started; sleep 60",
-        "--permission-mode",
-        "bypass",
-        "--output-format",
-        "stream-json",
-    )
-    kinds = []
-    for line in process.stdout:
-        chunk = json.loads(line)
-        kinds.append(chunk["type"])
-        if chunk["type"] == "tool_start":
-            process.send_signal(number)
+def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, number, code):
+    process = start("-p", "run sleep 60", *BYPASS)
+    until_a_tool_runs(process)
+    process.send_signal(number)
+    kinds = [json.loads(line)["type"] for line in process.stdout]
     assert process.wait(SECONDS) == code
-    process.stdout.close()
-    process.stderr.close()
     assert kinds[-1] == "done"
-    [session] = json.loads(run("sessions", "list", "--json").stdout)
-    shown = json.loads(run("sessions", "show", session["session_id"], "--json").stdout)
-    assert "interrupted" in json.dumps(shown["messages"][-1])
+    [session] = run("sessions", "list", "--json").json
+    shown = run("sessions", "show", session["session_id"]).out
+    assert "✗ Bash" in shown
+    assert "interrupted" in shown
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(home, env):
-    process = start(home, env, "-p", "read README.md", "--output-format", "stream-json")
+def test_a_reader_that_goes_away_ends_it_quietly(start):
+    process = start("-p", "read README.md", "--model", "offline:", *BYPASS[2:])
     process.stdout.close()
     assert process.wait(SECONDS) == 128 + signal.SIGPIPE
-    assert process.stderr.read().decode().count("\n") == 1  # the line about the offline model
-    process.stderr.close()
+    assert process.stderr.read() == b""
+    process.stdout = None
 
 
-def test_a_session_that_another_process_writes_is_refused_with_its_id(run, home, env):
-    process = start(
-        home,
-        env,
-        "-p",
-        "run sleep 60",
-        "--permission-mode",
-        "bypass",
-        "--output-format",
-        "stream-json",
-    )
-    for line in process.stdout:
-        if json.loads(line)["type"] == "tool_start":
-            break
-    [session] = json.loads(run("sessions", "list", "--json").stdout)
+def test_a_session_that_another_process_writes_is_refused_with_its_id(start, run):
+    process = start("-p", "run sleep 60", *BYPASS)
+    until_a_tool_runs(process)
+    [session] = run("sessions", "list", "--json").json
     done = run("-p", "hello", "--resume", session["session_id"], "--output-format", "json")
     process.terminate()
-    process.communicate(timeout=SECONDS)
-    assert done.returncode == 2
-    assert result_of(done)["error"]["kind"] == "SessionLockedError"
-    assert str(process.pid) in result_of(done)["error"]["message"]
+    assert done.code == 2
+    assert done.json["error"]["kind"] == "SessionLockedError"
+    assert str(process.pid) in done.json["error"]["message"]

@@ -1,0 +1,250 @@
+"""`greenroom` in a real pseudo-terminal, as a person sees and drives it."""
+
+import json
+import signal
+import subprocess
+import termios
+
+ENTER, ESCAPE, CTRL_C, CTRL_D = "\r", "\x1b", "\x03", "\x04"
+READY = "/help"
+
+
+def ask(program, text):
+    program.type(text + ENTER)
+
+
+def test_a_question_is_answered_with_a_stream_and_a_tool(terminal):
+    program = terminal()
+    program.wait_for("offline:rules", READY)
+    ask(program, "read README.md")
+    screen = program.wait_for("README.md, 1 line:", "idle")
+    assert "> read README.md" in screen
+    assert "● Read  README.md" in screen
+    assert "A project of ours." in screen
+    ask(program, "/quit")
+    assert program.wait() == 0
+
+
+def test_a_permission_prompt_shows_the_exact_command_and_a_yes_runs_it(terminal, project):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made && echo done")
+    screen = program.wait_for("allow? >")
+    assert "coder asks: Run a command (Bash)" in screen
+    assert "touch made && echo done" in screen
+    assert not (project / "made").exists()
+    ask(program, "y")
+    program.wait_for("Bash allowed by user", "idle")
+    assert (project / "made").exists()
+
+
+def test_enter_or_a_blank_alone_answers_nothing(terminal, project):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    program.type(ENTER + " " + ENTER + ENTER)
+    ask(program, "n")
+    program.wait_for("Bash denied by user", "idle")
+    assert not (project / "made").exists()
+
+
+def test_no_with_a_reason_tells_the_model_why(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    ask(program, "w")
+    program.wait_for("why not? >")
+    ask(program, "make it a folder")
+    program.wait_for("Bash denied by user: make it a folder", "idle")
+
+
+def test_a_line_begun_before_the_prompt_neither_answers_nor_is_lost(terminal, project):
+    program = terminal()
+    program.wait_for(READY)
+    # The letter stands in the line before the prompt comes; Enter is pressed after it.
+    program.type("run touch made" + ENTER + "y")
+    screen = program.wait_for("coder asks", "> y")
+    assert "allow? > y" not in screen
+    program.type(ENTER)
+    program.wait_for("queued: y", "allow? >")
+    assert not (project / "made").exists()
+    ask(program, "no")
+    program.wait_for("Bash denied by user", "> y", "idle", without=["queued: y"])
+    assert not (project / "made").exists()
+
+
+def test_words_typed_at_the_prompt_that_are_no_choice_go_to_the_agent(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    ask(program, "yes, but list *.md first")
+    program.wait_for("queued: yes, but list *.md first", "allow? >")
+    program.type("half a line")
+    program.wait_for("allow? > half a line")
+    program.type(ESCAPE)
+    program.wait_for("withdrawn", "> half a line", without=["allow? >", "queued:"])
+
+
+def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >", "remembered as: allow Bash(touch made)")
+    ask(program, "s")
+    program.wait_for("remembered for this session", "idle")
+    ask(program, "run touch made")
+    screen = program.wait_for("idle", "> run touch made\nI will run touch made.\n\n● Bash")
+    assert screen.count("coder asks") == 1
+
+
+def test_a_subagents_prompt_says_who_asks_and_is_answered_here(terminal, project):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "ask a subagent to run touch made")
+    program.wait_for("coder > run touch made asks", "allow? >")
+    ask(program, "y")
+    screen = program.wait_for("The subagent answered:", "idle")
+    assert "run touch made │ ● Bash  touch made" in screen
+    assert (project / "made").exists()
+
+
+def running_sleep(terminal):
+    program = terminal("--permission-mode", "bypass")
+    program.wait_for(READY)
+    ask(program, "run sleep 60 & setsid sleep 60 & sleep 60")
+    program.wait_for("executing tool: Bash", "● Bash")
+    return program
+
+
+def test_escape_interrupts_a_running_command_and_the_next_input_is_answered(terminal):
+    program = running_sleep(terminal)
+    program.type(ESCAPE)
+    program.wait_for("interrupted", "idle")
+    ask(program, "read README.md")
+    program.wait_for("README.md, 1 line:", "idle")
+
+
+def test_ctrl_c_interrupts_and_pressed_twice_leaves(terminal):
+    program = running_sleep(terminal)
+    program.type("typed" + CTRL_C)
+    program.wait_for("interrupted", "idle", "> typed")
+    program.type(CTRL_C)
+    assert program.wait() == 0
+    assert "--resume s-" in program.screen
+
+
+def test_what_is_typed_while_the_agent_works_is_its_next_input(terminal):
+    program = running_sleep(terminal)
+    ask(program, "read README.md")
+    program.wait_for("queued: read README.md")
+    program.type(ESCAPE)
+    program.wait_for("interrupted\n> read README.md", "README.md, 1 line:", "idle")
+
+
+def test_ctrl_d_on_an_empty_idle_line_leaves_and_gives_the_terminal_back(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    assert program.mode != program.before
+    program.type(CTRL_D)
+    assert program.wait() == 0
+    assert program.mode == program.before
+    assert program.mode[3] & termios.ECHO
+
+
+def test_ctrl_d_at_a_prompt_denies(terminal, project):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    program.type(CTRL_D)
+    program.wait_for("Bash denied by user", "idle")
+    assert not (project / "made").exists()
+
+
+def test_a_command_that_does_not_exist_gets_a_clear_line_and_help_helps(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "/frobnicate")
+    program.wait_for("there is no command /frobnicate")
+    ask(program, "/help")
+    program.wait_for("Alt-Enter")
+    ask(program, "/exit")
+    assert program.wait() == 0
+
+
+def test_sigterm_saves_the_session_and_it_goes_on_the_next_day(terminal, run):
+    program = running_sleep(terminal)
+    program.process.send_signal(signal.SIGTERM)
+    assert program.wait() == 128 + signal.SIGTERM
+    assert program.mode == program.before
+    [session] = run("sessions", "list", "--json").json
+    again = terminal("--resume", session["session_id"])
+    screen = again.wait_for(READY, session["session_id"], "so far:")
+    assert "> run sleep 60 & setsid sleep 60 & sleep 60" in screen
+    assert "✗ Bash" in screen
+    assert "interrupted" in screen
+    ask(again, "read README.md")
+    again.wait_for("README.md, 1 line:", "idle")
+
+
+def test_the_newest_session_of_the_folder_is_continued(terminal, run):
+    run("-p", "read README.md")
+    program = terminal("--continue")
+    program.wait_for("so far:", "> read README.md", READY)
+
+
+def test_what_a_file_holds_can_not_take_over_the_terminal(terminal, project):
+    (project / "evil.txt").write_text("\x1b[2J\x1b]0;owned\x07\u202egnp.exe\n")
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "read evil.txt")
+    screen = program.wait_for("evil.txt, 1 line:", "idle")
+    assert "\\u{1b}[2J" in screen
+    assert "\\u{202e}gnp" in screen
+    assert b"owned\x07" not in program.output
+
+
+def test_no_color_means_no_color(terminal):
+    program = terminal(NO_COLOR="1")
+    program.wait_for(READY)
+    ask(program, "read README.md")
+    program.wait_for("README.md, 1 line:", "idle")
+    assert b"\x1b[3" not in program.output.replace(b"\x1b[38", b"")
+    assert b"\x1b[1;3" not in program.output
+
+
+def test_a_dumb_terminal_gets_plain_text_and_takes_lines(terminal, project):
+    program = terminal(term="dumb")
+    program.wait_for("offline:rules")
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    ask(program, "y")
+    program.wait_for("Bash allowed by user", "● Bash")
+    assert (project / "made").exists()
+    program.type(CTRL_C)
+    assert program.wait() == 0
+    assert b"\x1b" not in program.output
+
+
+def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
+    process = start("--model", "offline:", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"read README.md\nrun touch made\nlist *\n", timeout=30)
+    text = out.decode()
+    assert process.returncode == 0
+    assert text.index("> read README.md") < text.index("> run touch made") < text.index("> list *")
+    assert "Bash denied by unattended" in text
+    assert "made" not in text[text.index("> list *") :]
+    assert "\x1b" not in text
+    assert err == b""
+
+
+def test_a_terminal_that_goes_away_ends_it_and_keeps_the_session(terminal, run):
+    program = running_sleep(terminal)
+    program.process.send_signal(signal.SIGHUP)
+    assert program.wait() == 128 + signal.SIGHUP
+    [session] = run("sessions", "list", "--json").json
+    shown = run("sessions", "show", session["session_id"], "--json").json
+    assert "interrupted" in json.dumps(shown["messages"][-1])
