@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from greenroom.core import (
@@ -66,7 +67,7 @@ AnyTool: TypeAlias = str | JudgedTool
 """A tool, or the name of one of the usual tools."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """One call, taken apart.
 
@@ -86,7 +87,7 @@ class Call:
     place: Place
     unless_denied: bool = False
 
-    @property
+    @cached_property
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as they are written, and with links followed."""
         return self.place.anchors

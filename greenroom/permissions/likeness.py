@@ -123,8 +123,7 @@ def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     return any(
         pattern.touches(path, anchors)
-        for paths in (fact.lexical, fact.real)
-        for path in paths
-        for anchors in call.anchors
+        for path in {*fact.lexical, *fact.real}
+        for anchors in set(call.anchors)
         for pattern in matcher.paths
     )

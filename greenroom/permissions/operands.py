@@ -13,12 +13,14 @@ from greenroom.permissions.facts import Command, Fact, HostUse
 from greenroom.permissions.host import Host
 from greenroom.permissions.place import Place
 from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.shell.nodes import Word
 
 __all__ = ["operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text
 MAX_LENGTH = 4096
+MAX_FOLLOWED = 256  # links are followed for so many words; the others are judged by their text
 
 
 def operands(call: Call, rules: Sequence[PermissionRule]) -> Iterator[Fact]:
@@ -28,23 +30,31 @@ def operands(call: Call, rules: Sequence[PermissionRule]) -> Iterator[Fact]:
     hosts = any(matcher.domain for matcher in careful)
     if not (paths or hosts):
         return
+    seen: set[tuple[str, Place | None, bool]] = set()
     for fact in call.facts:
         if isinstance(fact, Command) and fact.argv and fact.argv[0].text not in _TALKERS:
-            yield from _named(fact, fact.place or call.place, paths=paths, hosts=hosts)
+            place = fact.place or call.place
+            for word in fact.argv[1:]:
+                key = (word.text, fact.place, word.quoted)
+                if len(word.text) > MAX_LENGTH or key in seen:
+                    continue
+                seen.add(key)
+                if hosts:
+                    yield from _hosts(word)
+                if paths:
+                    yield from _paths(word, place, follow=len(seen) <= MAX_FOLLOWED)
 
 
-def _named(command: Command, place: Place, *, paths: bool, hosts: bool) -> Iterator[Fact]:
-    for word in command.argv[1:]:
-        if len(word.text) > MAX_LENGTH:
-            continue
-        if hosts:
-            for url in _URL.findall(word.text):
-                yield HostUse(url=url, host=Host.of(url), guard=True)
-        if paths:
-            for name in _candidates(word.text):
-                fact = place.use("read", name, tilde=not word.quoted, guard=True)
-                if fact.guard:
-                    yield fact
+def _hosts(word: Word) -> Iterator[Fact]:
+    for url in _URL.findall(word.text):
+        yield HostUse(url=url, host=Host.of(url), guard=True)
+
+
+def _paths(word: Word, place: Place, *, follow: bool) -> Iterator[Fact]:
+    for name in _candidates(word.text):
+        fact = place.use("read", name, tilde=not word.quoted, guard=True, follow=follow)
+        if fact.guard:
+            yield fact
 
 
 def _candidates(word: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
 from greenroom.core import RuleFileError
@@ -21,18 +21,31 @@ def segments(path: str) -> Segments:
     return tuple(name for name in path.split("/") if name not in ("", "."))
 
 
+@lru_cache(maxsize=1024)
+def folded_segments(path: str) -> Segments:
+    """Split an absolute path into its names, folded."""
+    return segments(fold(path))
+
+
 @lru_cache(maxsize=4096)
 def fold(text: str) -> str:
     """Fold text as a case-insensitive disk would: composed, and without case."""
     return unicodedata.normalize("NFC", text).casefold()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Anchors:
     """Where patterns begin: the workspace root and the home folder, split into names."""
 
     root: Segments
     home: Segments
+
+    @cached_property
+    def folded(self) -> "Anchors":
+        """The same, folded."""
+        return Anchors(
+            tuple(fold(name) for name in self.root), tuple(fold(name) for name in self.home)
+        )
 
     @classmethod
     def of(cls, root: str, home: str) -> "Anchors":
@@ -85,18 +98,14 @@ class PathPattern:
         Case does not matter, the folder before a final `/**` belongs to it, and a pattern that
         begins with `**` holds outside the workspace as well.
         """
-        names = tuple(fold(name) for name in segments(path))
-        if self._matches(names, anchors, folded=True, folder=True):
-            return True
-        anywhere = Anchors((), anchors.home)
-        return self.text.startswith("**") and self._matches(
-            names, anywhere, folded=True, folder=True
-        )
+        if self.text.startswith("**"):
+            anchors = Anchors((), anchors.home)
+        return self._matches(folded_segments(path), anchors.folded, folded=True, folder=True)
 
     def _matches(self, names: Segments, anchors: Anchors, *, folded: bool, folder: bool) -> bool:
-        start: Segments = {"root": anchors.root, "home": anchors.home}.get(self.anchor, ())
-        if folded:
-            start = tuple(fold(name) for name in start)
+        start: Segments = ()
+        if self.anchor != "absolute":
+            start = anchors.root if self.anchor == "root" else anchors.home
         if names[: len(start)] != start:
             return False
         rest = names[len(start) :]

@@ -61,8 +61,12 @@ class Place:
         tilde: bool = True,
         guard: bool = False,
         command: Command | None = None,
+        follow: bool = True,
     ) -> PathUse | Unknown:
-        """Say which files a path means; one that no disk can hold is unknown."""
+        """Say which files a path means; one that no disk can hold is unknown.
+
+        Without `follow` symbolic links are not looked at; that is only good enough for a guard.
+        """
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
         name = os.path.expanduser(path) if tilde else path
@@ -70,6 +74,8 @@ class Place:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         joined = [posixpath.join(folder, name) for folder in (self.folder, *self.others)]
         lexical = tuple(dict.fromkeys(_normal(each) for each in joined))
+        if not follow:
+            return PathUse(kind=kind, text=path, lexical=lexical, real=(), guard=True)
         try:
             # A program follows links before it goes up; a tool may go up first. Judge both.
             real = tuple(dict.fromkeys(os.path.realpath(each) for each in (*joined, *lexical)))

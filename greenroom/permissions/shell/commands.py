@@ -17,7 +17,9 @@ __all__ = ["CommandReader"]
 
 MAX_LEVEL = 12
 MAX_SUFFIXES = 8
+MAX_ACTIONS = 32  # of one find; of further ones only the first words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 # A word of whatever the standard input will bring.
@@ -143,9 +145,11 @@ class CommandReader:
 
     def _find(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         argv = command.argv
+        actions = 0
         for at, word in enumerate(argv):
             if word.text in _FIND_ACTIONS:
-                rest = argv[at + 1 :]
+                actions += 1
+                rest = argv[at + 1 : None if actions <= MAX_ACTIONS else at + 1 + MAX_SUFFIXES]
                 end = next((i for i, each in enumerate(rest) if each.text in (";", "+")), len(rest))
                 inner = tuple(_with_input(each) for each in rest[:end])
                 yield from self.command(
@@ -171,11 +175,12 @@ class CommandReader:
 
     def _change_folder(self, words: Sequence[Word]) -> None:
         operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
-        if len(operands) == 1 and operands[0].static and operands[0].text not in ("-", ""):
-            if not re.match(r"[-+~][^/]", operands[0].text):
-                self.place = self.place.moved(operands[0].text)
-                return
-        self.place = self.place.lose()
+        target = operands[0] if len(operands) == 1 else None
+        plain = target is not None and target.static and _PLAIN_FOLDER.match(target.text)
+        if target is not None and plain:
+            self.place = self.place.moved(target.text)
+        else:
+            self.place = self.place.lose()
 
 
 def _with_input(word: Word) -> Word:

@@ -32,7 +32,9 @@ def evaluated(argv: Sequence[Word]) -> Evaluated | None:
     """Find the text that a command runs as commands; None if it runs none."""
     name = basename(argv[0].text)
     if name == "eval":
-        skip = 2 if argv[1:2] and argv[1].text == "--" else 1
+        skip = 1
+        while skip < len(argv) and argv[skip].text in ("eval", "--"):
+            skip += 1
         return Evaluated(tuple(argv[skip:]), skip)
     if name in SHELLS:
         return _shell(argv)
