@@ -16,6 +16,7 @@ from greenroom.permissions.shell.wrappers import ELSEWHERE, WRAPPERS, Wrapper, i
 __all__ = ["CommandReader"]
 
 MAX_LEVEL = 12
+MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
 MAX_ACTIONS = 32  # of one find; of further ones only the first words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -36,6 +37,7 @@ class CommandReader:
         self.place = place
         self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
         self._read_text = read_text
+        self._budget = MAX_INNER_WORDS
 
     def command(
         self,
@@ -73,7 +75,8 @@ class CommandReader:
         yield command
         if name in _FOLDER_CHANGES:
             self._change_folder(words)
-        if level >= MAX_LEVEL:
+        self._budget -= level and len(words)
+        if level >= MAX_LEVEL or self._budget < 0:
             yield from self._far_inside(command)
             return
         yield from self._inner(command, name, wrapper, level, guard)
@@ -127,7 +130,7 @@ class CommandReader:
         """Look for denials at each of the next words, where the inner command can't be found."""
         for at in range(start, min(len(command.argv), start + MAX_SUFFIXES)):
             if command.argv[at].static and not command.argv[at].text.startswith("-"):
-                for fact in self.command(command.argv[at:], level=level + MAX_SUFFIXES, guard=True):
+                for fact in self.command(command.argv[at:], level=level + 4, guard=True):
                     if isinstance(fact, Command):
                         yield fact
 
@@ -137,11 +140,9 @@ class CommandReader:
         at = 0
         while at < len(argv) and (basename(argv[at].text) in WRAPPERS or argv[at].text[:1] == "-"):
             at += 1
+        yield Unknown(reason="too many commands inside commands")
         if at:
-            yield Unknown(reason="too many wrappers around a command")
             yield Command(argv=argv[at:] or argv, guard=True, place=self.place)
-        elif evaluated(argv) is not None:
-            yield Unknown(reason="too many texts inside texts")
 
     def _find(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         argv = command.argv
