@@ -1,0 +1,379 @@
+"""Turns: however they end, the history is valid, and readers see one clean end."""
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from greenroom.agents import stream_reply
+from greenroom.core import (
+    AgentNotRunningError,
+    Done,
+    MailboxFullError,
+    Message,
+    ModelError,
+    TextBlock,
+    ToolEnd,
+    ToolError,
+    ToolResult,
+    ToolResultBlock,
+    ToolStart,
+    ToolUseBlock,
+    TurnError,
+    TurnStart,
+    TurnStatus,
+    UserInput,
+)
+from greenroom.core.serde import InvalidJSONError
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.session import AgentSession, MemoryStore
+from greenroom.testing import Reply, ScriptedProvider
+
+
+def new():
+    return AgentSession.new("worker")
+
+
+async def chunks_of(handle, *kinds):
+    await handle.shutdown()
+    return [chunk async for chunk in handle.subscribe("all") if isinstance(chunk, kinds)]
+
+
+async def test_a_turn_inside_a_turn_is_refused(runtime):
+    async def agent_fn(agent):
+        message = await agent.receive()
+        async with agent.turn(message):
+            with pytest.raises(TurnError):
+                async with agent.turn(message):
+                    pass
+
+    handle = runtime.spawn(new(), agent_fn)
+    assert (await handle.ask("a")).status is TurnStatus.COMPLETED
+
+
+async def test_a_turn_is_entered_once(runtime):
+    async def agent_fn(agent):
+        turn = agent.turn(await agent.receive())
+        async with turn:
+            pass
+        with pytest.raises(TurnError):
+            async with turn:
+                pass
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.send_input("a")
+    await handle.wait(check=True)
+
+
+async def test_turns_may_be_opened_for_messages_of_one_s_own(runtime):
+    async def agent_fn(agent):
+        for text in ("a", "b"):
+            async with agent.turn(UserInput((TextBlock(text),))):
+                assert agent.context.current_turn == (1 if text == "a" else 2)
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.wait(check=True)
+    assert [message.text for message in await handle.history()] == ["a", "b"]
+    assert (await handle.statistics()).turns == 2
+
+
+async def test_a_message_that_can_t_be_stored_opens_no_turn(runtime):
+    async def agent_fn(agent):
+        with pytest.raises(InvalidJSONError):
+            async with agent.turn(UserInput((TextBlock("x", {"bad": object()}),))):
+                pass
+        async with agent.turn(UserInput((TextBlock("fine"),))):
+            pass
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.wait(check=True)
+    assert [message.text for message in await handle.history()] == ["fine"]
+
+
+async def test_a_turn_of_an_agent_that_has_ended_is_refused(runtime):
+    kept = []
+
+    async def agent_fn(agent):
+        kept.append(agent)
+
+    await runtime.spawn(new(), agent_fn).wait()
+    with pytest.raises(AgentNotRunningError):
+        async with kept[0].turn(UserInput((TextBlock("late"),))):
+            pass
+
+
+async def test_the_next_message_makes_an_older_one_without_a_turn_history(runtime):
+    async def agent_fn(agent):
+        await agent.receive()
+        second = await agent.receive()
+        async with agent.turn(second):
+            await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.send_input("a")
+    await handle.send_input("b")
+    await wait_all_tasks_blocked()
+    await handle.interrupt()
+    (start,) = await chunks_of(handle, TurnStart)
+    assert [message.text for message in await handle.history()] == ["b"]
+    assert start.input_id
+
+
+async def test_a_turn_of_another_message_than_the_one_taken_ends_the_wait_for_that(runtime):
+    async def agent_fn(agent):
+        await agent.receive()
+        async with agent.turn(UserInput((TextBlock("mine"),))):
+            pass
+        await agent.receive()
+
+    handle = runtime.spawn(new(), agent_fn)
+    with pytest.raises(TurnError):
+        await handle.ask("yours")
+
+
+@pytest.mark.parametrize("how", ["return", "fail", "interrupt", "shutdown", "kill", "bug"])
+async def test_each_tool_that_starts_ends_once_however_the_turn_ends(runtime, how):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(ToolStart("ended", "Read"))
+                await agent.send(ToolEnd("ended", ToolResult.ok("x")))
+                await agent.send(ToolStart("open", "Bash"))
+                if how == "fail":
+                    raise ModelError("down")
+                if how == "bug":
+                    raise ValueError("bug")
+                if how != "return":
+                    await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    if how == "interrupt":
+        await handle.interrupt()
+    elif how == "kill":
+        handle.kill()
+    await handle.shutdown(grace=1)
+    ends = await chunks_of(handle, ToolEnd, Done)
+    assert [getattr(chunk, "id", "done") for chunk in ends] == ["ended", "open", "done"]
+
+
+async def test_a_model_that_is_cut_off_keeps_its_partial_text(runtime):
+    async def agent_fn(agent, llm):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await stream_reply(agent, llm)
+
+    llm = ScriptedProvider(Reply("half a sentence", hangs=True), "whole")
+    handle = runtime.spawn(new(), agent_fn, llm)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    assert await handle.partial_text() in {"half a sentence", ""}
+    await handle.interrupt()
+    assert (await handle.ask("again")).text == "whole"
+    assert [message.text for message in await handle.history()] == [
+        "go",
+        "half a sentence",
+        "again",
+        "whole",
+    ]
+
+
+def is_paired(history):
+    """Whether each call of a reply has exactly one result, before the next reply."""
+    calls = []
+    for message in history:
+        if message.role == "assistant":
+            if calls:
+                return False
+            calls = [call.id for call in message.tool_uses]
+        else:
+            for result in message.tool_results:
+                if result.tool_use_id not in calls:
+                    return False
+                calls.remove(result.tool_use_id)
+    return not calls
+
+
+REPLIES = st.lists(st.integers(0, 3), min_size=1, max_size=4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    replies=REPLIES, cut=st.integers(0, 25), how=st.sampled_from(["interrupt", "kill", "fail", "-"])
+)
+def test_the_history_is_paired_wherever_the_turn_is_cut(replies, cut, how):
+    """Replies with so many calls each; after `cut` steps something ends the turn."""
+    store = MemoryStore()
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await run(agent)
+
+    async def run(agent):
+        step = 0
+
+        async def pause():
+            nonlocal step
+            step += 1
+            if step == cut and how == "fail":
+                raise ModelError("down")
+            if step == cut and how != "-":
+                reached.set()
+                await trio.sleep_forever()
+            await trio.lowlevel.checkpoint()
+
+        for number, count in enumerate(replies):
+            ids = [f"t{number}-{index}" for index in range(count)]
+            await pause()
+            agent.session.add_message(
+                Message.assistant([TextBlock("x"), *(ToolUseBlock(id_, "T") for id_ in ids)])
+            )
+            await pause()
+            results = []
+            try:
+                for id_ in ids:
+                    await agent.send(ToolStart(id_, "T"))
+                    await pause()
+                    results.append(ToolResultBlock(id_, (TextBlock("real"),)))
+                    agent.send_nowait(ToolEnd(id_, ToolResult.ok("real")))
+            finally:
+                if results:
+                    agent.session.add_message(Message.user(results))
+        finished.set()
+
+    async def main():
+        nonlocal reached, finished
+        reached, finished = trio.Event(), trio.Event()
+        async with AgentRuntime(store=store) as runtime:
+            handle = runtime.spawn(new(), agent_fn)
+            await handle.send_input("go")
+            await wait_all_tasks_blocked()
+            if reached.is_set() and how == "interrupt":
+                await handle.interrupt()
+            elif reached.is_set():
+                handle.kill()
+            await handle.shutdown()
+            return handle, [chunk async for chunk in handle.subscribe("all")]
+
+    reached = finished = None
+    handle, chunks = trio.run(main, clock=MockClock(autojump_threshold=0))
+    stored = trio.run(_load, store, handle.session_id)
+    assert is_paired(stored.history)
+    starts = [chunk.id for chunk in chunks if isinstance(chunk, ToolStart)]
+    ends = [chunk.id for chunk in chunks if isinstance(chunk, ToolEnd)]
+    assert starts == ends
+    assert sum(isinstance(chunk, Done) for chunk in chunks) == 1
+
+
+async def _load(store, session_id):
+    return await AgentSession.load(session_id, store=store)
+
+
+def waiting_for_results(collected):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                for id_ in message.text.split():
+                    collected.append((await agent.wait_tool_result(id_)).text)
+
+    return agent_fn
+
+
+async def test_a_client_s_result_goes_to_the_one_who_waits_for_it(runtime):
+    collected = []
+    handle = runtime.spawn(new(), waiting_for_results(collected))
+    await handle.send_input("t1 t2")
+    await wait_all_tasks_blocked()
+    # It comes early, and is kept for the one who will ask for it.
+    await handle.send_tool_result("t2", ToolResult.ok("two"))
+    await wait_all_tasks_blocked()
+    assert collected == []
+    await handle.send_tool_result("t1", ToolResult.ok("one"))
+    await wait_all_tasks_blocked()
+    assert collected == ["one", "two"]
+
+
+async def test_a_result_that_comes_twice_late_or_for_nobody(runtime, caplog):
+    handle = runtime.spawn(new(), waiting_for_results([]))
+    with pytest.raises(ToolError, match="no turn is open"):
+        await handle.send_tool_result("t1", ToolResult.ok("early bird"))
+    await handle.send_input("t1")
+    await wait_all_tasks_blocked()
+    await handle.send_tool_result("unknown", ToolResult.ok("?"))
+    with pytest.raises(ToolError, match="already"):
+        await handle.send_tool_result("unknown", ToolResult.ok("?"))
+    await handle.send_tool_result("t1", ToolResult.ok("one"))
+    await wait_all_tasks_blocked()
+    assert "the call unknown, for which nobody waited" in caplog.text
+    with pytest.raises(ToolError, match="no turn is open"):
+        await handle.send_tool_result("t1", ToolResult.ok("late"))
+
+
+async def test_one_waits_for_a_result_and_a_second_is_refused(runtime):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message), trio.open_nursery() as nursery:
+                nursery.start_soon(agent.wait_tool_result, "t1")
+                await wait_all_tasks_blocked()
+                await agent.wait_tool_result("t1")
+
+    handle = runtime.spawn(new(), agent_fn)
+    result = await handle.ask("go")
+    assert (result.status, "already" in result.error) == (TurnStatus.FAILED, True)
+
+
+async def test_a_wait_that_is_given_up_can_be_repeated(runtime):
+    collected = []
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with trio.move_on_after(1):
+                    await agent.wait_tool_result("t1")
+                collected.append((await agent.wait_tool_result("t1")).text)
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.send_input("go")
+    await trio.sleep(2)
+    await handle.send_tool_result("t1", ToolResult.ok("one"))
+    await wait_all_tasks_blocked()
+    assert collected == ["one"]
+
+
+async def test_results_for_nobody_are_bounded_and_never_keep_out_an_awaited_one():
+    collected = []
+    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(pending=2)) as runtime:
+        handle = runtime.spawn(new(), waiting_for_results(collected))
+        await handle.send_input("t1")
+        await wait_all_tasks_blocked()
+        for id_ in ("a", "b"):
+            await handle.send_tool_result(id_, ToolResult.ok("?"))
+        with pytest.raises(MailboxFullError):
+            await handle.send_tool_result("c", ToolResult.ok("?"))
+        await handle.send_tool_result("t1", ToolResult.ok("one"))
+        await wait_all_tasks_blocked()
+        assert collected == ["one"]
+
+
+async def test_a_client_s_result_is_no_input_and_no_answer(runtime):
+    seen = []
+
+    async def agent_fn(agent):
+        message = await agent.receive()
+        async with agent.turn(message), trio.open_nursery() as nursery:
+            nursery.start_soon(agent.request_permission, "Bash", "ls")
+            seen.append(await agent.receive())
+            nursery.cancel_scope.cancel()
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    await handle.send_tool_result("t1", ToolResult.ok("one"))
+    await wait_all_tasks_blocked()
+    assert (seen, len(await handle.pending())) == ([], 1)
+    await handle.send_input("next")
+    await handle.wait(check=True)
+    assert [message.text for message in seen] == ["next"]
