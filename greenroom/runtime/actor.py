@@ -81,6 +81,8 @@ class Actor:
         self.spawn_turn = parent.turn if parent else None
         # Whether the parent has waited for this agent's end, or is doing so: then it needs no word.
         self.is_collected = False
+        # What it has answered its parent in `ask`, last.
+        self.told: str | None = None
         self.children = Children(self)
         self.waiting_for_turn: dict[str, Callable[[TurnResult | None], None]] = {}
         self.inherited_budgets = parent.active_budgets() if parent else []

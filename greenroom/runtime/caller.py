@@ -10,7 +10,7 @@ from greenroom.core import SelfWaitError
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["collecting", "current_actor", "refuse_self_wait"]
+__all__ = ["collecting", "current_actor", "refuse_self_wait", "told"]
 
 current_actor: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
 """The agent in whose task tree the code runs, or None outside of any."""
@@ -41,3 +41,9 @@ def collecting(child: "Actor") -> Iterator[None]:
     except BaseException:
         child.is_collected = before
         raise
+
+
+def told(child: "Actor", text: str) -> None:
+    """An agent has answered whoever calls; to its parent, its end is news only if it says more."""
+    if child.parent is not None and current_actor.get() is child.parent:
+        child.is_collected, child.told = False, text

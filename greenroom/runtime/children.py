@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import SubAgentResult, TurnStatus
+from greenroom.core import EndStatus, SubAgentResult, TurnStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,11 +62,12 @@ class Children:
                 nursery.start_soon(child.shut_down, grace)
 
     def report(self, child: "Actor", result: SubAgentResult) -> None:
-        """Pass a subagent's result on as input, unless the agent has waited for it itself.
+        """Pass a subagent's result on as input, unless the agent has it: by waiting, or by asking.
 
-        Until the turn that spawned it has ended, that may still come.
+        Until the turn that spawned it has ended, the agent may still come to wait for it.
         """
-        if child.is_collected:
+        is_known = result.status is EndStatus.COMPLETED and result.text == child.told
+        if child.is_collected or is_known:
             return
         if child.spawn_turn is not None and child.spawn_turn is self._parent.turn:
             self._held.append((child, result))

@@ -16,7 +16,7 @@ from greenroom.core import (
     as_blocks,
     serde,
 )
-from greenroom.runtime.caller import collecting, refuse_self_wait
+from greenroom.runtime.caller import collecting, refuse_self_wait, told
 from greenroom.runtime.interruption import InterruptMode
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime.subscription import Replay, Subscription, TurnStream
@@ -177,6 +177,8 @@ class AgentHandle(AgentView):
 
         Args:
             receipt: the input whose turn is meant; without it the turn in hand, else the next one.
+                A turn that has ended is read as far as the ring still holds it; for an input that
+                got no turn, or whose turn is forgotten, there is nothing to read.
         """
         return TurnStream(self._actor, receipt)
 
@@ -203,6 +205,7 @@ class AgentHandle(AgentView):
         if waiter.result is None:
             self._actor.refuse_if_ended()
             raise TurnError("the agent took the input, and opened no turn for it")
+        told(self._actor, waiter.result.text)
         return waiter.result
 
     async def wait(self, *, check: bool = False) -> Outcome:

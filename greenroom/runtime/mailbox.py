@@ -48,6 +48,9 @@ class Mailbox:
         """How many subagents' results wait."""
         return sum(isinstance(item, SubAgentResult) for item in self._items)
 
+    def __contains__(self, input_id: object) -> bool:
+        return any(item.id == input_id for item in self._items)
+
     def put_nowait(self, message: UserInput) -> None:
         """Queue an input.
 

@@ -4,6 +4,8 @@ Chunks are numbered from 0. The ring keeps the newest ones within its bounds; a 
 so a reader that never reads costs nothing, and one that comes back late is told how many are gone.
 """
 
+from collections.abc import Iterator
+
 import trio
 
 from greenroom.core import (
@@ -72,6 +74,9 @@ class OutputRing:
 
     def __len__(self) -> int:
         return self.next - self.first
+
+    def __iter__(self) -> Iterator[OutputChunk]:
+        return iter(tuple(self._chunks.values()))
 
     async def more(self, seq: int) -> bool:
         """Wait until chunk `seq` is published; False when the ring is closed before it."""

@@ -112,23 +112,15 @@ class TurnStream:
 
     def __init__(self, actor: "Actor", receipt: Receipt | None) -> None:
         """Made by `AgentHandle.stream`; the cursor stands from this moment."""
-        # Which turn it is: the one of this input; without an input the one in hand, else the next.
         self._wanted = receipt.input_id if receipt else None
-        self._turn = self._find(actor, receipt)
+        # Which turn it is: the one of this input; without an input the one in hand, else the next.
+        self._turn = _find(actor, receipt)
         self._id = self._turn.message.id if self._turn else self._wanted
-        self._begun = self._turn is not None
-        self._over = False
-        replay: Replay = "turn" if self._turn else "all" if receipt else "none"
+        # The newest turn can be read although its beginning may be gone.
+        self._begun = self._turn is not None and self._turn is (actor.turn or actor.last_turn)
+        self._over = self._turn is None and receipt is not None and not _is_known(actor, receipt)
+        replay: Replay = "turn" if self._begun else "all" if receipt else "none"
         self._chunks = Subscription(actor, replay, answers=False)
-
-    @staticmethod
-    def _find(actor: "Actor", receipt: Receipt | None) -> "Turn | None":
-        if receipt is None:
-            return actor.turn
-        for turn in (actor.turn, actor.last_turn):
-            if turn is not None and receipt.input_id in turn.inputs:
-                return turn
-        return actor.turn if receipt.status == "steered" else None
 
     def __aiter__(self) -> Self:
         return self
@@ -154,3 +146,21 @@ class TurnStream:
                 self._id, self._begun, self._turn = self._wanted, False, None
             return True
         return self._begun
+
+
+def _find(actor: "Actor", receipt: Receipt | None) -> "Turn | None":
+    if receipt is None:
+        return actor.turn
+    for turn in (actor.turn, actor.last_turn):
+        if turn is not None and receipt.input_id in turn.inputs:
+            return turn
+    return actor.turn if receipt.input_id in actor.mailbox and receipt.status == "steered" else None
+
+
+def _is_known(actor: "Actor", receipt: Receipt) -> bool:
+    """Whether the turn of this input is yet to come, or its end can still be read."""
+    taken = actor.taken is not None and actor.taken.message.id == receipt.input_id
+    if taken or receipt.input_id in actor.mailbox:
+        return True
+    ends = (chunk for chunk in actor.output.ring if isinstance(chunk, Done))
+    return any(end.input_id == receipt.input_id for end in ends)

@@ -278,3 +278,19 @@ def test_a_subagent_s_result_always_finds_room_and_is_counted():
     mailbox.close()
     assert mailbox.take_all() == []
     assert len(mailbox.drain()) == 2
+
+
+async def test_senders_wait_while_results_fill_the_mailbox_beyond_its_limit():
+    mailbox = Mailbox(1)
+    mailbox.put_nowait(UserInput((TextBlock("a"),)))
+    for _ in range(2):
+        mailbox.put_result(SubAgentResult("s-1", "worker", EndStatus.COMPLETED))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(mailbox.put, UserInput((TextBlock("b"),)))
+        await wait_all_tasks_blocked()
+        for left in (2, 1):
+            await mailbox.next_input()
+            assert len(mailbox) == left
+            await wait_all_tasks_blocked()
+        await mailbox.next_input()
+        assert (await mailbox.next_input()).text == "b"

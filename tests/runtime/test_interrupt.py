@@ -11,6 +11,7 @@ from greenroom.core import (
     Done,
     EndStatus,
     Message,
+    ModelError,
     SelfWaitError,
     StateKind,
     SubAgentComplete,
@@ -364,6 +365,32 @@ async def test_a_body_that_swallows_the_cancel_is_interrupted_all_the_same(runti
     assert done.status is TurnStatus.INTERRUPTED
 
 
+async def failing_task(error):
+    try:
+        await trio.sleep_forever()
+    finally:
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "lives"), [(ModelError("while leaving"), True), (ValueError("bug"), False)]
+)
+async def test_an_error_beside_the_cancel_counts_as_it_would_alone(runtime, error, lives):
+    async def body(agent, message):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(failing_task, error)
+            nursery.start_soon(trio.sleep_forever)
+
+    handle = await started(runtime, turning(body))
+    await handle.interrupt()
+    await wait_all_tasks_blocked()
+    assert runtime.is_running(handle.session_id) is lives
+    (done,) = await chunks_of(handle, Done)
+    assert done.status is TurnStatus.INTERRUPTED
+    if not lives:
+        assert (await handle.wait()).status is EndStatus.CRASHED
+
+
 async def test_queued_input_starts_the_next_turn_at_once(runtime):
     handle = await started(runtime, turning(hang))
     await handle.send_input("quick")
@@ -471,3 +498,16 @@ async def test_from_inside_interrupt_nowait_and_kill_are_allowed(runtime):
     assert (await handle.ask("kill")).status is TurnStatus.INTERRUPTED
     assert (await handle.wait()).status is EndStatus.KILLED
     assert handle.state.kind is StateKind.DONE
+
+
+async def test_what_a_turn_cleaned_up_or_left_behind_before_is_not_the_interrupt_s(runtime):
+    async def body(agent, message):
+        with agent.cleanup(1):
+            pass
+        agent.context.abandoned("an older thread")
+        await trio.sleep_forever()
+
+    handle = await started(runtime, turning(body))
+    assert await handle.interrupt() == InterruptReport(stopped=("the turn",))
+    await handle.shutdown()
+    assert (await handle.wait()).abandoned == ("an older thread",)

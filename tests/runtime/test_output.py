@@ -453,3 +453,54 @@ async def test_a_stream_ends_with_the_agent(runtime):
     stream = handle.stream()
     await handle.shutdown()
     assert [chunk async for chunk in stream] == [Exited(EndStatus.COMPLETED)]
+
+
+async def test_a_stream_of_an_older_turn_can_be_read_while_another_is_in_hand(runtime):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(TextDelta(message.text))
+                if message.text == "hang":
+                    await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), agent_fn)
+    first = await handle.send_input("first")
+    hang = await handle.send_input("hang")
+    queued = await handle.send_input("queued")
+    await wait_all_tasks_blocked()
+    assert words([chunk async for chunk in handle.stream(first)]) == "first"
+    stream = handle.stream(queued)
+    await handle.interrupt()
+    assert words([chunk async for chunk in stream]) == "queued"
+    assert words([chunk async for chunk in handle.stream(hang)]) == "hang"
+
+
+async def test_a_stream_of_a_turn_that_is_forgotten_or_never_was_ends_at_once():
+    async def agent_fn(agent):
+        await agent.receive()
+        await parrot(agent)
+
+    async with small(ring_chunks=4) as runtime:
+        handle = runtime.spawn(new(), agent_fn)
+        without_turn = await handle.send_input("ignored")
+        forgotten = await handle.send_input("old")
+        taken = handle.stream(forgotten)
+        for text in ("newer", "newest"):
+            await handle.ask(text)
+        for receipt in (without_turn, forgotten):
+            assert [chunk async for chunk in handle.stream(receipt)] == []
+        await handle.shutdown()
+        assert isinstance([chunk async for chunk in taken][-1], Exited)
+
+
+async def test_a_stream_of_a_message_that_is_taken_and_in_no_turn_yet_waits_for_it(runtime):
+    async def agent_fn(agent):
+        message = await agent.receive()
+        await trio.sleep(1)
+        async with agent.turn(message):
+            await agent.send(TextDelta("here"))
+
+    handle = runtime.spawn(new(), agent_fn)
+    receipt = await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    assert words([chunk async for chunk in handle.stream(receipt)]) == "here"

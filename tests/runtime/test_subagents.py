@@ -202,6 +202,42 @@ async def test_what_the_parent_has_waited_for_does_not_come_again_as_input(runti
     assert results(seen) == []
 
 
+async def test_an_answer_does_not_come_again_when_its_subagent_ends_and_news_does(runtime):
+    seen = []
+
+    async def one_shot(agent, more):
+        async with agent.turn(await agent.receive()):
+            agent.session.add_message(Message.assistant("answer"))
+        if more:
+            agent.session.add_message(Message.assistant(more))
+
+    async def body(agent, message):
+        if message.id == seen[0].id:
+            for more in ("", "and news"):
+                assert (await agent.spawn(new(), one_shot, more).ask("go")).text == "answer"
+
+    handle = runtime.spawn(new(), turning(body, seen))
+    await handle.ask("go")
+    await wait_all_tasks_blocked()
+    assert [result.text for result in results(seen)] == ["and news"]
+
+
+async def test_an_ask_that_its_subagent_s_end_cuts_off_has_told_enough(runtime):
+    seen = []
+
+    async def leaves(agent):
+        await agent.receive()
+        raise ValueError("gone")
+
+    async def body(agent, message):
+        await agent.spawn(new(), leaves).ask("go")
+
+    handle = runtime.spawn(new(), turning(body, seen))
+    assert (await handle.ask("go")).status is TurnStatus.FAILED
+    await wait_all_tasks_blocked()
+    assert results(seen) == []
+
+
 async def test_a_wait_that_was_given_up_leaves_the_result_to_come_as_input(runtime):
     seen = []
 

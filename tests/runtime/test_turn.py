@@ -9,6 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from greenroom.agents import stream_reply
 from greenroom.core import (
     AgentNotRunningError,
+    AgentState,
     Done,
     MailboxFullError,
     Message,
@@ -101,6 +102,9 @@ async def test_a_turn_of_an_agent_that_has_ended_is_refused(runtime):
     with pytest.raises(AgentNotRunningError):
         async with kept[0].turn(UserInput((TextBlock("late"),))):
             pass
+    with pytest.raises(TurnError, match="done to idle"):
+        kept[0].set_state(AgentState.idle())
+    assert kept[0].lineage == ("worker",)
 
 
 async def test_the_next_message_makes_an_older_one_without_a_turn_history(runtime):
