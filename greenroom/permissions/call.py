@@ -107,7 +107,7 @@ def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentCont
         name,
         category,
         arguments,
-        tuple(facts) or (Whole(tool=name),),
+        tuple(dict.fromkeys(facts)) or (Whole(tool=name),),
         place,
         unless_denied=not getattr(tool, "requires_permission", True),
     )

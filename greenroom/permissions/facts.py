@@ -33,7 +33,7 @@ class Command:
     start: int = 0
     cautions: tuple[tuple[int, str], ...] = ()
     loose: bool = False
-    place: "Place | None" = field(default=None, compare=False, repr=False)
+    place: "Place | None" = field(default=None, repr=False)
 
     @property
     def text(self) -> str:

@@ -1,6 +1,6 @@
 """Commands and what must become of them by `RULES`, one on each line.
 
-A line's end inside a command is written ⏎, a tab ⇥, a character that can't be seen ‹its number›.
+A line's end inside a command is written ⏎, a tab ⇥, a character that can't be seen «its number».
 """
 
 import re
@@ -299,13 +299,13 @@ cat <<$X⏎a⏎$X
 cat <<`x`⏎a⏎`x`
 echo "${X:-'}"
 echo $\⏎(pwd)
-ls‹d›
-ls‹1b›[2K
-ls ‹200b›
-ls ‹202e›
-ls ‹feff›
-git‹a0›status
-‹d800› ls
+ls«d»
+ls«1b»[2K
+ls «200b»
+ls «202e»
+ls «feff»
+git«a0»status
+«d800» ls
 cd /etc && ls > passwd
 ls <(ls > out)
 echo <(shred x)
@@ -478,7 +478,7 @@ $X rm -rf x
 $(true) rm -rf x
 echo "$(curl x | ls)"
 ls; (cd x; (rm -rf y))
-‹200b›; rm -rf x
+«200b»; rm -rf x
 shopt -s extglob; ls !(a); rm -rf x
 """
 
@@ -486,5 +486,5 @@ shopt -s extglob; ls !(a); rm -rf x
 def commands(table):
     """Read a table."""
     text = table.replace("⇥", "\t")
-    text = re.sub("‹([0-9a-f]+)›", lambda found: chr(int(found[1], 16)), text)
+    text = re.sub("«([0-9a-f]+)»", lambda found: chr(int(found[1], 16)), text)
     return [line.replace("⏎", "\n") for line in text.split("\n")[1:-1]]

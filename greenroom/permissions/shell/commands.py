@@ -18,6 +18,7 @@ __all__ = ["CommandReader"]
 MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
+MAX_FAR_WORDS = 64
 MAX_ACTIONS = 32  # of one find; of further ones only the first words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
@@ -60,6 +61,10 @@ class CommandReader:
                 # It may turn out to be nothing, and then the next word is the command.
                 yield from self.command(words[1:], level=level + 1, guard=True)
             return
+        self._budget -= level and len(words)
+        if level >= MAX_LEVEL or self._budget < 0:
+            yield from self._far_inside(words)
+            return
         name = basename(program.text)
         wrapper = WRAPPERS.get(name)
         transparent = self._transparent(words, wrapper)
@@ -75,10 +80,6 @@ class CommandReader:
         yield command
         if name in _FOLDER_CHANGES:
             self._change_folder(words)
-        self._budget -= level and len(words)
-        if level >= MAX_LEVEL or self._budget < 0:
-            yield from self._far_inside(command)
-            return
         yield from self._inner(command, name, wrapper, level, guard)
 
     def _transparent(self, words: Sequence[Word], wrapper: Wrapper | None) -> bool:
@@ -134,15 +135,18 @@ class CommandReader:
                     if isinstance(fact, Command):
                         yield fact
 
-    def _far_inside(self, command: Command) -> Iterator[Fact]:
-        """Go to the innermost of many wrappers at once."""
-        argv = command.argv
+    def _far_inside(self, words: Sequence[Word]) -> Iterator[Fact]:
+        """Go to the innermost of many wrappers at once, and look at the beginning of what it runs."""
         at = 0
-        while at < len(argv) and (basename(argv[at].text) in WRAPPERS or argv[at].text[:1] == "-"):
+        while at < len(words) and (
+            basename(words[at].text) in WRAPPERS or words[at].text[:1] == "-"
+        ):
             at += 1
         yield Unknown(reason="too many commands inside commands")
-        if at:
-            yield Command(argv=argv[at:] or argv, guard=True, place=self.place)
+        for start in {0, at} if at < len(words) else {0}:
+            yield Command(
+                argv=tuple(words[start : start + MAX_FAR_WORDS]), guard=True, place=self.place
+            )
 
     def _find(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         argv = command.argv
@@ -150,6 +154,8 @@ class CommandReader:
         for at, word in enumerate(argv):
             if word.text in _FIND_ACTIONS:
                 actions += 1
+                if level and actions > MAX_ACTIONS:
+                    return  # the outermost find has the same words, and looks at them all
                 rest = argv[at + 1 : None if actions <= MAX_ACTIONS else at + 1 + MAX_SUFFIXES]
                 end = next((i for i, each in enumerate(rest) if each.text in (";", "+")), len(rest))
                 inner = tuple(_with_input(each) for each in rest[:end])

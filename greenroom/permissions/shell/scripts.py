@@ -14,7 +14,7 @@ _SED = re.compile(
     rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
     rf"[\s;}}]*+)*+"
 )
-_AWK_ACTS = re.compile(r"system|getline|[|>@]|printf?\s*\([^)]*\)\s*>")
+_AWK_ACTS = re.compile(r"system|getline|[|>@]")
 
 
 def sed_only_prints(script: str) -> bool:

@@ -1,0 +1,74 @@
+"""The acceptance corpus, where one is at hand: GREENROOM_PERMISSION_SAMPLE names its file."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from greenroom.core import AgentContext, GreenroomError, RuleFileError, Workspace, serde
+from greenroom.permissions import PermissionManager, read_rules
+
+SAMPLE = os.environ.get("GREENROOM_PERMISSION_SAMPLE", "")
+CASES = [json.loads(line) for line in Path(SAMPLE).read_text().splitlines()] if SAMPLE else []
+
+
+class Named:
+    def __init__(self, name, category):
+        self.name = name
+        self.category = category
+
+
+def usable_rules(case, folder):
+    rules = []
+    for number, rule in enumerate(case["rules"]):
+        path = folder / f"rule-{number}.json"
+        path.write_text(json.dumps({"version": 1, "rules": [rule]}))
+        try:
+            rules += read_rules(path)
+        except RuleFileError:
+            continue  # a rule by itself that can't be used is left out
+    return rules
+
+
+def furnish(folder, setup):
+    for name in setup.get("dirs", []):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for name in setup.get("files", []):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    for name, target in setup.get("symlinks", {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(target)
+
+
+def decided(case, folder):
+    root = folder / "root"
+    root.mkdir()
+    furnish(root, case.get("setup", {}))
+    cwd = str(root) if case.get("cwd") == "@TMP" else case.get("cwd", "/srv/project")
+    whom = case.get("context", {})
+    context = AgentContext(
+        session_id=whom.get("session", "s"),
+        agent_type=whom.get("agent", "a"),
+        workspace=Workspace(cwd),
+    )
+    try:
+        data = serde.loads_object(case["input_raw"]) if "input_raw" in case else case["input"]
+    except GreenroomError:
+        return "ask"
+    tool = Named(case["tool"], case["meta"]["category"]) if "meta" in case else case["tool"]
+    return str(PermissionManager(usable_rules(case, folder)).check(tool, data, context))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_a_case_of_the_corpus_is_decided_as_expected(case, tmp_path):
+    begin = time.perf_counter()
+    decision = decided(case, tmp_path)
+    assert decision in [case["expect"], *case.get("also_ok", [])], case["why"]
+    assert time.perf_counter() - begin < 5
+
+
+def test_every_case_of_the_corpus_says_what_it_expects():
+    assert all({"id", "rules", "tool", "expect"} <= case.keys() for case in CASES)
