@@ -36,7 +36,7 @@ def blocks(language):
 def test_python_runs_and_prints_what_it_says(source, project, capsys, request):
     program = compile(source, request.node.callspec.id, "exec", dont_inherit=True)
     exec(program, {"__name__": "__main__"})
-    promised = re.findall(r"^ *#> (.*)$", source, re.MULTILINE)
+    promised = re.findall(r"^ *# > (.*)$", source, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == promised
 
 
