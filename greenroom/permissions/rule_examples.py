@@ -26,6 +26,8 @@ def check_examples(rule: PermissionRule) -> None:
 
 def _meets(rule: PermissionRule, example: str) -> bool:
     call = _call(rule, example)
+    if rule.matcher.about_calls and not rule.matcher.concerns(call.tool, call.category):
+        return False
     verdicts = judge(call, (replace(rule, expires=None, match=(), not_match=()),))
     if rule.decision is RuleDecision.ASK:
         return any(verdict.rule is not None for verdict in verdicts)

@@ -2,10 +2,7 @@
 
 import json
 import os
-import time
 from pathlib import Path
-
-import pytest
 
 from greenroom.core import AgentContext, GreenroomError, RuleFileError, Workspace, serde
 from greenroom.permissions import PermissionManager, read_rules
@@ -62,13 +59,12 @@ def decided(case, folder):
     return str(PermissionManager(usable_rules(case, folder)).check(tool, data, context))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
-def test_a_case_of_the_corpus_is_decided_as_expected(case, tmp_path):
-    begin = time.perf_counter()
-    decision = decided(case, tmp_path)
-    assert decision in [case["expect"], *case.get("also_ok", [])], case["why"]
-    assert time.perf_counter() - begin < 5
-
-
-def test_every_case_of_the_corpus_says_what_it_expects():
-    assert all({"id", "rules", "tool", "expect"} <= case.keys() for case in CASES)
+def test_every_case_of_the_corpus_is_decided_as_expected(tmp_path):
+    wrong = []
+    for case in CASES:
+        folder = tmp_path / case["id"]
+        folder.mkdir()
+        decision = decided(case, folder)
+        if decision not in [case["expect"], *case.get("also_ok", [])]:
+            wrong.append((case["id"], decision, case["expect"], case["why"]))
+    assert wrong == []
