@@ -4,7 +4,7 @@ import re
 
 import trio
 
-from greenroom.cli.question_queue import Decision
+from greenroom.cli.question_queue import TOO_LATE, Decision
 from greenroom.cli.render_chunk import render_user
 from greenroom.cli.screen import Screen
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent
@@ -102,6 +102,8 @@ class Person:
                     self._is_leaving = True
                     await self._follow_requests()
                     self._leave_when_done()
+            if self._nursery.cancel_scope.cancel_called:
+                return  # the last frame is drawn once everything has ended
             await self._screen.draw()
         self._leave()
 
@@ -126,7 +128,7 @@ class Person:
             message=decision.message,
         )
         if not accepted:
-            self._screen.note("it was decided already")
+            self._screen.note(TOO_LATE)
         self._ask(self._screen.questions.drop(decision.request_id))
 
     def _send(self, text: str) -> None:
@@ -165,7 +167,6 @@ class Person:
                 self._press_ctrl_c(key)
             case KeyName.CTRL_D:
                 await self._press_ctrl_d()
-        await self._screen.draw()
 
     def _press_ctrl_c(self, key: Key) -> None:
         if self._is_second_press():

@@ -7,10 +7,11 @@ from greenroom.cli.permission_prompt import Choice, choices_for, find_choice
 from greenroom.cli.terminal import Line, Question
 from greenroom.core import PermissionRequest, Remember, RuleDecision
 
-__all__ = ["Decision", "QuestionQueue"]
+__all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
 
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
+TOO_LATE = "not sent: that question is decided already"
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,10 @@ class QuestionQueue:
             None where the line is no answer but something for the agent.
         """
         request, question = self.current, self.question
-        if request is None or question is None or line.question != question.id:
+        if not line.question:
             return None
+        if request is None or question is None or line.question != question.id:
+            return TOO_LATE if find_choice(line.text) else None
         if self._asks_why:
             return self._reason(request, line.text)
         choice = find_choice(line.text)

@@ -59,7 +59,7 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
 def _beginning(messages: Sequence[Message], last: int) -> int:
     """Return where the last few messages begin, or somewhat before, at words of the user's."""
     start = max(len(messages) - last, 0)
-    words = (at for at in range(start, max(start - last, -1), -1) if _is_said(messages[at]))
+    words = (at for at in range(start, max(start - last, 0) - 1, -1) if _is_said(messages[at]))
     return next(words, start) if messages else 0
 
 

@@ -1,7 +1,7 @@
 """How each kind of chunk looks. Whatever a model or a tool said can't reach the terminal as code."""
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import Markdown
+from rich.markdown import Heading, Markdown
 from rich.segment import Segment
 from rich.text import Text
 
@@ -98,7 +98,19 @@ def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
 
 def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
     """Show Markdown of a model; a link shows its address, and hides nothing behind it."""
-    return _Trimmed(Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
+    return _Trimmed(_Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
+
+
+class _Heading(Heading):
+    """A heading at the left, where the eye is while text streams in."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Markdown(Markdown):
+    elements = {**Markdown.elements, "heading_open": _Heading}
 
 
 class _Trimmed:

@@ -87,7 +87,7 @@ class ConsoleRenderer:
         async with trio.open_nursery() as nursery:
             person = Person(self._handle, screen, nursery)
             nursery.start_soon(person.heed, events)
-            nursery.start_soon(_heed_interrupts, person)
+            nursery.start_soon(_heed_interrupts, person, screen)
             await screen.draw()
             async for chunk in chunks:
                 screen.feed(chunk)
@@ -100,13 +100,14 @@ class ConsoleRenderer:
         return outcome
 
 
-async def _heed_interrupts(person: Person) -> None:
+async def _heed_interrupts(person: Person, screen: Screen) -> None:
     """Take SIGINT as Ctrl-C; where keys are read one by one, it comes from outside only."""
     if threading.current_thread() is not threading.main_thread():
         return  # signals are the main thread's
     with trio.open_signal_receiver(signal.SIGINT) as signals:
         async for _ in signals:
             await person.press(Key(KeyName.CTRL_C))
+            await screen.draw()
 
 
 def terminal_opener(env: Mapping[str, str] = os.environ) -> TerminalOpener:

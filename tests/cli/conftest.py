@@ -166,8 +166,12 @@ class TerminalProgram:
 
     def close(self):
         if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.wait()
+        finally:
             self.process.kill()
-        self.process.wait(SECONDS)
+            self.process.wait(SECONDS)
         os.close(self._master)
         os.close(self._slave)
 

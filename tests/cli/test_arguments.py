@@ -1,0 +1,123 @@
+"""What the command line means, and what starting it costs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from greenroom import __version__
+from greenroom.cli.arguments import Options, read_arguments
+from greenroom.cli.folders import sessions_folder
+
+HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")
+
+
+def test_no_words_mean_an_interactive_run():
+    assert read_arguments([]) == Options()
+
+
+def test_every_option_of_a_run_is_read():
+    words = (
+        "-p hi --output-format json --model offline: --resume s-1 --allow Read --allow Grep "
+        "--deny Bash --permission-mode plan --sessions /s --max-steps 7 --log /l"
+    )
+    assert read_arguments(words.split()) == Options(
+        prompt="hi",
+        output_format="json",
+        model="offline:",
+        resume="s-1",
+        allow=("Read", "Grep"),
+        deny=("Bash",),
+        mode="plan",
+        sessions="/s",
+        max_steps=7,
+        log="/l",
+    )
+
+
+@pytest.mark.parametrize("words", [["--sessions", "/s", "sessions", "list"]])
+def test_the_folder_may_stand_before_the_command_or_after_it(words):
+    after = read_arguments(["sessions", "list", "--sessions", "/s"])
+    assert read_arguments(words) == after == Options(command="sessions list", sessions="/s")
+
+
+def test_commands_take_json():
+    assert read_arguments(["sessions", "show", "s-1", "--json"]) == Options(
+        command="sessions show", session_id="s-1", json=True
+    )
+    assert read_arguments(["doctor", "--json"]) == Options(command="doctor", json=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--nonsense"], "--nonsense"),
+        (["--max-steps", "0"], "--max-steps"),
+        (["--permission-mode", "yolo"], "yolo"),
+        (["--output-format", "json"], "-p PROMPT"),
+        (["--resume", "s-1", "--continue"], "exclude"),
+        (["sessions"], "VERB"),
+        (["sessions", "show"], "ID"),
+    ],
+)
+def test_a_command_line_that_can_not_be_read_is_exit_code_2(words, says, capsys):
+    with pytest.raises(SystemExit) as error:
+        read_arguments(words)
+    assert error.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_help_load_next_to_nothing(word):
+    code = (
+        "import sys\nfrom greenroom.cli import main\n"
+        f"try: main([{word!r}])\nexcept SystemExit as end: assert end.code == 0\n"
+        f"print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stderr.strip() == "[]"
+    assert __version__ in done.stdout or "exit codes" in done.stdout
+
+
+def test_the_module_runs_as_the_command_does():
+    done = subprocess.run(
+        [sys.executable, "-m", "greenroom", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout == f"greenroom {__version__}\n"
+
+
+def test_windows_is_told_at_once_that_it_is_not_supported(monkeypatch, capsys):
+    from greenroom.cli import main
+
+    monkeypatch.setattr("sys.platform", "win32")
+    assert main(["-p", "x"]) == 2
+    assert "WSL" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("env", "platform", "folder"),
+    [
+        ({"XDG_STATE_HOME": "/x"}, "linux", "/x/greenroom/sessions"),
+        ({"XDG_STATE_HOME": "relative"}, "linux", "/home/me/.local/state/greenroom/sessions"),
+        ({}, "linux", "/home/me/.local/state/greenroom/sessions"),
+        ({}, "darwin", "/home/me/Library/Application Support/greenroom/sessions"),
+    ],
+)
+def test_sessions_are_kept_where_the_system_keeps_such_things(env, platform, folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert sessions_folder(env, platform).as_posix() == folder
+
+
+def test_the_renderer_is_found_in_the_package_and_nothing_else_is():
+    import greenroom.cli
+
+    assert greenroom.cli.ConsoleRenderer.__name__ == "ConsoleRenderer"
+    assert greenroom.cli.ColorScheme().error == "red"
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = greenroom.cli.nothing

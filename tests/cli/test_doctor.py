@@ -1,0 +1,111 @@
+"""`greenroom doctor` and `greenroom sessions`."""
+
+import pytest
+
+from greenroom.cli.arguments import Options
+from greenroom.cli.commands.doctor import examine
+
+
+@pytest.fixture
+def look(project, env, monkeypatch):
+    def look(env_more=None, **options):
+        monkeypatch.chdir(project)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return {
+            each.about: each for each in examine(Options(**options), {**env, **(env_more or {})})
+        }
+
+    return look
+
+
+def test_a_machine_without_keys_is_fine_and_is_told_how_to_get_a_model(run):
+    done = run("doctor", PATH="/usr/bin:/bin")
+    assert done.code == 0
+    assert "note  model: offline:rules, since no key is set" in done.out
+    assert "→ set one of ANTHROPIC_API_KEY" in done.out
+    assert "ok    bash: /" in done.out
+
+
+def test_keys_are_named_and_never_shown(run):
+    done = run("doctor", "--json", ANTHROPIC_API_KEY="sk-secret", OPENAI_API_KEY="sk-other")
+    assert "sk-" not in done.out
+    found = {each["about"]: each for each in done.json}
+    assert found["model"]["detail"].endswith("since ANTHROPIC_API_KEY is set")
+    assert found["variables set"]["detail"].startswith("ANTHROPIC_API_KEY, OPENAI_API_KEY")
+
+
+def test_a_named_model_is_said_to_be_named(look):
+    assert look(model="offline:")["model"].detail == "offline:rules, named with --model"
+
+
+def test_a_model_without_its_key_is_a_problem_with_a_fix(run):
+    done = run("--model", "anthropic:", "doctor")
+    assert done.code == 1
+    assert "FAIL  model" in done.out
+    assert "ANTHROPIC_API_KEY" in done.out
+
+
+def test_a_missing_program_says_what_to_install(look, monkeypatch, tmp_path):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    found = look()
+    assert found["bash"].status == "problem"
+    assert found["rg"].status == "note"
+    assert "install ripgrep" in found["rg"].fix
+
+
+def test_a_folder_that_can_not_be_written_is_a_problem(look, tmp_path):
+    (tmp_path / "file").write_text("")
+    found = look(sessions=str(tmp_path / "file" / "sessions"))["sessions"]
+    assert found.status == "problem"
+    assert "--sessions DIR" in found.fix
+
+
+def test_rule_files_are_read_and_a_bad_one_is_named(look, project):
+    (project / ".greenroom").mkdir()
+    path = project / ".greenroom" / "permissions.json"
+    path.write_text('{"version": 1, "rules": [{"decision": "deny", "tool": "Bash"}]}')
+    assert look()["the project's rules"].detail == f"1 in {path}"
+    path.write_text("{")
+    broken = look()["the project's rules"]
+    assert broken.status == "problem"
+    assert "permissions.json:1" in broken.detail
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "says"),
+    [
+        ({"TERM": "xterm"}, "ok", "in colour"),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, "ok", "without colour"),
+        ({"TERM": "dumb"}, "note", "plain"),
+    ],
+)
+def test_the_terminal_is_described(look, monkeypatch, more, status, says):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    found = look(more)["terminal"]
+    assert found.status == status
+    assert says in found.detail
+
+
+def test_another_system_is_a_problem(look, monkeypatch):
+    monkeypatch.setattr("greenroom.cli.commands.doctor.sys.platform", "sunos5")
+    assert look()["platform"].fix == "use Linux or macOS"
+
+
+def test_an_empty_store_says_so(run):
+    assert run("sessions", "list").out == "There are no sessions yet.\n"
+    assert run("sessions", "list", "--json").json == []
+
+
+def test_a_list_shows_folder_model_and_whose_child_a_session_is(run, project):
+    run("-p", "ask a subagent to read README.md")
+    rows = run("sessions", "list").out.splitlines()
+    assert len(rows) == 2
+    assert any("coder  offline:rules" in row and str(project) in row for row in rows)
+    assert any("(subagent)" in row for row in rows)
+
+
+def test_a_session_that_does_not_exist_is_exit_code_2_with_what_to_do(run):
+    done = run("sessions", "show", "s-none")
+    assert done.code == 2
+    assert "`greenroom sessions list`" in done.err

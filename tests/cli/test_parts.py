@@ -1,0 +1,227 @@
+"""The small parts: piped input, plain lines, the log, the recap, the exit codes."""
+
+import logging
+import os
+import pty
+import stat
+
+import pytest
+import trio
+
+from greenroom.cli.arguments import Options
+from greenroom.cli.interactive import _Ended
+from greenroom.cli.log_file import log_to_file
+from greenroom.cli.output_writer import OutputWriter
+from greenroom.cli.painter import Painter, colors_of
+from greenroom.cli.piped_input import MAX_PIPED, read_piped, with_context
+from greenroom.cli.plain_terminal import open_plain_terminal
+from greenroom.cli.recap import recap, recap_text
+from greenroom.cli.run_setup import open_setup
+from greenroom.cli.terminal import Closed, Frame, Line, Question
+from greenroom.cli.turn_record import TurnRecord
+from greenroom.core import (
+    ConfigurationError,
+    Done,
+    EndStatus,
+    Error,
+    Exited,
+    Message,
+    SessionLockedError,
+    ToolResultBlock,
+    ToolUseBlock,
+    TurnStatus,
+)
+from greenroom.runtime import Outcome
+from greenroom.session import AgentSession, FileStore
+
+
+def pipe_of(data, *, close=True):
+    read, write = os.pipe()
+    os.write(write, data)
+    if close:
+        os.close(write)
+    return read, write
+
+
+async def test_a_pipe_is_read_to_its_end():
+    read, _ = pipe_of("grüße".encode())
+    assert await read_piped(read) == "grüße"
+    os.close(read)
+
+
+async def test_a_pipe_that_nobody_writes_to_counts_as_empty(autojump_clock):
+    read, write = pipe_of(b"", close=False)
+    assert await read_piped(read) == ""
+    os.close(read)
+    os.close(write)
+
+
+async def test_a_file_is_read_and_cut_at_the_limit(tmp_path):
+    path = tmp_path / "big"
+    path.write_bytes(b"x" * (MAX_PIPED + 10))
+    with path.open() as file:
+        text = await read_piped(file.fileno())
+    assert text.endswith(f"x\n[cut after {MAX_PIPED} bytes]")
+    assert len(text) < MAX_PIPED + 50
+
+
+async def test_a_terminal_is_not_read():
+    master, slave = pty.openpty()
+    assert await read_piped(slave) == ""
+    os.close(master)
+    os.close(slave)
+
+
+async def test_a_closed_standard_input_counts_as_empty():
+    read, _ = pipe_of(b"x")
+    os.close(read)
+    assert await read_piped(read) == ""
+
+
+def test_blank_input_is_no_context():
+    assert with_context("explain", " \n") == "explain"
+
+
+async def test_plain_lines_are_bound_to_the_question_that_was_printed_before_they_came(capfd):
+    read, write = pipe_of(b"early\n", close=False)
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            assert await terminal.events.receive() == Line("early")
+            await terminal.show(Frame("really?\n", question=Question("q", "allow? > ")))
+            terminal.clear_line()
+            os.write(write, b"y\r\nlast without end")
+            assert await terminal.events.receive() == Line("y", "q")
+            os.close(write)
+            assert await terminal.events.receive() == Line("last without end", "q")
+            assert await terminal.events.receive() == Closed()
+    os.close(read)
+    assert capfd.readouterr().out == "really?\nallow? >\n"
+
+
+async def test_a_line_without_end_is_taken_in_pieces(tmp_path):
+    path = tmp_path / "long"
+    path.write_bytes(b"x" * 2_500_000)
+    lengths = []
+    with path.open() as file, trio.fail_after(10):
+        async with open_plain_terminal(file.fileno()) as terminal:
+            while isinstance(event := await terminal.events.receive(), Line):
+                lengths.append(len(event.text))
+    assert sum(lengths) == 2_500_000
+    assert max(lengths) < 1_100_000
+
+
+async def test_for_a_terminal_what_is_written_is_made_visible():
+    master, slave = pty.openpty()
+    await OutputWriter(slave).text("a\x1b[2Jb")
+    assert os.read(master, 100) == b"a\\u{1b}[2Jb\r\n"
+    os.close(master)
+    os.close(slave)
+
+
+def test_the_log_turns_over_and_stays_private(tmp_path, monkeypatch):
+    monkeypatch.setattr("greenroom.cli.log_file._BYTES", 1_000)
+    path = tmp_path / "log"
+    with log_to_file(str(path)):
+        for number in range(100):
+            logging.getLogger("greenroom.test").warning("line %s", number)
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            logging.getLogger("greenroom").exception("it went wrong")
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 4
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert "ValueError: broken" in path.read_text()
+    assert not [h for h in logging.getLogger("greenroom").handlers if hasattr(h, "maxBytes")]
+
+
+def test_a_log_that_can_not_be_written_says_so(tmp_path):
+    with pytest.raises(ConfigurationError, match="Is a directory"), log_to_file(str(tmp_path)):
+        pass
+
+
+CALL = ToolUseBlock("t", "Bash", {"command": "make"})
+HISTORY = (
+    Message.user("build it"),
+    Message.assistant([CALL]),
+    Message.user([ToolResultBlock("t", (), is_error=True)]),
+    Message.assistant("It failed\x1b[2J."),
+    Message.user("again"),
+    Message.assistant([CALL]),
+)
+
+
+def test_a_recap_tells_what_was_said_and_done_and_how_it_went():
+    assert recap_text(HISTORY) == (
+        '> build it\n\n✗ Bash {"command":"make"}\n  failed\n\nIt failed\\u{1b}[2J.\n\n'
+        '> again\n\n● Bash {"command":"make"}'
+    )
+
+
+def test_a_recap_of_the_last_messages_begins_with_words_of_the_user():
+    assert [line.kind for line in recap(HISTORY, 2)] == ["user", "call"]
+    assert recap(HISTORY, 3)[0].kind == "user"
+    assert recap((), 3) == []
+
+
+@pytest.mark.parametrize(
+    ("chunks", "code"),
+    [
+        ([Done("i")], 0),
+        ([Done("i", TurnStatus.FAILED)], 1),
+        ([Error("x", "ModelAuthenticationError"), Done("i", TurnStatus.FAILED)], 2),
+        ([Done("i", TurnStatus.INTERRUPTED)], 130),
+        ([Exited(EndStatus.CRASHED)], 1),
+        ([], 1),
+    ],
+)
+def test_the_exit_code_says_how_the_turn_ended(chunks, code):
+    record = TurnRecord("s-1", "model")
+    for chunk in chunks:
+        record.note(chunk)
+    assert record.exit_code == code
+    assert record.result(None)["exit_code"] == code
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (None, 0),
+        (Outcome(EndStatus.COMPLETED), 0),
+        (Outcome(EndStatus.CRASHED, ValueError()), 1),
+        (Outcome(EndStatus.CRASHED, SessionLockedError("it is in use")), 2),
+    ],
+)
+def test_an_interactive_run_ends_with_a_code_too(outcome, code):
+    assert _Ended().exit_code(outcome) == code
+
+
+@pytest.mark.parametrize(
+    ("env", "colors"),
+    [
+        ({"TERM": "xterm"}, "standard"),
+        ({"TERM": "xterm-256color"}, "256"),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor"),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, None),
+    ],
+)
+def test_colours_are_those_that_the_terminal_has(env, colors):
+    assert colors_of(env) == colors
+
+
+def test_a_very_narrow_terminal_is_painted_as_one_of_twenty_columns():
+    assert Painter(None).paint(["x" * 30], width=3) == "x" * 20 + "\n" + "x" * 10 + "\n"
+
+
+async def test_a_torn_session_is_told_of_when_it_is_resumed(tmp_path, monkeypatch):
+    store = FileStore(tmp_path / "sessions")
+    session = AgentSession.new("coder", session_id="s-torn", store=store)
+    session.add_message(Message.user("hello"))
+    await session.save()
+    with (tmp_path / "sessions" / "s-torn" / "history.jsonl").open("ab") as file:
+        file.write(b'{"half')
+    monkeypatch.chdir(tmp_path)
+    options = Options(resume="s-torn", sessions=str(tmp_path / "sessions"), model="offline:")
+    async with open_setup(options, {}) as setup:
+        assert any("unfinished write" in note for note in setup.notes)
+        assert setup.session.history == (Message.user("hello"),)

@@ -1,0 +1,232 @@
+"""How each kind of chunk looks, as golden text."""
+
+from typing import get_args
+
+import pytest
+
+from greenroom.cli.painter import Painter
+from greenroom.cli.render_chunk import render_chunk
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import (
+    AgentState,
+    Done,
+    EndStatus,
+    Error,
+    Exited,
+    Lagged,
+    OutputChunk,
+    PermissionPart,
+    PermissionRequest,
+    PermissionResponse,
+    RuleDecision,
+    StateChange,
+    StopReason,
+    SubAgentComplete,
+    SubAgentOutput,
+    SubAgentSpawned,
+    TextComplete,
+    TextDelta,
+    ThinkingComplete,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInfo,
+    ToolProgress,
+    ToolResult,
+    ToolStart,
+    ToolStatus,
+    TurnStart,
+    TurnStatus,
+    Usage,
+    UsageReport,
+)
+
+ASK, ALLOW, DENY = RuleDecision.ASK, RuleDecision.ALLOW, RuleDecision.DENY
+EVIL = "a\x1b[31mb\r\u202ec [bold]d[/bold]"
+SAFE = "a\\u{1b}[31mb\\u{d}\\u{202e}c [bold]d[/bold]"
+
+REQUEST = PermissionRequest(
+    "p-1",
+    "Bash",
+    "Run a command",
+    details="git status && rm -rf build",
+    parts=(
+        PermissionPart("git status", ALLOW, "the rule 'git' allows this"),
+        PermissionPart("rm -rf build", ASK, "no rule is about this"),
+    ),
+    reason="rm -rf build: no rule is about this",
+    remembers=("allow Bash(rm -rf build)",),
+    lineage=("coder", "helper"),
+    cwd="/work",
+)
+
+GOLDEN = [
+    (TurnStart("i-1"), None),
+    (TextDelta("hel"), "hel"),
+    (TextComplete("# Title\n\nSome *text*."), "Title\n\nSome text."),
+    (ThinkingDelta("hmm"), "hmm"),
+    (ThinkingComplete("hmm, well\n"), "hmm, well"),
+    (ToolStart("t", "Bash", {"command": "ls"}, ToolInfo("Run a command", "ls")), "● Bash  ls"),
+    (ToolStart("t", "Mine", {"a": 1}), '● Mine  {"a":1}'),
+    (
+        ToolStart("t", "Write", {}, ToolInfo("Write", "1\n2\n3\n4\n5\n6\n7\n8")),
+        "● Write  Write\n  1\n  2\n  3\n  4\n  5\n  6\n  … 2 lines more",
+    ),
+    (ToolProgress("t", "1\n2\n3\n4\n5\n6\n7\n"), "  2\n  3\n  4\n  5\n  6\n  7"),
+    (ToolEnd("t", ToolResult.ok("one\ntwo")), "  one\n  two"),
+    (ToolEnd("t", ToolResult.ok("")), "  (no output)"),
+    (ToolEnd("t", ToolResult.error("it broke"), is_error=True), "  it broke"),
+    (
+        ToolEnd("t", ToolResult.error("not so", ToolStatus.DENIED), is_error=True),
+        "  denied: not so",
+    ),
+    (
+        ToolEnd("t", ToolResult.ok("edited a\n--- a", diff="--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y  ")),
+        "  edited a\n  --- a\n  +++ a\n  @@ -1 +1 @@\n  -x\n  +y··",
+    ),
+    (
+        REQUEST,
+        """\
+? coder > helper asks: Run a command (Bash)
+    git status && rm -rf build
+  allowed git status  (the rule 'git' allows this)
+  asks    rm -rf build  (no rule is about this)
+  in /work
+  remembered as: allow Bash(rm -rf build)
+  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why""",
+    ),
+    (PermissionResponse("p-1", "Bash", ALLOW, "user"), "  Bash allowed by user"),
+    (
+        PermissionResponse("p-1", "Bash", DENY, "user", "not now", "always"),
+        "  Bash denied by user, remembered for always: not now",
+    ),
+    (
+        PermissionResponse("p-1", "Bash", DENY, cancelled=True),
+        "  the question about Bash was withdrawn",
+    ),
+    (SubAgentSpawned("s-1", "helper", "look around"), "◆ look around starts"),
+    (SubAgentOutput("s-1", SubAgentOutput("s-2", TextDelta("deep"))), "deep"),
+    (
+        SubAgentComplete("s-1", EndStatus.COMPLETED, "all done"),
+        "◆ the subagent has ended: completed",
+    ),
+    (
+        SubAgentComplete("s-1", EndStatus.CRASHED, "KeyError"),
+        "◆ the subagent has ended: crashed: KeyError",
+    ),
+    (StateChange(AgentState.executing_tool("Bash")), "executing tool: Bash"),
+    (UsageReport(Usage(1, 2), Usage(1000, 234)), "1,234 tokens"),
+    (Lagged(12), "… 12 updates came too fast to be shown"),
+    (
+        Error("the model is down", "ModelError", "try later"),
+        "error: the model is down\n  → try later",
+    ),
+    (Error("oops"), "error: oops"),
+    (Done("i-1"), None),
+    (Done("i-1", TurnStatus.INTERRUPTED), "interrupted"),
+    (
+        Done("i-1", stop_reason=StopReason.MAX_TOKENS),
+        "the reply was cut off: it reached the limit of tokens",
+    ),
+    (Exited(EndStatus.COMPLETED), "the agent has ended: completed"),
+    (Exited(EndStatus.CRASHED, "ValueError: x"), "the agent has ended: crashed: ValueError: x"),
+]
+
+
+def seen(chunk, colors=None, scheme=None):
+    shown = render_chunk(chunk, scheme or ColorScheme())
+    return None if shown is None else Painter(colors).paint([shown], width=100)
+
+
+@pytest.mark.parametrize(("chunk", "text"), GOLDEN, ids=lambda value: type(value).__name__)
+def test_every_kind_of_chunk_looks_as_it_should(chunk, text):
+    found = seen(chunk)
+    assert (found if found is None else found.strip("\n")) == text
+
+
+def test_every_kind_of_chunk_is_among_them():
+    assert {type(chunk) for chunk, _ in GOLDEN} == set(get_args(OutputChunk))
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        TextDelta(EVIL),
+        TextComplete(EVIL),
+        ThinkingDelta(EVIL),
+        ThinkingComplete(EVIL),
+        ToolStart("t", EVIL, {}, ToolInfo("x")),
+        ToolStart("t", "Bash", {}, ToolInfo("x", EVIL)),
+        ToolProgress("t", EVIL),
+        ToolEnd("t", ToolResult.ok(EVIL)),
+        ToolEnd("t", ToolResult.ok("x", diff=f"+{EVIL}")),
+        PermissionRequest("p", "Bash", "Run", details=EVIL),
+        PermissionRequest("p", "Bash", EVIL, diff=EVIL, reason=EVIL, lineage=(EVIL,), cwd=EVIL),
+        PermissionRequest("p", EVIL, "x", parts=(PermissionPart(EVIL, ASK, EVIL),)),
+        PermissionResponse("p", EVIL, DENY, message=EVIL),
+        SubAgentSpawned("s", "x", EVIL),
+        SubAgentComplete("s", EndStatus.CRASHED, EVIL),
+        Error(EVIL, hint=EVIL),
+        Exited(EndStatus.CRASHED, EVIL),
+        StateChange(AgentState.executing_tool(EVIL)),
+    ],
+    ids=lambda chunk: type(chunk).__name__,
+)
+def test_nothing_that_a_model_or_a_tool_says_is_obeyed_by_the_terminal(chunk):
+    text = seen(chunk)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert "\u202e" not in text
+    assert SAFE in text.replace("\n    ", " ").replace("\n", " ")
+
+
+def test_a_prompt_shows_the_whole_command_however_long_it_is():
+    command = "echo " + "x" * 500 + "; rm -rf /"
+    text = seen(PermissionRequest("p", "Bash", "Run a command", details=command))
+    assert command.replace(" ", "") in "".join(text.split())
+
+
+def test_a_prompt_warns_of_characters_that_hide():
+    text = seen(PermissionRequest("p", "Bash", "Run", details="ls \u200b"))
+    assert "characters that would hide" in text
+
+
+def test_a_prompt_without_a_narrow_rule_offers_nothing_to_remember():
+    text = seen(PermissionRequest("p", "Bash", "Run", details="x", reason="it is dynamic"))
+    assert "can't be remembered" in text
+    assert "asked because: it is dynamic" in text
+    assert "[y] once  [n] no  [w] no, and say why" in text
+
+
+def test_a_prompt_shows_a_diff_in_colour():
+    text = seen(PermissionRequest("p", "Edit", "Edit", diff="-old\n+new"), "standard")
+    assert "\x1b[31m-old" in text
+    assert "\x1b[32m+new" in text
+
+
+def test_a_todo_list_is_shown_as_a_list():
+    from greenroom.cli.render_tool import render_result
+
+    todos = [
+        {"content": "one", "status": "completed"},
+        {"content": "two", "status": "in_progress"},
+        {"content": "three", "status": "pending"},
+        "nonsense",
+    ]
+    start = ToolStart("t", "Todo", {"todos": todos})
+    shown = render_result(start, ToolEnd("t", ToolResult.ok("ok")), ColorScheme())
+    assert Painter(None).paint([shown], 40) == "  ☑ one\n  ▶ two\n  ☐ three\n"
+
+
+def test_a_scheme_of_ones_own_changes_the_colours():
+    assert "\x1b[32m" in seen(Error("x"), "standard", ColorScheme(error="green"))
+    assert "\x1b[31m" in seen(Error("x"), "standard")
+
+
+def test_without_colours_there_is_no_code_at_all():
+    assert all("\x1b" not in (seen(chunk) or "") for chunk, _ in GOLDEN)
+
+
+def test_a_link_shows_where_it_leads():
+    text = seen(TextComplete("[click](https://evil.test/)"), "truecolor")
+    assert "https://evil.test/" in text
+    assert "\x1b]8" not in text

@@ -1,0 +1,515 @@
+"""`ConsoleRenderer` on a terminal that the test holds in its hands."""
+
+import os
+import signal
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from greenroom.cli import ConsoleRenderer
+from greenroom.cli.renderer import terminal_opener
+from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line
+from greenroom.core import (
+    EndStatus,
+    GreenroomError,
+    RuleDecision,
+    TextComplete,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolResult,
+    ToolStart,
+    Usage,
+    UsageReport,
+)
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.session import AgentSession, MemoryStore
+
+ESC, CTRL_C, CTRL_D = KeyName.ESCAPE, KeyName.CTRL_C, KeyName.CTRL_D
+
+
+class HandTerminal:
+    """A terminal whose frames can be read, and whose person is the test."""
+
+    colors = None
+    size = (100, 40)
+
+    def __init__(self):
+        self.frames = [Frame()]
+        self.cleared = 0
+        self._send, self.events = trio.open_memory_channel(100)
+        self._shown = trio.Event()
+
+    @asynccontextmanager
+    async def open(self):
+        yield self
+
+    async def show(self, frame):
+        await trio.lowlevel.checkpoint()
+        self.frames.append(frame)
+        self._shown.set()
+        self._shown = trio.Event()
+
+    def clear_line(self):
+        self.cleared += 1
+
+    @property
+    def frame(self):
+        return self.frames[-1]
+
+    @property
+    def text(self):
+        printed = "".join(frame.printed for frame in self.frames)
+        return f"{printed}{self.frame.live}\n{self.frame.status}"
+
+    async def wait_for(self, *texts, without=()):
+        with trio.fail_after(10):
+            while not (
+                all(text in self.text for text in texts)
+                and not any(text in self.text for text in without)
+            ):
+                await self._shown.wait()
+
+    async def say(self, text):
+        await self._send.send(Line(text))
+
+    async def answer(self, text):
+        await self._send.send(Line(text, self.frame.question.id))
+
+    async def press(self, name, line=""):
+        await self._send.send(Key(name, line))
+
+    async def end(self):
+        await self._send.send(Closed())
+
+    def vanish(self):
+        self._send.close()
+
+
+class Stage:
+    """An agent, a renderer that shows it, and the terminal in the test's hands."""
+
+    def __init__(self, handle, terminal):
+        self.handle = handle
+        self.terminal = terminal
+        self.result = "still running"
+
+
+@asynccontextmanager
+async def stage(agent, limits=None, **options):
+    async with AgentRuntime(MemoryStore(), limits) as runtime:
+        handle = runtime.spawn(AgentSession.new("actor"), agent)
+        terminal = HandTerminal()
+        it = Stage(handle, terminal)
+
+        async def run():
+            it.result = await ConsoleRenderer(handle, terminal=terminal.open, **options).run()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            yield it
+            with trio.fail_after(100):
+                await handle.shutdown(grace=0)
+
+
+async def echo(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await agent.send(TextDelta(f"you said {message.text}"))
+            await agent.send(TextComplete(f"you said {message.text}"))
+
+
+async def asker(agent):
+    """Asks for as many permissions as it is told, side by side, and tells the answers."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            async with trio.open_nursery() as nursery:
+                for number in range(int(message.text) if message.text.isdigit() else 0):
+                    nursery.start_soon(ask, agent, number)
+                    await trio.testing.wait_all_tasks_blocked()  # so that they ask in order
+
+
+async def ask(agent, number):
+    answer = await agent.request_permission(
+        "Tool", f"action {number}", details=f"do {number}", remembers=("allow Tool",)
+    )
+    await agent.send(
+        TextComplete(f"{number}: {answer.decision} {answer.remember} {answer.message}")
+    )
+
+
+async def sleeper(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await agent.send(TextDelta(f"begun with {message.text}"))
+            await trio.sleep_forever()
+
+
+async def test_what_is_said_goes_to_the_agent_and_its_answer_is_printed():
+    async with stage(echo) as it:
+        await it.terminal.say("hello")
+        await it.terminal.wait_for("> hello\n", "you said hello", "idle")
+
+
+async def test_it_says_how_the_agent_ended_and_returns_that():
+    async def ends(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                pass
+            return
+
+    async with stage(ends) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("the agent has ended: completed")
+    assert it.result.status is EndStatus.COMPLETED
+
+
+async def test_it_says_why_the_agent_crashed():
+    async def crashes(agent):
+        await agent.receive()
+        raise ValueError("of no use")
+
+    async with stage(crashes) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("the agent has ended: crashed: ValueError: of no use")
+    assert it.result.status is EndStatus.CRASHED
+
+
+@pytest.mark.parametrize("command", ["/quit", "/exit"])
+async def test_leaving_leaves_the_agent_running(command):
+    async with stage(echo) as it:
+        await it.terminal.say(command)
+        with trio.fail_after(10):
+            while it.result is not None:
+                await trio.testing.wait_all_tasks_blocked()
+        assert (await it.handle.ask("still there?")).text == ""
+    assert it.result is None
+
+
+async def test_a_path_is_no_command():
+    async with stage(echo) as it:
+        await it.terminal.say("/etc/hosts is what?")
+        await it.terminal.wait_for("you said /etc/hosts is what?")
+
+
+async def test_an_empty_line_is_nothing():
+    async with stage(echo) as it:
+        await it.terminal.say("  ")
+        await it.terminal.say("x")
+        await it.terminal.wait_for("you said x", without=["you said  "])
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("y", "0: allow None"),
+        ("YES ", "0: allow None"),
+        ("s", "0: allow session"),
+        ("project", "0: allow project"),
+        ("always", "0: allow always"),
+        ("n", "0: deny None"),
+        ("never", "0: deny always"),
+    ],
+)
+async def test_each_choice_is_a_letter_or_a_word(typed, told):
+    async with stage(asker) as it:
+        await it.terminal.say("1")
+        await it.terminal.wait_for("action 0")
+        await it.terminal.answer(typed)
+        await it.terminal.wait_for(told, "idle")
+        assert it.terminal.frame.question is None
+
+
+async def test_a_line_that_was_begun_before_the_question_is_queued():
+    async with stage(asker) as it:
+        await it.terminal.say("1")
+        await it.terminal.wait_for("action 0")
+        await it.terminal.say("y")
+        await it.terminal.wait_for("queued: y", "waiting for permission")
+
+
+async def test_one_question_at_a_time_and_each_answer_is_for_its_own():
+    async with stage(asker) as it:
+        terminal = it.terminal
+        await terminal.say("3")
+        await terminal.wait_for("action 0", "2 more waiting", without=["action 1"])
+        first = terminal.frame.question
+        await terminal.answer("y")
+        await terminal.wait_for("action 1", "1 more waiting")
+        # An answer to the question before is an answer to nothing now.
+        await terminal._send.send(Line("y", first.id))
+        await terminal.wait_for("decided already", "action 1")
+        await terminal.answer("n")
+        await terminal.wait_for("action 2")
+        await terminal.answer("y")
+        await terminal.wait_for("0: allow", "1: deny", "2: allow")
+
+
+async def test_a_question_that_is_answered_elsewhere_closes():
+    async with stage(asker) as it:
+        await it.terminal.say("2")
+        await it.terminal.wait_for("action 0", "1 more waiting")
+        [request, _] = await it.handle.pending()
+        await it.handle.respond_permission(request.request_id, RuleDecision.DENY, by="the phone")
+        await it.terminal.wait_for("Tool denied by the phone", "action 1")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("1: allow")
+
+
+async def test_an_answer_that_comes_too_late_is_told_so_and_goes_nowhere():
+    async with stage(asker) as it:
+        await it.terminal.say("1")
+        await it.terminal.wait_for("action 0")
+        asked = it.terminal.frame.question
+        await it.terminal.press(ESC)
+        await it.terminal.wait_for("was withdrawn", "idle")
+        await it.terminal._send.send(Line("y", asked.id))
+        await it.terminal.wait_for("that question is decided already", without=["> y"])
+        await it.terminal._send.send(Line("yes, of course", asked.id))
+        await it.terminal.wait_for("> yes, of course")
+
+
+async def test_a_reason_may_be_left_out_and_the_question_stays():
+    async with stage(asker) as it:
+        await it.terminal.say("1")
+        await it.terminal.wait_for("action 0")
+        await it.terminal.answer("why")
+        with trio.fail_after(10):
+            while not it.terminal.frame.question.is_follow_up:
+                await it.terminal._shown.wait()
+        await it.terminal.answer("")
+        await it.terminal.wait_for("the question is still open")
+        await it.terminal.answer("w")
+        with trio.fail_after(10):
+            while not it.terminal.frame.question.is_follow_up:
+                await it.terminal._shown.wait()
+        await it.terminal.answer("too dangerous")
+        await it.terminal.wait_for("0: deny None too dangerous")
+
+
+async def test_what_can_not_be_remembered_is_told_so():
+    async def once(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.request_permission("Tool", "dynamic")
+
+    async with stage(once) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("dynamic")
+        await it.terminal.answer("always")
+        await it.terminal.wait_for("always: not possible here")
+        assert it.terminal.frame.question is not None
+        await it.terminal.answer("")
+        await it.terminal.answer("n")
+        await it.terminal.wait_for("denied by user")
+
+
+async def test_a_subagents_question_is_answered_here_and_its_output_nested():
+    async def parent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                child = agent.spawn(
+                    AgentSession.new("asker"), middle, name="the one in the middle of the family"
+                )
+                await child.ask("1")
+
+    async def middle(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                child = agent.spawn(AgentSession.new("asker"), asker, name="grandchild")
+                await child.ask(message.text)
+
+    async with stage(parent) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("grandchild asks: action 0", "grandchild │ ")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("the one in the middle of │ grandchild │ 0: allow")
+
+
+async def test_escape_interrupts_and_the_text_so_far_stays():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.press(ESC)
+        await it.terminal.wait_for("begun with one\n\ninterrupted", "idle")
+
+
+async def test_what_is_queued_stands_below_until_its_turn_begins():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("two")
+        await it.terminal.wait_for("queued: two", without=["> two"])
+        await it.terminal.press(ESC)
+        await it.terminal.wait_for("> two", "begun with two", without=["queued: two"])
+
+
+async def test_whoever_leaves_is_told_what_was_not_sent_any_more():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("two")
+        await it.terminal.wait_for("queued: two")
+        await it.terminal.say("/quit")
+        await it.terminal.wait_for("not sent any more: two")
+
+
+async def test_ctrl_c_interrupts_and_a_second_one_soon_after_leaves():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.press(CTRL_C, "half a line")
+        await it.terminal.wait_for("interrupted", "idle")
+        await it.terminal.press(CTRL_C, "half a line")
+        with trio.fail_after(10):
+            while it.result is not None:
+                await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_ctrl_c_on_a_line_of_an_idle_agent_throws_the_line_away(autojump_clock):
+    async with stage(echo) as it:
+        await it.terminal.press(CTRL_C, "half a line")
+        await it.terminal.wait_for("Ctrl-C again leaves")
+        assert it.terminal.cleared == 1
+        await trio.sleep(60)
+        await it.terminal.press(CTRL_C, "half a line")
+        await trio.sleep(60)
+        assert it.terminal.cleared == 2
+        assert it.result == "still running"
+
+
+async def test_ctrl_d_while_the_agent_works_leaves_only_when_pressed_twice():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.press(CTRL_D)
+        await it.terminal.wait_for("Ctrl-D again leaves")
+        assert it.result == "still running"
+        await it.terminal.press(CTRL_D)
+        with trio.fail_after(10):
+            while it.result is not None:
+                await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_an_interrupt_from_outside_is_one_like_ctrl_c():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        os.kill(os.getpid(), signal.SIGINT)
+        await it.terminal.wait_for("interrupted", "idle")
+
+
+async def test_what_an_interrupt_had_to_leave_behind_is_told(autojump_clock):
+    async def stubborn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(TextDelta("begun"))
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(30)
+
+    async with stage(stubborn) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun")
+        await it.terminal.press(ESC)
+        await it.terminal.wait_for("still running: ")
+
+
+async def test_at_the_end_of_the_input_the_work_is_finished_and_questions_are_denied():
+    async with stage(asker) as it:
+        await it.terminal.say("2")
+        await it.terminal.end()
+        await it.terminal.wait_for("0: deny None standard input has ended", "1: deny")
+    assert it.result is None
+
+
+async def test_a_terminal_that_goes_away_is_left_at_once():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun")
+        it.terminal.vanish()
+        with trio.fail_after(10):
+            while it.result is not None:
+                await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_an_input_for_which_there_is_no_room_is_shown_again():
+    async with stage(sleeper, RuntimeLimits(mailbox=1)) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun")
+        await it.terminal.say("two")
+        await it.terminal.say("three")
+        await it.terminal.wait_for("not sent: three")
+
+
+async def test_a_reader_that_was_too_slow_is_told_and_still_asks_what_is_open():
+    async def flood(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                for number in range(500):
+                    agent.send_nowait(ThinkingDelta(f"{number} "))
+                await agent.request_permission("Tool", "after the flood")
+
+    async with stage(flood, RuntimeLimits(ring_chunks=50)) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("updates came too fast", "after the flood")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("allowed by user")
+
+
+async def test_a_failed_turn_shows_the_error_and_what_to_do():
+    async def fails(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                raise GreenroomError("the model is down", hint="try later")
+
+    async with stage(fails) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("error: the model is down\n  → try later", "idle")
+
+
+async def test_running_tools_are_live_and_are_printed_once_when_they_end():
+    async def works(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(ThinkingDelta("let me see"))
+                await agent.send(ToolStart("t", "Bash", {"command": "make"}))
+                await agent.send(ToolProgress("t", "compiling\n"))
+                await agent.send(ToolProgress("unknown", "x"))
+                while (await agent.receive()).text != "on":
+                    pass
+                await agent.send(ToolEnd("t", ToolResult.ok("built")))
+                await agent.send(UsageReport(Usage(1000, 500), Usage(), "model-x"))
+
+    async with stage(works, model="early") as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("let me see", "● Bash", "compiling", "early")
+        assert "● Bash" in it.terminal.frame.live
+        await it.terminal.say("on")
+        await it.terminal.wait_for("built", "1,500 tokens", "model-x")
+        assert it.terminal.text.count("● Bash") == 1
+
+
+async def test_a_long_output_is_printed_even_while_the_reader_lags_behind():
+    async def talks(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                for _ in range(60):
+                    agent.send_nowait(TextDelta("word " * 400 + "\n\nnext\n\n"))
+                agent.send_nowait(TextDelta("finished"))
+
+    async with stage(talks) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("finished")
+        assert it.terminal.text.count("next") == 60
+
+
+async def test_what_comes_first_is_printed_first():
+    async with stage(echo, opening=["welcome"]) as it:
+        await it.terminal.wait_for("welcome")
+
+
+def test_what_is_no_terminal_gets_plain_text():
+    assert terminal_opener({"TERM": "xterm"}).__name__ == "open_plain_terminal"
