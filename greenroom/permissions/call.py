@@ -1,7 +1,7 @@
 """A tool call as the rules see it: its tool, its category and its facts."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -107,10 +107,21 @@ def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentCont
         name,
         category,
         arguments,
-        tuple(dict.fromkeys(facts)) or (Whole(tool=name),),
+        tuple(_distinct(facts)) or (Whole(tool=name),),
         place,
         unless_denied=not getattr(tool, "requires_permission", True),
     )
+
+
+def _distinct(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Leave out a command that is there already, as in a long list of the same."""
+    seen: set[Command] = set()
+    for fact in facts:
+        if not isinstance(fact, Command):
+            yield fact
+        elif fact not in seen:
+            seen.add(fact)
+            yield fact
 
 
 def _effects(

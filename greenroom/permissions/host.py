@@ -94,7 +94,7 @@ def _names(host: str) -> frozenset[str]:
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
     name = visible.replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".")
-    names = {name, _ascii(name), _address(name)}
+    names = {name, _ascii(name), _address(name.strip("[]"))}
     return frozenset(names - {""})
 
 

@@ -131,6 +131,18 @@ echo ⚠️ ünï çödé 日本
 echo 'a\nb'
 if ls; then if pwd; then true; fi; fi
 ls; # the end
+for x; do ls; done
+for i in a; { ls; }
+[[ ! ( -f a || "$x" == b* ) ]] || ls
+time -- ls
+echo "a\$b" "c\d"
+echo "${x:-"y z"}" ${x:-'y z'} ${x:-a\}b} ${x:->}
+cat <<EOF⏎costs \$5 \\⏎EOF
+cat <<EOF⏎a\⏎EOF⏎EOF
+echo $"hello"
+echo {} {a} {{a,b},c}
+echo $'\u00e9\U0001F600 \q'
+grep a < ~/in.txt
 # only at first⏎ls
 """
 
@@ -307,6 +319,63 @@ ls «feff»
 git«a0»status
 «d800» ls
 cd /etc && ls > passwd
+for 1x in a; do ls; done
+for x a; do ls; done
+for i in a; ls; done
+for i in a
+case
+case x on
+case x
+case x in ) ls;; esac
+case x in a ls;; esac
+[[ -f a
+[[ (
+[[
+function
+function () { ls; }
+f()
+f() (
+$f() { ls; }
+f(a) { ls; }
+coproc
+coproc NAME { ls; }
+echo ${ ls; }
+echo ${| ls; }
+echo ${}
+echo ${x
+echo ${x:-
+echo "a
+echo $'a
+echo $'a\xff' $'\u0000' $'\cA' $'a\
+ls <
+ls >
+ls << $x
+ls <<<
+ls > ~+/x
+cat <<E > out⏎a⏎E
+echo $(cat <<E)
+echo $(cat <<E⏎a⏎E)
+ls <<A $(⏎pwd)⏎A
+echo {{{{{{{{{{{{{{{{{{{{{{{{{{a,b}}}}}}}}}}}}}}}}}}}}}}}}}}/{a..z} > out
+echo $((1
+echo $(((1)
+((1
+let x=a[0]
+! ls |
+timeout -k
+doas -Z ls
+sed -n --expression=w\ x f
+sed -n -ew\ x f
+git clone -u x y
+git filter-branch x
+bash -o
+bash +O extglob x.sh
+env -vS'ls'
+env --split-string=ls
+su -c
+su --command=ls
+flock l -cls
+cd a b; ls > x
 ls <(ls > out)
 echo <(shred x)
 bash -c 'ls > out'
@@ -475,6 +544,34 @@ ls && curl x
 c'u'rl x
 dd if=/dev/zero of=x
 $X rm -rf x
+echo ${ rm -rf x; }
+echo ${x:-'a'$(rm -rf x)}
+echo ${x:-<(rm -rf x)}
+echo ${x:-a\}$(rm -rf x)}
+echo $"a $(rm -rf x)"
+echo "a\$$(rm -rf x)"
+cat <<EOF⏎\$x $(rm -rf x)⏎EOF
+env -vS'rm -rf x'
+env --split-string='rm -rf x'
+su --command='rm -rf x'
+flock l -c'rm -rf x'
+parallel 'rm -rf {}' ::: a
+cd a; rm -rf b
+git -C $X push
+sudo -Z rm -rf x
+timeout --odd 5 rm -rf x
+eval -- rm -rf x
+trap -- 'rm -rf x' EXIT
+time -f %e rm -rf x
+\time -f %e rm -rf x
+exec -c rm -rf x
+ls | while read x; do rm -rf $x; done
+ls $((`rm -rf x`))
+[[ $(rm -rf x) =~ a ]]
+function f() { rm -rf x; }
+coproc N { rm -rf x; }
+case x in a) ls;& b) rm -rf x;; esac
+if ! rm -rf x; then ls; fi
 $(true) rm -rf x
 echo "$(curl x | ls)"
 ls; (cd x; (rm -rf y))

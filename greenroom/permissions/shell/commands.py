@@ -138,10 +138,9 @@ class CommandReader:
     def _far_inside(self, words: Sequence[Word]) -> Iterator[Fact]:
         """Go to the innermost of many wrappers at once, and look at the beginning of what it runs."""
         at = 0
-        while at < len(words) and (
-            basename(words[at].text) in WRAPPERS or words[at].text[:1] == "-"
-        ):
-            at += 1
+        while at < len(words) and (wrapper := WRAPPERS.get(basename(words[at].text))) is not None:
+            start = inner_start(words, wrapper, at)
+            at = at + 1 if start is None else start
         yield Unknown(reason="too many commands inside commands")
         for start in {0, at} if at < len(words) else {0}:
             yield Command(

@@ -23,7 +23,10 @@ _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _CONNECTOR = re.compile(r"&&|\|\||\|&|\|")
 _CASE_END = re.compile(r";;&|;;|;&")
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
-_PREFIX = re.compile(r"(?:!|time(?:[ \t]+-p)?(?:[ \t]+--)?)(?=[ \t\n;&|()]|\\\n|$)")
+# `time` before an option other than -p is the program of that name.
+_PREFIX = re.compile(
+    r"(?:!|time(?:[ \t]+-p(?=[ \t]))?(?:[ \t]+--(?=[ \t]))?(?![ \t]+-))(?=[ \t\n;&|()]|\\\n|$)"
+)
 _KEYWORDS = frozenset(
     (
         "if",

@@ -1,9 +1,7 @@
 """Programs that run the program which their own words name."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from posixpath import basename
 
 from greenroom.permissions.shell.nodes import Word
 
@@ -143,12 +141,16 @@ ELSEWHERE = frozenset(
     )
 )
 
-_DIGITS = re.compile(r"-\d+")
 
+def inner_start(argv: Sequence[Word], wrapper: Wrapper, begin: int = 0) -> int | None:
+    """Find the word that begins the wrapped command; None if an option is not understood.
 
-def inner_start(argv: Sequence[Word], wrapper: Wrapper) -> int | None:
-    """Find the word that begins the wrapped command; None if an option is not understood."""
-    at = 1
+    Args:
+        argv: the words.
+        wrapper: the program that stands at `begin`.
+        begin: where the wrapper's own words begin.
+    """
+    at = begin + 1
     while at < len(argv) and argv[at].text.startswith("-") and len(argv[at].text) > 1:
         if not argv[at].static:
             return None
@@ -178,8 +180,3 @@ def _step(option: str, wrapper: Wrapper) -> int | None:
         if letter not in short_flags:
             return None
     return 1
-
-
-def is_wrapper(word: Word) -> bool:
-    """Tell whether a word names a program that runs others."""
-    return basename(word.text) in WRAPPERS
