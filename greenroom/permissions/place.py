@@ -43,6 +43,8 @@ class Place:
 
     def moved(self, path: str) -> "Place":
         """Return the place after a change of folder that may or may not take effect."""
+        if self.lost:
+            return self
         steps = [_join(folder, path) for folder in (self.folder, *self.others)]
         others = tuple(dict.fromkeys((*self.others, *steps)))
         if len(others) > MAX_FOLDERS or "\0" in path:

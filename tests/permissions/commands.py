@@ -43,6 +43,7 @@ ls *.py src/**/*.[ch] file?.txt
 ls ~/work
 cat < in.txt
 cat <<< "a string; rm -rf x"
+read -r line
 cat a b | sort | uniq -c | sort -n | head -5
 grep -rn 'rm -rf' src
 grep -E "^(a|b)+$" f | wc -l
@@ -234,6 +235,8 @@ coproc ls
 test -v 'a[$(pwd)]'
 printf -v x hello
 read 'a[$(pwd)]'
+read PATH; ls
+read -r LD_PRELOAD; ls
 for x in 'a[$(pwd)]'; do echo $((x)); done
 read x; echo $((x))
 for PATH in /tmp; do ls; done

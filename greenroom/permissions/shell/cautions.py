@@ -10,6 +10,7 @@ from posixpath import basename
 
 from greenroom.permissions.shell.nodes import Word
 from greenroom.permissions.shell.scripts import awk_only_prints, sed_only_prints
+from greenroom.permissions.shell.variables import changes_programs
 
 __all__ = ["cautions"]
 
@@ -219,6 +220,8 @@ def _evaluates_names(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
     for at, word in enumerate(argv[1:], 1):
         if "[" in word.text or word.dynamic:
             yield at, f"{argv[0].text} evaluates subscripts, which may run commands"
+        elif changes_programs(word.text.partition("=")[0]):
+            yield at, f"{argv[0].text} sets {word.text[:40]}, by which programs are found"
 
 
 def _runs_file(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
