@@ -28,7 +28,7 @@ class Interruption:
         self._scope = scope
         self._running = running
         self._clip_cleanups = clip_cleanups
-        self._mode: InterruptMode | None = None
+        self._is_ordered = False
         self._grace = float("inf")
         self._body_is_over = False
         self._stopped: tuple[str, ...] = ()
@@ -46,17 +46,17 @@ class Interruption:
     @property
     def is_ordered(self) -> bool:
         """Whether the turn has been asked to end, or has ended."""
-        return self._mode is not None or self._body_is_over
+        return self._is_ordered or self._body_is_over
 
     # -- what others do to the turn -------------------------------------------------------------
 
     def order(self, mode: InterruptMode, grace: float) -> None:
         """Ask the turn to end; joins an earlier interrupt, of which the shorter grace wins."""
         self._grace = min(self._grace, grace)
-        self._mode = "now" if mode == "now" else self._mode or mode
+        self._is_ordered = True
         if self._settled.is_set():
             self._clip(min(self.deadline, trio.current_time() + grace))
-        elif self._mode == "now":
+        elif mode == "now":
             self._stop()
 
     async def report(self) -> InterruptReport:
@@ -80,7 +80,7 @@ class Interruption:
 
     def at_boundary(self) -> None:
         """Two steps meet here: an interrupt that waited for this takes effect."""
-        if self._mode is not None and not self._settled.is_set():
+        if self._is_ordered and not self._settled.is_set():
             self._stop()
 
     def body_is_over(self) -> None:

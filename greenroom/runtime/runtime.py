@@ -93,26 +93,33 @@ class AgentRuntime:
         if error is None:
             try:
                 await self.shutdown_all()
-            except trio.Cancelled as interrupted:
+            except BaseException as interrupted:  # noqa: BLE001 (raised again below)
                 own = interrupted
         self._open = False
+        own = await self._close_nursery(own)
+        if own is not None and own is not error:
+            raise own from own.__cause__
+        return own is None
+
+    async def _close_nursery(self, own: BaseException | None) -> BaseException | None:
+        """Cancel what is left, wait for it, and return what leaves the block in the end."""
         assert self._nursery is not None
         assert self._manager is not None
         self._nursery.cancel_scope.cancel()
         # The nursery may take a cancel back that it caused itself; other errors are not its own.
         handed = own if is_cancelled(own) else None
         try:
-            await self._manager.__aexit__(
+            absorbed = await self._manager.__aexit__(
                 type(handed) if handed else None, handed, handed.__traceback__ if handed else None
             )
-        except BaseException as group:  # noqa: BLE001 (raised again, or beside the body's own)
+        except BaseException as group:  # noqa: BLE001 (returned, or what it stands beside)
             failure = unwrapped(group)
-            if error is None or is_cancelled(error):
-                raise failure from failure.__cause__
+            if own is None or handed is not None:
+                return failure
             if not is_cancelled(failure):
-                raise BaseExceptionGroup("the block and an agent", [error, failure]) from None
-            return False
-        return handed is not None and error is not None
+                return BaseExceptionGroup("the block and an agent", [own, failure])
+            return own
+        return None if handed is not None and absorbed else own
 
     def spawn(
         self,

@@ -109,7 +109,7 @@ class Turn:
         Never between a call and its result: then it waits for the next boundary.
         """
         session = self._actor.session
-        if not self.is_steerable or session.history[-1].tool_uses:
+        if not self.is_steerable or any(message.tool_uses for message in session.history[-1:]):
             return
         for message in self._actor.mailbox.take_all():
             self.inputs.append(message.id)

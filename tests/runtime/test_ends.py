@@ -283,6 +283,32 @@ async def test_an_outer_cancel_during_the_normal_exit_cancels_at_once():
     assert (await handle.wait()).status is EndStatus.CANCELLED
 
 
+async def test_an_interrupt_of_the_normal_exit_still_ends_every_agent(monkeypatch):
+    async def interrupted():
+        raise KeyboardInterrupt
+
+    runtime = AgentRuntime(store=MemoryStore())
+    monkeypatch.setattr(runtime, "shutdown_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        async with runtime:
+            handle = runtime.spawn(new(), idle)
+    assert (await handle.wait()).status is EndStatus.CANCELLED
+
+
+async def test_a_cancel_by_an_agent_s_keyboard_interrupt_is_not_what_leaves_the_block():
+    async def interrupted(agent):
+        await trio.sleep(1)
+        raise KeyboardInterrupt
+
+    async def slow(agent):
+        await trio.sleep(4)
+
+    with pytest.raises(KeyboardInterrupt):
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            runtime.spawn(new(), interrupted)
+            runtime.spawn(new(), slow)
+
+
 async def test_an_error_of_the_body_is_not_lost_to_an_outer_cancel():
     with trio.CancelScope() as scope, pytest.raises(ValueError, match="mine"):
         async with AgentRuntime(store=MemoryStore()) as runtime:

@@ -309,6 +309,14 @@ async def test_a_second_interrupt_joins_and_the_shorter_grace_wins(runtime, seco
     assert trio.current_time() == before + expected
 
 
+async def test_the_grace_of_an_after_step_that_waits_holds_for_the_now_that_follows(runtime):
+    handle = await started(runtime, turning(slow_cleanup))
+    before = trio.current_time()
+    handle.interrupt_nowait("after_step", 3)
+    await handle.interrupt("now", 10)
+    assert trio.current_time() == before + 3
+
+
 async def test_a_shorter_grace_moves_the_bound_of_those_who_wait_already(runtime):
     async def shielded(agent, message):
         with trio.CancelScope(shield=True):
@@ -428,6 +436,24 @@ async def test_subagents_three_levels_deep_end_with_the_turn(runtime):
     assert runtime.list_active() == (handle.session_id,)
     (complete,) = await chunks_of(handle, SubAgentComplete)
     assert complete.status is EndStatus.CANCELLED
+
+
+async def test_an_interrupt_does_not_end_a_subagent_of_an_earlier_turn(runtime):
+    async def background(agent):
+        await trio.sleep(20)
+
+    async def body(agent, message):
+        if message.text == "spawn":
+            agent.spawn(AgentSession.new("helper", session_id="child"), background)
+        else:
+            await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), turning(body))
+    await handle.ask("spawn")
+    await handle.send_input("hang")
+    await wait_all_tasks_blocked()
+    assert (await handle.interrupt()).stopped == ("the turn",)
+    assert (await runtime.get("child").wait()).status is EndStatus.COMPLETED
 
 
 async def test_an_interrupt_does_not_hurry_a_subagent_of_an_earlier_turn(runtime):
