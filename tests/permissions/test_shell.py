@@ -83,6 +83,8 @@ def test_a_rule_for_a_wrapped_command_covers_what_it_wraps():
         "cat <<E\n" + "$(" * 60 + "rm -rf x" + ")" * 60 + "\nE",
         "find . " + "-exec ls {} + " * 100 + "-exec rm -rf {} +",
         "bash -c 'bash -c \"rm -rf x\"'",
+        "$X " * 3000 + "rm -rf x",
+        "$X " * 3000 + "; rm -rf x",
     ],
 )
 def test_no_depth_and_no_length_hides_a_denied_command(command):

@@ -57,30 +57,34 @@ class CommandReader:
             yield Unknown(
                 reason=f"the name of the command is only known at run time: {program.text}"
             )
-            if program.split:
-                # It may turn out to be nothing, and then the next word is the command.
-                yield from self.command(words[1:], level=level + 1, guard=True)
+            # Such words may turn out to be nothing, and then the next word is the command.
+            gone = next((at for at, word in enumerate(words) if not word.split), len(words))
+            if gone:
+                yield from self.command(words[gone:], level=level + 1, guard=True)
             return
         self._budget -= level and len(words)
         if level >= MAX_LEVEL or self._budget < 0:
             yield from self._far_inside(words)
             return
-        name = basename(program.text)
-        wrapper = WRAPPERS.get(name)
-        transparent = self._transparent(words, wrapper)
-        command = Command(
+        command = self._described(words, guard, outer, start)
+        yield command
+        if basename(program.text) in _FOLDER_CHANGES:
+            self._change_folder(words)
+        yield from self._inner(command, level, guard)
+
+    def _described(
+        self, words: Sequence[Word], guard: bool, outer: Command | None, start: int
+    ) -> Command:
+        wrapper = WRAPPERS.get(basename(words[0].text))
+        return Command(
             argv=tuple(words),
-            guard=guard or transparent,
+            guard=guard or self._transparent(words, wrapper),
             outer=outer,
             start=start,
             cautions=cautions(words),
-            loose=not is_known(program),
+            loose=not is_known(words[0]),
             place=self.place,
         )
-        yield command
-        if name in _FOLDER_CHANGES:
-            self._change_folder(words)
-        yield from self._inner(command, name, wrapper, level, guard)
 
     def _transparent(self, words: Sequence[Word], wrapper: Wrapper | None) -> bool:
         if wrapper is None or words[0].text != basename(words[0].text):
@@ -91,9 +95,9 @@ class CommandReader:
         plain_env = words[0].text == "env" and start == 1 and not _ASSIGNMENT.match(words[1].text)
         return wrapper.transparent or plain_env
 
-    def _inner(
-        self, command: Command, name: str, wrapper: Wrapper | None, level: int, guard: bool
-    ) -> Iterator[Fact]:
+    def _inner(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
+        name = basename(command.argv[0].text)
+        wrapper = WRAPPERS.get(name)
         text = evaluated(command.argv)
         if text is not None:
             yield from self._text(text, command, level, guard)
