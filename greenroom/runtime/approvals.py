@@ -56,7 +56,8 @@ class Approvals:
     @property
     def open(self) -> tuple[PermissionRequest, ...]:
         """The requests that wait for an answer, oldest first."""
-        return tuple(pending.request for pending in self._open.values())
+        waiting = (each for each in self._open.values() if not each.decided.is_set())
+        return tuple(pending.request for pending in waiting)
 
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
         """Publish a request and wait for its answer.

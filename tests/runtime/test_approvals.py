@@ -75,6 +75,7 @@ async def test_the_first_answer_wins_and_everybody_sees_it(runtime):
     (request,) = await handle.pending()
     id_ = request.request_id
     assert await handle.respond_permission(id_, "allow", remember="session", by="anna")
+    assert await handle.pending() == ()
     assert not await handle.respond_permission(id_, "deny", by="bob")
     await wait_all_tasks_blocked()
     assert not await handle.respond_permission(id_, "deny", by="bob")
