@@ -1,6 +1,7 @@
 """One agent as the runtime sees it; the handle and the internals are its two faces."""
 
 import logging
+import os
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import trio
@@ -93,13 +94,16 @@ class Actor:
         self.opened = False
         self.killed = False
         self.returned = False
+        self.crash: BaseException | None = None
         self.ended = trio.Event()
         self.outcome: Outcome | None = None
         self.context = self._make_context(workspace)
+        self._kept_metadata = session.metadata
 
     def _make_context(self, workspace: Workspace) -> AgentContext:
         session = self.session
         assert session.store is not None  # bound by the runtime
+        folder = session.store.folder(session.session_id)
         return AgentContext(
             session_id=session.session_id,
             agent_type=session.agent_type,
@@ -107,7 +111,8 @@ class Actor:
             parent_session_id=session.parent_session_id,
             parent_tool_use_id=session.parent_tool_use_id,
             workspace=workspace,
-            spill_folder=session.store.folder(session.session_id),
+            metadata=dict(session.metadata),
+            spill_folder=os.path.join(folder, "output") if folder else "",
             on_cleanup=lambda grace: CleanupScope(self.cleanups, grace),
             on_abandon=self.cleanups.abandon,
         )
@@ -243,6 +248,7 @@ class Actor:
         """
         seconds = self.limits.flush_grace
         with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
+            self._keep_metadata()
             await self.session.save()
         if scope.cancelled_caught:
             raise SessionStorageError(
@@ -250,6 +256,13 @@ class Actor:
                 session_id=self.session.session_id,
                 hint="what is not stored stays pending, and the next save stores it",
             )
+
+    def _keep_metadata(self) -> None:
+        """Take what tools changed in the context's metadata into the session's."""
+        for key, value in self.context.metadata.items():
+            if key not in self._kept_metadata or self._kept_metadata[key] != value:
+                self.session.set_metadata(key, value)
+                self._kept_metadata[key] = self.session.get_metadata(key)
 
     def kill(self) -> None:
         """Cancel everything now; clean-up gets no time."""

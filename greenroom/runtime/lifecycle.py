@@ -33,45 +33,45 @@ async def run_agent(
 ) -> None:
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
     current_actor.set(actor)
-    crash: BaseException | None = None
     try:
         with actor.scope:
-            crash = await _open_and_run(actor, function, args)
+            await _open_and_run(actor, function, args)
     except BaseException as error:
         # It goes on to whoever must see it, such as a KeyboardInterrupt; the outcome tells it too.
-        crash = None if is_cancelled(error) else error
+        if not is_cancelled(error):
+            actor.crash = error
         raise
     finally:
         actor.mailbox.close()
         try:
-            crash = await _flush(actor, crash)
+            await _flush(actor)
         finally:
-            _finish(actor, crash)
+            _finish(actor)
 
 
 async def _open_and_run(
     actor: Actor,
     function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
-) -> BaseException | None:
+) -> None:
+    # A crash is kept in the actor at once: a cancel that comes later must not take it away.
     try:
         await actor.session.open()
     except Exception as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
-        return error
+        actor.crash = error
+        return
     actor.opened = True
-    crash: BaseException | None = None
     async with trio.open_nursery() as nursery:
         actor.nursery = nursery
         try:
             await function(AgentInternals(actor), *args)
             actor.returned = True
         except Exception as error:  # noqa: BLE001 (as above)
-            crash = error
+            actor.crash = error
         except BaseExceptionGroup as group:
-            crash = _without_cancelled(group)
+            actor.crash = _without_cancelled(group)
         actor.nursery = None
-        await _end_subagents(actor, crash)
-    return crash
+        await _end_subagents(actor)
 
 
 def _without_cancelled(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
@@ -82,26 +82,25 @@ def _without_cancelled(group: BaseExceptionGroup[BaseException]) -> BaseExceptio
     return rest
 
 
-async def _end_subagents(actor: Actor, crash: BaseException | None) -> None:
+async def _end_subagents(actor: Actor) -> None:
     """The agent's function has returned: its subagents end too, with time for their turns."""
-    if crash is None:
+    if actor.crash is None:
         await actor.children.shut_down(actor.limits.flush_grace)
     with trio.CancelScope(shield=True):
         await actor.children.end()
 
 
-async def _flush(actor: Actor, crash: BaseException | None) -> BaseException | None:
+async def _flush(actor: Actor) -> None:
     if not actor.opened:
-        return crash
+        return
     actor.session.pair_tool_uses()
     try:
         await actor.flush()
     except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent ends as it must)
         logger.warning("%s: the last save failed: %s", actor.session.session_id, error)
-        crash = crash or error
+        actor.crash = actor.crash or error
     finally:
         await _release(actor)
-    return crash
 
 
 async def _release(actor: Actor) -> None:
@@ -112,10 +111,11 @@ async def _release(actor: Actor) -> None:
         logger.exception("%s: the session could not be released", actor.session.session_id)
 
 
-def _finish(actor: Actor, crash: BaseException | None) -> None:
+def _finish(actor: Actor) -> None:
+    crash = actor.crash
     text = describe(crash)
     outcome = Outcome(
-        status=_status(actor, crash),
+        status=_status(actor),
         error=crash,
         undelivered=actor.mailbox.drain(),
         abandoned=tuple(actor.cleanups.abandoned),
@@ -138,10 +138,10 @@ def _finish(actor: Actor, crash: BaseException | None) -> None:
     actor.ended.set()
 
 
-def _status(actor: Actor, crash: BaseException | None) -> EndStatus:
+def _status(actor: Actor) -> EndStatus:
     if actor.killed:
         return EndStatus.KILLED
-    if crash is not None:
+    if actor.crash is not None:
         return EndStatus.CRASHED
     return EndStatus.COMPLETED if actor.returned else EndStatus.CANCELLED
 

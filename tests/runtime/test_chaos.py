@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from greenroom.core import (
     AgentNotRunningError,
     Done,
+    Error,
     Exited,
     MailboxFullError,
     Message,
@@ -24,6 +25,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnError,
     TurnStart,
+    TurnStatus,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, MemoryStore
@@ -143,6 +145,8 @@ class Chaos:
         asked = [c.request_id for c in mine if isinstance(c, PermissionRequest)]
         answered = [c.request_id for c in mine if isinstance(c, PermissionResponse)]
         assert sorted(asked) == sorted(answered)
+        failed = sum(isinstance(c, Done) and c.status is TurnStatus.FAILED for c in mine)
+        assert sum(isinstance(c, Error) for c in mine) == failed
         self.audit_history(await handle.history())
         # Each input has begun a turn, has joined one, or is reported: the texts are counted.
         taken = sum(m.text.startswith(("hello", "from the")) for m in await handle.history())

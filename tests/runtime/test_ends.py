@@ -165,6 +165,26 @@ async def test_a_cancel_beside_a_bug_is_a_crash(runtime):
     assert (await handle.wait()).status is EndStatus.CRASHED
 
 
+async def test_a_cancel_that_comes_after_a_crash_does_not_take_it_away(runtime):
+    async def child(agent):
+        try:
+            await trio.sleep_forever()
+        finally:
+            with agent.cleanup(5):
+                await trio.sleep(2)
+
+    async def agent_fn(agent):
+        agent.spawn(new(), child)
+        await wait_all_tasks_blocked()
+        raise ValueError("first")
+
+    handle = runtime.spawn(new(), agent_fn)
+    await trio.sleep(1)
+    await handle.shutdown(grace=0)
+    outcome = await handle.wait()
+    assert (outcome.status, str(outcome.error)) == (EndStatus.CRASHED, "first")
+
+
 async def test_a_group_of_cancels_is_a_cancel(runtime):
     async def agent_fn(agent):
         async with trio.open_nursery() as nursery:

@@ -182,7 +182,7 @@ async def test_tools_of_an_agent_spill_into_its_session_folder(tmp_path, monkeyp
     async with AgentRuntime(store=Folders()) as runtime:
         handle = runtime.spawn(new(), agent_fn)
         await handle.wait()
-    assert spilled == [str(tmp_path / handle.session_id)]
+    assert spilled == [str(tmp_path / handle.session_id / "output")]
 
 
 @pytest.mark.parametrize("name", ["mailbox", "ring_chunks", "ring_bytes", "subagents", "pending"])

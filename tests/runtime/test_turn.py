@@ -381,3 +381,29 @@ async def test_a_client_s_result_is_no_input_and_no_answer(runtime):
     await handle.send_input("next")
     await handle.wait(check=True)
     assert [message.text for message in seen] == ["next"]
+
+
+async def test_what_a_tool_keeps_in_its_context_is_saved_with_the_session(runtime, store):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                context = agent.context.with_tool_use_id("t1")
+                todos = context.metadata.setdefault("todos", [])
+                todos.append(message.text)
+                agent.session.set_metadata("mine", message.text)
+
+    session = AgentSession.new("worker")
+    session.set_metadata("mine", "before")
+    handle = runtime.spawn(session, agent_fn)
+    for text in ("a", "b"):
+        await handle.ask(text)
+    stored = await AgentSession.load(handle.session_id, store=store)
+    # The session's own value is not put back to what the context began with.
+    assert stored.metadata == {"todos": ["a", "b"], "mine": "b"}
+    await handle.shutdown()
+
+    async def later(agent):
+        assert agent.context.get_metadata("todos") == ["a", "b"]
+
+    again = await AgentSession.load(handle.session_id, store=store)
+    await runtime.spawn(again, later).wait(check=True)
