@@ -106,6 +106,7 @@ async def _ask(
         parts=found.parts,
         reason=found.reason,
         remembers=tuple(str(rule) for rule in found.remembers),
+        forbids=tuple(str(rule) for rule in found.forbids),
         digest=found.digest,
         tool_use_id=call.id,
     )

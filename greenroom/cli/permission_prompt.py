@@ -50,7 +50,8 @@ CHOICES = (
 
 def choices_for(request: PermissionRequest) -> tuple[Choice, ...]:
     """Return the choices of a request; without a narrow rule nothing can be remembered."""
-    return tuple(each for each in CHOICES if each.remember is None or request.remembers)
+    rules = {_ALLOW: request.remembers, _DENY: request.forbids}
+    return tuple(each for each in CHOICES if each.remember is None or rules[each.decision])
 
 
 def find_choice(line: str) -> Choice | None:
@@ -116,7 +117,9 @@ def _remarks(request: PermissionRequest) -> list[str]:
         rules = ", ".join(visible(rule) for rule in request.remembers)
         lines.append(f"remembered as: {rules}")
     else:
-        lines.append("no narrow rule fits, so the answer can't be remembered")
+        lines.append("no narrow rule fits, so a yes can't be remembered")
+    if request.forbids:
+        lines.append(f"never stores: {', '.join(visible(rule) for rule in request.forbids)}")
     return lines
 
 

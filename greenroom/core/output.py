@@ -121,6 +121,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         reason: why a person is asked.
         remembers: the rules that a remembered allow would store, in words; empty where none is
             offered.
+        forbids: the rule that a remembered denial would store, in words; empty likewise.
         digest: binds the answer to tool, input, working directory and resolved paths.
         tool_use_id: the call.
         session_id: the session of the agent that asks.
@@ -137,6 +138,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     parts: tuple[PermissionPart, ...] = ()
     reason: str = ""
     remembers: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
     digest: str = ""
     tool_use_id: str = ""
     session_id: str = ""

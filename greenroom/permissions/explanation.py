@@ -23,6 +23,7 @@ class Explanation:
         digest: SHA-256 over the tool, the input, the folder, the words of every command and the
             resolved paths; if it differs when the call runs, what was approved is not what runs.
         remembers: the rules that an "always" would add, or none if no narrow rule fits.
+        forbids: the rule that a "never" would add, or none if it can't be told what was meant.
         message: what the model is told when the call is denied.
     """
 
@@ -32,6 +33,7 @@ class Explanation:
     parts: tuple[PermissionPart, ...]
     digest: str
     remembers: tuple[PermissionRule, ...] = ()
+    forbids: tuple[PermissionRule, ...] = ()
     message: str = ""
 
 

@@ -13,7 +13,7 @@ from greenroom.permissions.mode import PermissionMode, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.rule_examples import check_examples
 from greenroom.permissions.rule_file import read_rules, write_rules
-from greenroom.permissions.suggestion import remembered, suggest
+from greenroom.permissions.suggestion import forbid, remembered, suggest
 
 __all__ = ["PermissionManager"]
 
@@ -148,6 +148,7 @@ class PermissionManager:
             parts=tuple(_part(verdict) for verdict in verdicts),
             digest=digest_of(call),
             remembers=suggest(call, verdicts) if decision is RuleDecision.ASK else (),
+            forbids=forbid(call, verdicts) if decision is RuleDecision.ASK else (),
             message=(rule.message if rule else "") or reason,
         )
 

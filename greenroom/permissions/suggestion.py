@@ -15,7 +15,7 @@ from greenroom.permissions.pattern import segments
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.suggested_command import command_matcher
 
-__all__ = ["remembered", "suggest"]
+__all__ = ["forbid", "remembered", "suggest"]
 
 _SPECIAL = re.compile(r"[*?\[\]{}\\]|^~")
 _CONFIGURATION = frozenset({".git", ".greenroom", ".vscode", ".github", ".hg", ".svn"})
@@ -41,15 +41,37 @@ def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ..
     )
 
 
+def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
+    """Propose the rule that a remembered denial adds: as for an "always", else the exact words.
+
+    A call with several open parts gives none, since it does not say which of them was meant.
+    """
+    open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
+    if len(open_parts) != 1:
+        return ()
+    fact = open_parts[0].fact
+    matcher = _matcher(fact, call) or _exact(fact, call)
+    if matcher is None:
+        return ()
+    return (PermissionRule(decision=RuleDecision.DENY, matcher=matcher, scope=RuleScope.USER),)
+
+
 def remembered(
     explanation: Explanation, decision: RuleDecision, lifetime: Remember, context: AgentContext
 ) -> tuple[PermissionRule, ...]:
     """Turn the proposed rules into those of an answer."""
+    proposed = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
     session = context.session_id if lifetime == "session" else ""
-    return tuple(
-        replace(rule, decision=decision, session=session, created_by="prompt", id="")
-        for rule in explanation.remembers
-    )
+    return tuple(replace(rule, session=session, created_by="prompt", id="") for rule in proposed)
+
+
+def _exact(fact: Fact, call: Call) -> RuleMatcher | None:
+    if not isinstance(fact, Command) or not all(word.static for word in fact.argv):
+        return None
+    try:
+        return RuleMatcher(tool=(call.tool,), argv_exact=tuple(word.text for word in fact.argv))
+    except RuleFileError:
+        return None
 
 
 def _matcher(fact: Fact, call: Call) -> RuleMatcher | None:

@@ -55,6 +55,7 @@ REQUEST = PermissionRequest(
     ),
     reason="rm -rf build: no rule is about this",
     remembers=("allow Bash(rm -rf build)",),
+    forbids=("deny Bash(rm -rf build)",),
     lineage=("coder", "helper"),
     cwd="/work",
 )
@@ -92,6 +93,7 @@ GOLDEN = [
   asks    rm -rf build  (no rule is about this)
   in /work
   remembered as: allow Bash(rm -rf build)
+  never stores: deny Bash(rm -rf build)
   [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why""",
     ),
     (PermissionResponse("p-1", "Bash", ALLOW, "user"), "  Bash allowed by user"),
@@ -192,7 +194,7 @@ def test_a_prompt_warns_of_characters_that_hide():
 
 def test_a_prompt_without_a_narrow_rule_offers_nothing_to_remember():
     text = seen(PermissionRequest("p", "Bash", "Run", details="x", reason="it is dynamic"))
-    assert "can't be remembered" in text
+    assert "a yes can't be remembered" in text
     assert "asked because: it is dynamic" in text
     assert "[y] once  [n] no  [w] no, and say why" in text
 

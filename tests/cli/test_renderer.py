@@ -134,7 +134,11 @@ async def asker(agent):
 
 async def ask(agent, number):
     answer = await agent.request_permission(
-        "Tool", f"action {number}", details=f"do {number}", remembers=("allow Tool",)
+        "Tool",
+        f"action {number}",
+        details=f"do {number}",
+        remembers=("allow Tool",),
+        forbids=("deny Bash(x)",),
     )
     await agent.send(
         TextComplete(f"{number}: {answer.decision} {answer.remember} {answer.message}")

@@ -402,6 +402,24 @@ def test_a_remembered_answer_holds_from_the_next_call_on(context, answer):
     assert lasting[0].created_by == "prompt"
 
 
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("rm -rf build", "deny Bash(rm -rf build)"),
+        ("git push --force", "deny Bash(git push:*)"),
+        ("git add . && rm x", None),
+        ("rm $X", None),
+    ],
+)
+def test_a_never_forbids_what_was_asked_about_and_nothing_else(context, command, rule):
+    manager = PermissionManager()
+    found = manager.explain("Bash", {"command": command}, context)
+    assert [str(each) for each in found.forbids] == ([rule] if rule else [])
+    manager.remember(found, DENY, "always", context)
+    assert manager.check("Bash", {"command": command}, context) is (DENY if rule else ASK)
+    assert manager.check("Bash", {"command": "ls"}, context) is ASK
+
+
 def test_a_path_is_judged_as_written_and_as_the_disk_has_it(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "out").symlink_to("/etc")

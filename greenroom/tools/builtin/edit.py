@@ -79,7 +79,7 @@ class Edit:
         change = Replacement(
             str(input["old_string"]), str(input["new_string"]), bool(input.get("replace_all"))
         )
-        real, label = await in_thread(lambda: resolve_and_show(path, context))
+        real, label = await in_thread(lambda: resolve_and_show(path, context, writes=True))
         stamps = FileStamps.of(context)
         async with PathLocks.of(context).hold(real):
             done = await in_thread(lambda: _edit(real, change, label, stamps))

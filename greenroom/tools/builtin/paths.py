@@ -57,8 +57,10 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await trio.to_thread.run_sync(work, limiter=_threads)
 
 
-def resolve(path: str, context: AgentContext) -> Path:
+def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
     """Return the real path that `path` means for this agent. Reads the disk: call it in a thread.
+
+    Where long results lie may be read, not written.
 
     Raises:
         ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it stands)
@@ -68,7 +70,7 @@ def resolve(path: str, context: AgentContext) -> Path:
         real = Path(os.path.realpath(context.workspace.absolute(path)))
     except (OSError, ValueError, RuntimeError) as error:
         raise ToolError(f"{path!r} is not usable as a path: {error}") from error
-    if is_inside(real, context):
+    if is_inside(real, context) or (not writes and _is_spilled(real, context)):
         return real
     raise ToolError(
         f"{path} is outside the workspace {context.workspace.root}",
@@ -76,26 +78,27 @@ def resolve(path: str, context: AgentContext) -> Path:
     )
 
 
-def resolve_and_show(path: str, context: AgentContext) -> tuple[Path, str]:
+def resolve_and_show(path: str, context: AgentContext, *, writes: bool = False) -> tuple[Path, str]:
     """Return the real path as `resolve` does, and as `shown` writes it. Call it in a thread.
 
     Raises:
         ToolError: as `resolve`.
     """
-    real = resolve(path, context)
+    real = resolve(path, context, writes=writes)
     return real, shown(real, real_cwd(context))
 
 
 def is_inside(real: Path, context: AgentContext) -> bool:
-    """Whether a real path is in the workspace, where its long results lie, or allowed."""
+    """Whether a real path is in the workspace, or allowed beyond it."""
     root = Path(os.path.realpath(context.workspace.root))
-    if real.is_relative_to(root):
-        return True
+    allowed = context.resources.get(AllowedPaths) or AllowedPaths()
+    return real.is_relative_to(root) or real in allowed
+
+
+def _is_spilled(real: Path, context: AgentContext) -> bool:
     spill = context.resources.get(SpillFolder)
-    for folder in (context.spill_folder, spill.path if spill else ""):
-        if folder and real.is_relative_to(os.path.realpath(folder)):
-            return True
-    return real in (context.resources.get(AllowedPaths) or AllowedPaths())
+    folders = (context.spill_folder, spill.path if spill else "")
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders if folder)
 
 
 def real_cwd(context: AgentContext) -> Path:

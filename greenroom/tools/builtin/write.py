@@ -63,7 +63,7 @@ class Write:
             ToolError: the file was not read, has changed since, is out of reach, or the disk refuses.
         """
         path, content = str(input["file_path"]), _encoded(str(input["content"]))
-        real, label = await in_thread(lambda: resolve_and_show(path, context))
+        real, label = await in_thread(lambda: resolve_and_show(path, context, writes=True))
         stamps = FileStamps.of(context)
         async with PathLocks.of(context).hold(real):
             done = await in_thread(lambda: _write(real, content, label, stamps))

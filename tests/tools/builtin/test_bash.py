@@ -263,9 +263,9 @@ async def test_a_flood_is_bounded_in_the_result_and_in_what_is_shown(context: Ag
 
 
 async def test_the_time_out_kills_and_keeps_the_output(context: AgentContext) -> None:
-    result = await run(context, "echo before; sleep 60", timeout=200)
+    result = await run(context, "echo before; sleep 60", timeout=3000)
     assert result.status is ToolStatus.TIMEOUT
-    assert result.text == "before\n[timed out after 0.2 s; all it started was killed]"
+    assert result.text == "before\n[timed out after 3 s; all it started was killed]"
     assert result.metadata["timed_out"] is True
 
 
