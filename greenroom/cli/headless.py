@@ -10,7 +10,7 @@ from greenroom.cli.output_writer import OutputWriter, tell
 from greenroom.cli.piped_input import read_piped, with_context
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.turn_record import TurnRecord
-from greenroom.core import AgentNotRunningError, Done, Exited, Message, serde
+from greenroom.core import AgentNotRunningError, Done, Exited, Message, TurnStart, serde
 from greenroom.runtime import AgentHandle, AgentRuntime
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ _BROKEN_PIPE = 128 + signal.SIGPIPE
 async def run_headless(options: "Options") -> int:
     """Answer one prompt and return the exit code.
 
-    SIGINT and SIGTERM interrupt the turn; the session is saved all the same.
+    SIGINT and SIGTERM interrupt the turn, a second one ends the agent at once; the session is saved
+    all the same.
 
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
@@ -66,7 +67,7 @@ class _Headless:
                 if self._signal is not None:
                     self._handle.kill()
                 self._signal = number
-                await self._handle.interrupt()
+                self._handle.interrupt_nowait()
 
     async def _run_turn(self, prompt: str) -> int:
         before = len(await self._handle.history())
@@ -78,6 +79,8 @@ class _Headless:
                 self._record.note(chunk)
                 if self._format == "stream-json":
                     await self._out.line(serde.encode(chunk))
+                if isinstance(chunk, TurnStart) and self._signal is not None:
+                    self._handle.interrupt_nowait()  # the signal came before the turn
                 if isinstance(chunk, Done | Exited):
                     break
         await self._print_result(before)

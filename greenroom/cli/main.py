@@ -1,6 +1,5 @@
 """The command `greenroom`: reads the command line, runs what it says, gives the exit code."""
 
-import os
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ __all__ = ["main"]
 
 _USAGE = 2
 _INTERRUPTED = 130
+_BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -36,9 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # The interpreter would complain when it flushes standard output at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return _INTERRUPTED
+        return _BROKEN_PIPE
 
 
 def _run(options: "Options") -> int:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
@@ -45,6 +45,12 @@ class _PlainTerminal:
         return size.columns, size.lines
 
     async def show(self, frame: Frame) -> None:
+        try:
+            await self._show(frame)
+        except BrokenPipeError:
+            self._send.close()  # nobody reads any more, so the person is gone as well
+
+    async def _show(self, frame: Frame) -> None:
         if frame.printed:
             await self._out.line(frame.printed.removesuffix("\n").encode("utf-8", "replace"))
         question = frame.question
@@ -57,6 +63,10 @@ class _PlainTerminal:
         pass  # the line is the terminal's own
 
     async def read_lines(self, descriptor: int) -> None:
+        with suppress(trio.ClosedResourceError):
+            await self._read_lines(descriptor)
+
+    async def _read_lines(self, descriptor: int) -> None:
         data = b""
         while more := await read_some(descriptor):
             *lines, data = (data + more).split(b"\n")

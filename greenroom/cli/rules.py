@@ -46,16 +46,16 @@ def rules_of_run(
     """
     path = project_rules_path(workspace)
     project = _read(path)
-    tight = project if is_trusted(path) else tightening(project)
+    usable = project if is_trusted(path) else tightening(project)
     rules = [
         _read_inside(),
         *_read(user_rules_path()),
-        *tight,
+        *usable,
         *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
         *(_parse(text, RuleDecision.DENY, RuleScope.USER) for text in deny),
     ]
     manager = PermissionManager(rules, mode=cast("PermissionMode", mode))
-    ignored = len(project) - len(tight)
+    ignored = len(project) - len(usable)
     return RunRules(manager, (_ignored_note(workspace, ignored),) if ignored else ())
 
 

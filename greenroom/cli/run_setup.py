@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunSetup", "load_session", "open_setup", "open_store"]
 
-_OFFLINE = (
-    "no key is set, so the offline model answers, which is no language model; "
-    "set ANTHROPIC_API_KEY or OPENAI_API_KEY"
-)
+_OFFLINE = "no key is set, so the offline model answers; set ANTHROPIC_API_KEY or OPENAI_API_KEY"
 
 
 @dataclass(frozen=True)

@@ -263,3 +263,29 @@ def test_a_session_that_another_process_writes_is_refused_with_its_id(start, run
     assert done.code == 2
     assert done.json["error"]["kind"] == "SessionLockedError"
     assert str(process.pid) in done.json["error"]["message"]
+
+
+def test_a_second_signal_does_not_wait_for_the_clean_up(start):
+    process = start("-p", "run trap '' TERM; while :; do sleep 1; done", *BYPASS)
+    until_a_tool_runs(process)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.stdout.read()
+    assert process.wait(SECONDS) == 130
+
+
+def test_a_list_that_nobody_reads_ends_quietly(start, run):
+    run("-p", "read README.md")
+    process = start("sessions", "list")
+    process.stdout.close()
+    assert process.wait(SECONDS) == 128 + signal.SIGPIPE
+    assert process.stderr.read() == b""
+    process.stdout = None
+
+
+def test_ctrl_c_before_anything_runs_is_exit_code_130(run, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trio.run", interrupted)
+    assert run("-p", "x").code == 130

@@ -100,6 +100,20 @@ def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
     assert screen.count("coder asks") == 1
 
 
+def test_an_answer_for_the_project_holds_in_its_next_run(terminal, run, project):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    ask(program, "p")
+    program.wait_for("remembered for this project", "idle")
+    (project / "made").unlink()
+    done = run("-p", "run touch made", "--model", "offline:", "--output-format", "json")
+    assert done.json["denials"] == []
+    assert done.err == ""
+    assert (project / "made").exists()
+
+
 def test_a_subagents_prompt_says_who_asks_and_is_answered_here(terminal, project):
     program = terminal()
     program.wait_for(READY)
@@ -224,7 +238,7 @@ def test_a_dumb_terminal_gets_plain_text_and_takes_lines(terminal, project):
     ask(program, "y")
     program.wait_for("Bash allowed by user", "● Bash")
     assert (project / "made").exists()
-    program.type(CTRL_C)
+    ask(program, "/quit")
     assert program.wait() == 0
     assert b"\x1b" not in program.output
 
@@ -239,6 +253,14 @@ def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
     assert "made" not in text[text.index("> list *") :]
     assert "\x1b" not in text
     assert err == b""
+
+
+def test_a_reader_of_a_plain_run_that_goes_away_ends_it(start):
+    process = start("--model", "offline:", stdin=subprocess.PIPE)
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert process.stderr.read() == b""
+    process.stdout = None
 
 
 def test_a_terminal_that_goes_away_ends_it_and_keeps_the_session(terminal, run):
