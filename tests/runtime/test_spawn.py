@@ -9,10 +9,12 @@ from greenroom.core import (
     AgentNotRunningError,
     ConfigurationError,
     EndStatus,
+    Message,
     RuntimeClosedError,
     SessionInUseError,
     SessionLockedError,
     StateKind,
+    ToolUseBlock,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, MemoryStore
@@ -127,6 +129,16 @@ async def test_a_locked_session_is_an_outcome_and_the_function_is_never_called(r
     assert not runtime.is_running(session.session_id)
     await other.close()
     assert (await runtime.spawn(session, agent_fn).wait()).status is EndStatus.COMPLETED
+
+
+async def test_a_session_that_could_not_be_locked_is_left_as_it_was(runtime, store):
+    session = new()
+    session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
+    other = new(session_id=session.session_id, store=store)
+    await other.open()
+    await runtime.spawn(session, idle).wait()
+    assert len(session.history) == 1
+    await other.close()
 
 
 class BrokenStore(MemoryStore):
