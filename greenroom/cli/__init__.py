@@ -1,11 +1,12 @@
 """The terminal: the command `greenroom`, and `ConsoleRenderer`, which shows any agent there.
 
 Modules, by way of the program: `main`, `arguments`, `folders`, `rules`, `run_setup` (what every
-run is made of), `log_file`; `headless` (with `piped_input`, `turn_record`, `output_writer`) and
-`interactive`; `commands` (`sessions`, `doctor`). The renderer: `renderer` and its parts `screen`,
-`person`, `question_queue`; pure text in `agent_view`, `render_chunk`, `render_tool`,
-`markdown_stream`, `permission_prompt`, `recap`; `theme` and `painter` (colours, rich); `terminal`
-(what a terminal is), `prompt_terminal` (prompt_toolkit, in a thread) and `plain_terminal`.
+run is made of), `log_file`; `headless` (with `piped_input`, `turn_record`, `output_writer`,
+`byte_reader`) and `interactive`; `commands` (`sessions`, `doctor`). The renderer: `renderer` and
+its parts `screen`, `person`, `question_queue`; pure text in `agent_view`, `render_chunk`,
+`render_tool`, `markdown_stream`, `permission_prompt`, `recap`; `theme`, `painter` and `prefixed`
+(colours and rich); `terminal` (what a terminal is), `prompt_terminal` (with `prompt_application`,
+which is prompt_toolkit in a thread) and `plain_terminal`.
 
 Only these modules import rich and prompt_toolkit, and only once they draw.
 """

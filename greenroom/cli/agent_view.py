@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom.cli.markdown_stream import MarkdownStream
+from greenroom.cli.prefixed import Prefixed
 from greenroom.cli.render_chunk import render_chunk, render_markdown, render_thinking
 from greenroom.cli.render_tool import render_call, render_progress, render_result
 from greenroom.cli.theme import ColorScheme
@@ -39,7 +39,7 @@ __all__ = ["AgentView"]
 
 _PROGRESS = 4_000  # characters of a running tool's output that are kept to be shown
 _LIVE_THINKING = 600
-_NAME = 24
+_NAME = 16  # columns of a subagent's name before each of its lines
 
 
 class AgentView:
@@ -49,13 +49,14 @@ class AgentView:
     it draws nothing and waits for nothing.
     """
 
-    def __init__(self, scheme: ColorScheme, model: str = "") -> None:
+    def __init__(self, scheme: ColorScheme, model: str = "", *, is_nested: bool = False) -> None:
         """Start with nothing shown."""
+        self._is_nested = is_nested
         self._scheme = scheme
         self._text = MarkdownStream()
         self._thinking = ""
         self._calls: dict[str, tuple[ToolStart, str]] = {}
-        self._children: dict[str, tuple[str, AgentView]] = {}
+        self._children: dict[str, tuple[Text, AgentView]] = {}
         self.state = AgentState.idle()
         self.usage = Usage()
         self.model = model
@@ -90,6 +91,8 @@ class AgentView:
                 return []
             case TurnStart() | PermissionRequest():
                 return []  # the user's own words stand there already; prompts are shown one by one
+            case Exited() if self._is_nested:
+                return self._end_all()  # its parent tells how it ended
             case Lagged() | Error() | Done() | Exited():
                 return [*self._end_all(), *self._shown(chunk)]
             case _:
@@ -139,19 +142,20 @@ class AgentView:
     ) -> list[RenderableType]:
         name, child = self._children.get(chunk.session_id) or self._meet(chunk)
         if isinstance(chunk, SubAgentOutput):
-            return [_Nested(name, part, self._scheme) for part in child.feed(chunk.chunk)]
+            return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
         if isinstance(chunk, SubAgentComplete):
             self._children.pop(chunk.session_id, None)
-        return [_Nested(name, part, self._scheme) for part in self._shown(chunk)]
+        return [Prefixed(name, part) for part in self._shown(chunk)]
 
     def _meet(
         self, chunk: SubAgentSpawned | SubAgentOutput | SubAgentComplete
-    ) -> "tuple[str, AgentView]":
+    ) -> "tuple[Text, AgentView]":
         """Make the view of a subagent; one whose start was missed goes by its session."""
         name = chunk.session_id
         if isinstance(chunk, SubAgentSpawned):
             name = chunk.name or chunk.agent_type
-        child = (visible(name)[:_NAME], AgentView(self._scheme))
+        head = Text(f"{_shortened(visible(name))} │ ", self._scheme.subagent)
+        child = (head, AgentView(self._scheme, is_nested=True))
         self._children[chunk.session_id] = child
         return child
 
@@ -169,20 +173,9 @@ class AgentView:
             if output:
                 parts.append(render_progress(output, self._scheme))
         for name, child in self._children.values():
-            parts += [_Nested(name, part, self._scheme) for part in child.live()]
+            parts += [Prefixed(name, part) for part in child.live()]
         return parts
 
 
-class _Nested:
-    """Something that a subagent shows, each line behind the subagent's name."""
-
-    def __init__(self, name: str, content: RenderableType, scheme: ColorScheme) -> None:
-        self._head = Text(f"{name} │ ", scheme.subagent)
-        self._content = content
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = max(options.max_width - self._head.cell_len, 20)
-        head = list(console.render(self._head, options.update(width=options.max_width)))
-        prefix = [segment for segment in head if segment.text != "\n"]
-        for line in console.render_lines(self._content, options.update(width=width), pad=False):
-            yield from (*prefix, *line, Segment.line())
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
+from greenroom.cli.prefixed import indented
 from greenroom.cli.render_tool import diff_text
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import PermissionRequest, Remember, RuleDecision, visible
@@ -77,9 +77,9 @@ def render_request(
     """
     parts: list[RenderableType] = [_head(request, scheme, waiting)]
     if request.details:
-        parts.append(_padded(Text(visible(request.details), overflow="fold")))
+        parts.append(indented(Text(visible(request.details), overflow="fold"), 4))
     if request.diff:
-        parts.append(_padded(diff_text(request.diff, scheme)))
+        parts.append(indented(diff_text(request.diff, scheme), 4))
     if _hides(request):
         parts.append(
             Text("  it holds characters that would hide; they are shown as \\u{…}", "bold")
@@ -131,7 +131,3 @@ def _choices(request: PermissionRequest, scheme: ColorScheme) -> Text:
 def _hides(request: PermissionRequest) -> bool:
     shown = (request.details, request.diff)
     return any(visible(text) != text for text in shown)
-
-
-def _padded(content: RenderableType) -> RenderableType:
-    return Padding(content, (0, 0, 0, 4))

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["PromptApplication"]
 
 _GUARD = 0.4  # seconds before a new question takes an answer: who is typing did not mean it
-_ESCAPE = 0.05  # seconds until an escape is the key, not the start of a sequence
-_META = 0.2  # seconds until an escape is the key, not the Alt of the next one
+_ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
+_META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _INPUT_LINES = 10
 _LABEL = "> "
 

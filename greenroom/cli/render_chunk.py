@@ -6,6 +6,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.prefixed import stripped
 from greenroom.cli.render_tool import render_call, render_progress, render_result
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import (
@@ -120,17 +121,14 @@ class _Trimmed:
         self._content = content
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = console.render_lines(self._content, options, pad=False)
-        while lines and _is_blank(lines[0]):
+        rendered = console.render_lines(self._content, options, pad=False)
+        lines = [stripped(line) for line in rendered]
+        while lines and not lines[0]:
             del lines[0]
-        while lines and _is_blank(lines[-1]):
+        while lines and not lines[-1]:
             del lines[-1]
         for line in lines:
             yield from (*line, Segment.line())
-
-
-def _is_blank(line: list[Segment]) -> bool:
-    return not any(segment.text.strip() for segment in line)
 
 
 def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:

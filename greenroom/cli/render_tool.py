@@ -1,9 +1,9 @@
 """How a tool call looks: what it does, what it printed, what it changed."""
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
+from greenroom.cli.prefixed import indented
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import ToolEnd, ToolInfo, ToolStart, ToolStatus, clip, serde, visible
 
@@ -27,30 +27,30 @@ def render_call(start: ToolStart, scheme: ColorScheme) -> RenderableType:
         head.append(f"  {visible(info.action)}")
     if len(details) < 2 or start.name == "Todo":
         return head
-    return Group(head, _indented(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
+    return Group(head, indented(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
 
 
 def render_result(start: ToolStart | None, end: ToolEnd, scheme: ColorScheme) -> RenderableType:
     """Show what a call gave: its list of things to do, its diff, or the head of its output."""
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
-        return _indented(_todo_list(todos, scheme))
+        return indented(_todo_list(todos, scheme))
     lines = visible(end.result.text).splitlines()
     diff = end.result.metadata.get("diff")
     if isinstance(diff, str) and diff and not end.is_error:
-        return _indented(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
+        return indented(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
     if end.result.status is ToolStatus.DENIED:
-        return _indented(Text("denied: " + "\n".join(lines), scheme.error))
+        return indented(Text("denied: " + "\n".join(lines), scheme.error))
     if not lines:
-        return _indented(Text("(no output)", scheme.note))
+        return indented(Text("(no output)", scheme.note))
     style = scheme.error if end.is_error else scheme.output
-    return _indented(_cut(lines, _OUTPUT_LINES, scheme, style))
+    return indented(_cut(lines, _OUTPUT_LINES, scheme, style))
 
 
 def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
     """Show the last lines that a running tool has printed."""
     lines = visible(output).splitlines()[-_PROGRESS_LINES:]
-    return _indented(Text("\n".join(lines), scheme.output))
+    return indented(Text("\n".join(lines), scheme.output))
 
 
 def diff_text(diff: str, scheme: ColorScheme) -> Text:
@@ -91,7 +91,3 @@ def _todo_list(todos: list[object], scheme: ColorScheme) -> Text:
             text.append(f"{mark} {visible(str(item.get('content')))}\n", style)
     text.right_crop(1)
     return text
-
-
-def _indented(content: RenderableType) -> RenderableType:
-    return Padding(content, (0, 0, 0, 2))

@@ -330,7 +330,7 @@ async def test_a_subagents_question_is_answered_here_and_its_output_nested():
         await it.terminal.say("x")
         await it.terminal.wait_for("grandchild asks: action 0", "grandchild │ ")
         await it.terminal.answer("y")
-        await it.terminal.wait_for("the one in the middle of │ grandchild │ 0: allow")
+        await it.terminal.wait_for("the one in the… │ grandchild │ 0: allow")
 
 
 async def test_escape_interrupts_and_the_text_so_far_stays():
