@@ -1,6 +1,7 @@
 """`greenroom` without `-p`: the coding agent in the terminal."""
 
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -8,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
+from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.recap import RecapLine, recap
 from greenroom.cli.render_chunk import render_markdown, render_user
 from greenroom.cli.renderer import ConsoleRenderer
@@ -49,7 +51,9 @@ async def run_interactive(options: "Options") -> int:
                 nursery.cancel_scope.cancel()
             await handle.interrupt()
         if setup.session.history:
-            print(f"greenroom --resume {setup.session.session_id}   goes on with this session")
+            with suppress(OSError):  # the terminal may be gone
+                line = f"greenroom --resume {setup.session.session_id}   goes on with this session"
+                await OutputWriter().text(line)
     return ended.exit_code(outcome)
 
 

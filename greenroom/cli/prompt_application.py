@@ -6,7 +6,9 @@ Nothing here knows of trio or of agents, and nothing else knows of prompt_toolki
 
 import os
 import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
@@ -55,29 +57,34 @@ class PromptApplication:
         self._bound: Question | None = None
         self._begun = False
         self._buffer = Buffer(multiline=True, on_text_changed=self._text_changed)
-        output = Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
+        # A file of its own, so that nothing is left in standard output's buffer when it goes away.
+        self._file = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._keys(),
             erase_when_done=True,
             input=create_input(sys.stdin),
-            output=output,
+            output=Vt100_Output(self._file, _size, term=os.environ.get("TERM"), enable_cpr=False),
         )
         self._app.ttimeoutlen = _ESCAPE
         self._app.timeoutlen = _META
 
     def run(self, started: Callable[[], None]) -> None:
-        """Run until `close`; it blocks this thread.
-
-        Raises:
-            EOFError: the terminal has gone away.
-        """
-        self._app.run(pre_run=started, set_exception_handler=False, handle_sigint=False)
+        """Run until `close`, or until the terminal has gone away; it blocks this thread."""
+        with suppress(EOFError, OSError, termios.error):
+            self._app.run(pre_run=started, set_exception_handler=False, handle_sigint=False)
+        with suppress(OSError):
+            self._file.close()
 
     @property
     def loop(self) -> "AbstractEventLoop | None":
         """The loop that it runs in, or None before and after."""
         return self._app.loop
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal at this moment; any thread may ask."""
+        return _size().columns, _size().rows
 
     def show(self, frame: Frame, written: Callable[[], None]) -> None:
         """Show a frame in place of the one before."""
@@ -175,5 +182,8 @@ class PromptApplication:
 
 
 def _size() -> Size:
-    size = os.get_terminal_size(sys.stdout.fileno())
+    try:
+        size = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:  # it has just gone away
+        return Size(rows=24, columns=80)
     return Size(rows=size.lines, columns=size.columns)

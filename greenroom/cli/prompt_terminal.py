@@ -6,8 +6,6 @@ written; the terminal's side hands events over with `trio.from_thread`, and wher
 for one, what was typed stays in the line.
 """
 
-import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -51,16 +49,14 @@ class _PromptTerminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        size = os.get_terminal_size(sys.stdout.fileno())
-        return size.columns, size.lines
+        return self._application.size
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         def started() -> None:
             self._token.run_sync_soon(task_status.started)
 
         try:
-            with suppress(EOFError):  # the terminal has gone away
-                await trio.to_thread.run_sync(self._application.run, started)
+            await trio.to_thread.run_sync(self._application.run, started)
         finally:
             self._ended = True
             for written in self._unwritten:

@@ -147,24 +147,37 @@ class TerminalProgram:
     def wait(self):
         """Read until the program has ended; return its exit code."""
         self._read_until(lambda: self.process.poll() is not None, "the end")
-        while select.select([self._master], [], [], 0)[0]:
+        while self._has_output():
             self._feed()
         return self.process.returncode
 
     def _read_until(self, is_done, what):
         deadline = time.monotonic() + SECONDS
         while not is_done():
-            if time.monotonic() > deadline:
+            ended = self.process.poll() is not None and not self._has_output()
+            if (ended and not is_done()) or time.monotonic() > deadline:
                 raise AssertionError(f"waited for {what}; the screen is\n{self.screen}")
             if select.select([self._master], [], [], 0.05)[0]:
                 self._feed()
+
+    def _has_output(self):
+        return bool(select.select([self._master], [], [], 0)[0])
 
     def _feed(self):
         data = os.read(self._master, 65536)
         self.output += data
         self._stream.feed(data)
 
+    def hang_up(self):
+        """Close the terminal's window; return the exit code of the program in it."""
+        os.close(self._master)
+        self._master = -1
+        return self.process.wait(SECONDS)
+
     def close(self):
+        if self._master == -1:
+            os.close(self._slave)
+            return
         if self.process.poll() is None:
             self.process.terminate()
         try:

@@ -265,8 +265,7 @@ def test_a_reader_of_a_plain_run_that_goes_away_ends_it(start):
 
 def test_a_terminal_that_goes_away_ends_it_and_keeps_the_session(terminal, run):
     program = running_sleep(terminal)
-    program.process.send_signal(signal.SIGHUP)
-    assert program.wait() == 128 + signal.SIGHUP
+    assert program.hang_up() == 128 + signal.SIGHUP
     [session] = run("sessions", "list", "--json").json
     shown = run("sessions", "show", session["session_id"], "--json").json
     assert "interrupted" in json.dumps(shown["messages"][-1])
