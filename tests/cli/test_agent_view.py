@@ -1,0 +1,120 @@
+"""What is printed for good and what is live, chunk by chunk."""
+
+from greenroom.cli.agent_view import AgentView
+from greenroom.cli.painter import Painter
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import (
+    Done,
+    EndStatus,
+    Exited,
+    SubAgentComplete,
+    SubAgentOutput,
+    SubAgentSpawned,
+    TextComplete,
+    TextDelta,
+    ThinkingComplete,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInfo,
+    ToolProgress,
+    ToolResult,
+    ToolStart,
+    TurnStatus,
+)
+
+
+class Seen:
+    """A view whose output is text."""
+
+    def __init__(self):
+        self.view = AgentView(ColorScheme())
+
+    def feed(self, *chunks):
+        shown = [part for chunk in chunks for part in self.view.feed(chunk)]
+        return Painter(None).paint(shown, 60)
+
+    @property
+    def live(self):
+        return Painter(None).paint(self.view.live(), 60)
+
+
+def test_a_finished_block_is_printed_once_and_the_rest_is_live():
+    seen = Seen()
+    assert seen.feed(TextDelta("one\n\ntwo\n")) == "one\n\n"
+    assert seen.live == "two\n"
+    assert seen.feed(TextComplete("one\n\ntwo\n")) == "two\n\n"
+    assert seen.live == ""
+
+
+def test_a_thought_is_live_until_it_is_complete():
+    seen = Seen()
+    assert seen.feed(ThinkingDelta("let me ")) == ""
+    assert seen.live == "let me\n"
+    assert seen.feed(ThinkingDelta("see"), ThinkingComplete("let me see")) == "let me see\n"
+    assert seen.live == ""
+
+
+def test_what_an_interrupt_cuts_off_is_printed_as_far_as_it_came():
+    seen = Seen()
+    seen.feed(ThinkingDelta("hm"), TextDelta("half a sen"))
+    text = seen.feed(Done("i", TurnStatus.INTERRUPTED))
+    assert text == "hm\nhalf a sen\n\ninterrupted\n"
+
+
+def test_two_tools_at_once_are_told_apart():
+    seen = Seen()
+    seen.feed(
+        ToolStart("a", "Bash", {}, ToolInfo("Run", "first")),
+        ToolStart("b", "Bash", {}, ToolInfo("Run", "second")),
+        ToolProgress("a", "from the first\n"),
+        ToolProgress("nobody's", "lost"),
+    )
+    assert seen.live == "● Bash  first\n  from the first\n● Bash  second\n"
+    assert seen.feed(ToolEnd("b", ToolResult.ok("done"))) == "● Bash  second\n  done\n\n"
+    assert seen.live == "● Bash  first\n  from the first\n"
+
+
+def test_the_end_of_a_tool_whose_start_was_missed_is_shown_all_the_same():
+    assert Seen().feed(ToolEnd("x", ToolResult.ok("done"))) == "  done\n\n"
+
+
+def test_of_much_progress_only_the_end_is_kept():
+    seen = Seen()
+    seen.feed(ToolStart("a", "Bash", {}, ToolInfo("Run", "yes")))
+    for number in range(10_000):
+        seen.feed(ToolProgress("a", f"line {number}\n"))
+    assert "line 9999" in seen.live
+    assert seen.live.count("\n") == 7
+    assert len(seen.view._calls["a"][1]) <= 4_000
+
+
+def test_subagents_and_theirs_are_nested_behind_their_names():
+    seen = Seen()
+    text = seen.feed(
+        SubAgentSpawned("s-1", "helper", "outer"),
+        SubAgentOutput("s-1", SubAgentSpawned("s-2", "helper", "inner")),
+        SubAgentOutput("s-1", SubAgentOutput("s-2", TextDelta("deep\n\nmore\n"))),
+    )
+    assert text.splitlines() == [
+        "outer │ ◆ outer starts",
+        "outer │ inner │ ◆ inner starts",
+        "outer │ inner │ deep",
+        "outer │ inner │",
+    ]
+    assert seen.live == "outer │ inner │ more\n"
+
+
+def test_the_end_of_a_subagent_is_told_once():
+    seen = Seen()
+    text = seen.feed(
+        SubAgentSpawned("s-1", "helper", "outer"),
+        SubAgentOutput("s-1", Exited(EndStatus.COMPLETED)),
+        SubAgentComplete("s-1", EndStatus.COMPLETED, "all done"),
+    )
+    assert text.count("ended") == 1
+    assert seen.view.live() == []
+
+
+def test_a_subagent_whose_start_was_missed_goes_by_its_session():
+    text = Seen().feed(SubAgentOutput("s-0123456789abcdef", TextComplete("hello")))
+    assert text.startswith("s-0123456789abc… │ hello")
