@@ -28,8 +28,11 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
 
+from greenroom.cli.painter import Colors
 from greenroom.cli.terminal import Frame, Key, KeyName, Line, PersonEvent, Question
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ _LABEL = "> "
 class PromptApplication:
     """An application that never ends by itself; it tells what the person does."""
 
-    def __init__(self, hear: Callable[[PersonEvent], bool]) -> None:
+    def __init__(self, hear: Callable[[PersonEvent], bool], colors: Colors) -> None:
         """Tell events to `hear`, which is False where there is no room for one."""
         self._hear = hear
         self._frame = Frame()
@@ -62,6 +65,8 @@ class PromptApplication:
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._keys(),
+            color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
+            style=Style.from_dict({"status": "ansibrightblack"}),
             erase_when_done=True,
             input=create_input(sys.stdin),
             output=Vt100_Output(self._file, _size, term=os.environ.get("TERM"), enable_cpr=False),

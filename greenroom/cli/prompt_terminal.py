@@ -42,10 +42,10 @@ class _PromptTerminal:
     def __init__(self) -> None:
         self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
         self._token = trio.lowlevel.current_trio_token()
-        self._application = PromptApplication(self._hear)
         self._unwritten: set[trio.Event] = set()
         self._ended = False
         self.colors: Colors = colors_of()
+        self._application = PromptApplication(self._hear, self.colors)
 
     @property
     def size(self) -> tuple[int, int]:
