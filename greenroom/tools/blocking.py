@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import trio
 
-from greenroom.core import AgentContext
+from greenroom.core import AgentContext, ToolError
 
 __all__ = ["run_blocking"]
 
@@ -18,13 +21,19 @@ _MAX_THREADS = 40
 _threads: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("tool threads")
 
 
-async def run_blocking(function: Callable[[], T], name: str, context: AgentContext) -> T:
+async def run_blocking(
+    function: Callable[[AgentContext], T], name: str, context: AgentContext
+) -> T:
     """Run a blocking function in a thread and return its result.
+
+    It is given the context as a thread may use it: what it reports is handed to the event loop, and
+    the report waits until the loop has it; clean-up scopes belong to async code and are refused.
 
     A cancel does not wait for the thread. If the function has not begun it never will; if it runs,
     it is reported to `context.abandoned` and keeps its place among the 40 threads until it ends.
+    Whatever it reports from then on is dropped; it is not stopped by that.
     """
-    work = _Work(function)
+    work = _Work(function, context)
     try:
         return await trio.to_thread.run_sync(work.run, abandon_on_cancel=True, limiter=_limiter())
     except trio.Cancelled:
@@ -45,8 +54,15 @@ def _limiter() -> trio.CapacityLimiter:
 class _Work(Generic[T]):
     """One function call that either side may be the first to settle: it begins, or never does."""
 
-    def __init__(self, function: Callable[[], T]) -> None:
+    def __init__(self, function: Callable[[AgentContext], T], context: AgentContext) -> None:
         self._function = function
+        self._context = replace(
+            context,
+            on_progress=partial(self._report, context.on_progress),
+            on_abandon=partial(self._report, context.on_abandon),
+            on_cleanup=_no_cleanup,
+        )
+        self._token = trio.lowlevel.current_trio_token()
         self._lock = threading.Lock()
         self._given_up = False
         self._running = False
@@ -57,7 +73,7 @@ class _Work(Generic[T]):
                 raise RuntimeError("given up before it began")  # nobody is left to see this
             self._running = True
         try:
-            return self._function()
+            return self._function(self._context)
         finally:
             with self._lock:
                 self._running = False
@@ -67,3 +83,20 @@ class _Work(Generic[T]):
         with self._lock:
             self._given_up = True
             return self._running
+
+    def _report(self, receive: Callable[[str], None], text: str) -> None:
+        """Hand a text to the event loop, from any thread, unless the call has been left behind."""
+        if not self._given_up:
+            with suppress(trio.RunFinishedError):  # the function left a thread of its own behind
+                trio.from_thread.run_sync(self._receive, receive, text, trio_token=self._token)
+
+    def _receive(self, receive: Callable[[str], None], text: str) -> None:
+        if not self._given_up:
+            receive(text)
+
+
+def _no_cleanup(_: float) -> AbstractContextManager[object]:
+    raise ToolError(
+        "context.cleanup was called in a thread, which no cancel stops",
+        hint="clean up without it, or make the tool an async function",
+    )

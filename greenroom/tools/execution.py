@@ -37,6 +37,9 @@ class Gate(Protocol):
 
 _MAX_MESSAGE = 4_000
 _MAX_LEAVES = 5
+_PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
+"""What ends more than the call; everything else that a tool raises is about the call alone."""
+
 _log = logging.getLogger("greenroom.tools")
 
 
@@ -54,15 +57,8 @@ async def execute_tool(
             return _checked(
                 tool, await capped(await _run(tool, input, context), tool.name, context)
             )
-    except Exception as error:  # noqa: BLE001  (whatever a tool raises is its result)
+    except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
         return _failed(tool, error)
-    except BaseExceptionGroup as group:
-        # A cancel beside a failure: the failure is told to the log, the cancel goes on.
-        failure, rest = group.split(Exception)
-        if failure is not None:
-            _failed(tool, failure)
-        assert rest is not None  # a group of Exceptions only is an Exception
-        raise rest from None
     return ToolResult.error(
         f"{tool.name} was stopped: it did not finish within {tool.timeout:g} seconds.",
         ToolStatus.TIMEOUT,
@@ -88,19 +84,35 @@ def _checked(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
         raise ToolError(f"{tool.name} returned a result that can't be used: {error}") from error
 
 
-def _failed(tool: "RegisteredTool", error: Exception) -> ToolResult:
+def _failed(tool: "RegisteredTool", error: BaseException) -> ToolResult:
+    """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
+    leaves = list(_leaves(error))
+    passing = [leaf for leaf in leaves if isinstance(leaf, _PASSING)]
+    if len(passing) < len(leaves):
+        _logged(tool, error)
+    if passing == [error]:
+        raise error
+    if passing:
+        raise BaseExceptionGroup(f"{tool.name} was stopped", passing) from None
+    return ToolResult.error(clip(_described(leaves), _MAX_MESSAGE))
+
+
+def _logged(tool: "RegisteredTool", error: BaseException) -> None:
     if isinstance(error, ToolError):
         _log.info("tool %s failed: %s", tool.name, error)
-    else:
+        return
+    try:
         _log.error("tool %s raised", tool.name, exc_info=error)
-    return ToolResult.error(clip(_described(error), _MAX_MESSAGE))
+    except RecursionError:  # from groups in groups in groups
+        _log.error("tool %s raised %s, nested too deeply to show", tool.name, type(error).__name__)
 
 
-def _described(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):
-        leaves = list(_leaves(error))
-        more = f"; and {len(leaves) - _MAX_LEAVES} more" if len(leaves) > _MAX_LEAVES else ""
-        return "; ".join(map(_described, leaves[:_MAX_LEAVES])) + more
+def _described(leaves: Sequence[BaseException]) -> str:
+    more = f"; and {len(leaves) - _MAX_LEAVES} more" if len(leaves) > _MAX_LEAVES else ""
+    return "; ".join(map(_told, leaves[:_MAX_LEAVES])) + more
+
+
+def _told(error: BaseException) -> str:
     try:
         message = str(error)
     except Exception:  # noqa: BLE001  (a broken __str__ must not take the agent down)
@@ -108,12 +120,15 @@ def _described(error: BaseException) -> str:
     return message if isinstance(error, ToolError) else f"{type(error).__name__}: {message}"
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """Walk through the groups in order, without recursion: they may be nested to any depth."""
+    waiting = [error]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BaseExceptionGroup):
+            waiting.extend(reversed(found.exceptions))
         else:
-            yield error
+            yield found
 
 
 async def run_batch(

@@ -83,12 +83,14 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the input does not fit the function, or its result can't be written as JSON.
         """
-        arguments = self._arguments.bind(input, context)
-        call = functools.partial(cast("_Function", self._function), **arguments)
-        outcome = call() if self._is_async else await run_blocking(call, self.name, context)
+        call = functools.partial(self._call, input)
+        outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
         return _result(self.name, outcome)
+
+    def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
+        return cast("_Function", self._function)(**self._arguments.bind(input, context))
 
 
 @overload
@@ -124,7 +126,9 @@ def tool(
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
 
     An async function runs as it is. A plain one runs in a thread, which nobody can stop: after a
-    time-out or an interrupt it is left behind and reported to `context.abandoned`.
+    time-out or an interrupt it is left behind and reported to `context.abandoned`. It may call
+    `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
+    end early it can call `trio.from_thread.check_cancelled`.
 
     Args:
         function: the function, where the decorator is written without brackets.

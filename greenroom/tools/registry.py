@@ -102,8 +102,8 @@ class ToolRegistry:
         log `greenroom.tools`; a long text is cut, and the whole of it kept in a file that the
         result names. An unknown name is answered with the names that exist.
 
-        Nothing that fails raises here. Only `trio.Cancelled`, `KeyboardInterrupt` and other
-        exceptions that no `except Exception` catches pass through.
+        Nothing that fails raises here, `sys.exit()` in a tool included. Only `trio.Cancelled`,
+        `KeyboardInterrupt` and `GeneratorExit` pass through.
         """
         found = self.get(name)
         if found is None:

@@ -30,27 +30,17 @@ class InputValidator:
         """Check and compile the schema of the tool of this name.
 
         Raises:
-            ToolError: it is no valid schema, is not of type object, or points to a schema that is
-                not part of it; the message says where.
+            ToolError: it is no valid schema, is not of type object, is nested too deeply, or
+                points to a schema that is not part of it; the message says where.
         """
         import referencing
         from jsonschema import Draft202012Validator
-        from jsonschema.exceptions import SchemaError
 
         self._name = name
         try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            raise ToolError(
-                f"tool {name}: the schema is broken at {_path(error.absolute_path)}: "
-                f"{_shortened(error.message)}"
-            ) from None
-        if schema.get("type") != "object":
-            raise ToolError(
-                f"tool {name}: the schema is not of type object",
-                hint='give {"type": "object", "properties": {…}}',
-            )
-        _check_references(name, schema)
+            _check(name, schema)
+        except RecursionError:
+            raise ToolError(f"tool {name}: the schema is nested too deeply") from None
         # An empty registry: a schema never makes us fetch another one.
         self._validator: Draft202012Validator = Draft202012Validator(
             schema, registry=referencing.Registry()
@@ -58,13 +48,20 @@ class InputValidator:
 
     def fault(self, input: object) -> str | None:  # noqa: A002
         """Return what is wrong with an input, at most five faults, or None where it fits."""
-        errors = sorted(self._errors(input), key=lambda error: list(map(str, error.absolute_path)))
-        if not errors:
+        try:
+            lines = self._faults(input)
+        except RecursionError:
+            lines = ["- the input, or the schema that it has to fit, is nested too deeply"]
+        if not lines:
             return None
+        return "\n".join([f"{self._name} was not run: its input does not fit.", *lines])
+
+    def _faults(self, value: object) -> list[str]:
+        errors = sorted(self._errors(value), key=lambda error: list(map(str, error.absolute_path)))
         lines = [f"- {_explained(error)}" for error in errors[:_MAX_FAULTS]]
         if len(errors) > _MAX_FAULTS:
             lines.append(f"- and {len(errors) - _MAX_FAULTS} more")
-        return "\n".join([f"{self._name} was not run: its input does not fit.", *lines])
+        return lines
 
     def _errors(self, value: object) -> Iterator["ValidationError"]:
         from jsonschema.exceptions import best_match
@@ -72,6 +69,25 @@ class InputValidator:
         for error in self._validator.iter_errors(value):
             # Of the branches of an anyOf or oneOf, tell the one that the input comes nearest to.
             yield best_match([error]) or error
+
+
+def _check(name: str, schema: Mapping[str, object]) -> None:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ToolError(
+            f"tool {name}: the schema is broken at {_path(error.absolute_path)}: "
+            f"{_shortened(error.message)}"
+        ) from None
+    if schema.get("type") != "object":
+        raise ToolError(
+            f"tool {name}: the schema is not of type object",
+            hint='give {"type": "object", "properties": {…}}',
+        )
+    _check_references(name, schema)
 
 
 def _check_references(name: str, schema: Mapping[str, object]) -> None:

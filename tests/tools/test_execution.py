@@ -1,6 +1,8 @@
 """The gate and the batch: nothing that a tool does comes through as anything but a result."""
 
+import io
 import logging
+import sys
 
 import pytest
 import trio
@@ -95,22 +97,63 @@ async def test_a_huge_message_is_cut(context):
     assert len(result.text) <= 4_100
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
-async def test_what_is_no_exception_passes(context, error):
+class Rude(BaseException):
+    """Such as asyncio.CancelledError, which `except Exception` does not catch either."""
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ([SystemExit(2)], "SystemExit: 2"),
+        ([Rude("bye")], "Rude: bye"),
+        ([ValueError("v"), SystemExit(3)], "ValueError: v; SystemExit: 3"),
+    ],
+)
+async def test_a_tool_that_wants_to_end_the_program_has_failed_and_no_more(context, errors, told):
+    result = await failing(*errors).execute("fail", {}, context)
+    assert (result.status, result.text) == (ToolStatus.ERROR, told)
+
+
+async def test_a_thread_that_wants_to_end_the_program_has_failed_and_no_more(context):
+    @tool
+    def leave() -> str:
+        sys.exit("usage: …")
+
+    with trio.fail_after(20):
+        result = await ToolRegistry([leave]).execute("leave", {}, context)
+    assert (result.status, result.text) == (ToolStatus.ERROR, "SystemExit: usage: …")
+
+
+@pytest.mark.parametrize("handled", [logging.NullHandler(), logging.StreamHandler(io.StringIO())])
+async def test_groups_nested_without_measure_are_told_leaf_by_leaf(context, handled):
+    deep: Exception = ValueError("at the bottom")
+    for _ in range(3000):
+        deep = ExceptionGroup("g", [deep])
+    log = logging.getLogger("greenroom.tools")
+    log.addHandler(handled)
+    try:
+        result = await failing(deep).execute("fail", {}, context)
+    finally:
+        log.removeHandler(handled)
+    assert (result.status, result.text) == (ToolStatus.ERROR, "ValueError: at the bottom")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()])
+async def test_what_is_about_more_than_the_call_passes(context, error):
     registry = failing(error)
     with pytest.raises(type(error)):
         await registry.execute("fail", {}, context)
 
 
-async def test_of_a_mixed_group_only_what_is_no_exception_passes(context, caplog):
+async def test_of_a_mixed_group_only_what_is_about_more_than_the_call_passes(context, caplog):
     with pytest.raises(BaseExceptionGroup) as caught:
         await failing(ValueError("lost"), KeyboardInterrupt()).execute("fail", {}, context)
     assert [type(error) for error in caught.value.exceptions] == [KeyboardInterrupt]
     assert "fail raised" in caplog.text
 
 
-async def test_a_group_without_exceptions_passes_unlogged(context, caplog):
-    errors = [KeyboardInterrupt(), SystemExit()]
+async def test_a_group_without_failures_passes_unlogged(context, caplog):
+    errors = [KeyboardInterrupt(), GeneratorExit()]
     with pytest.raises(BaseExceptionGroup):
         await failing(*errors).execute("fail", {}, context)
     assert not caplog.records

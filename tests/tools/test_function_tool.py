@@ -11,7 +11,7 @@ import pytest
 import trio
 from pydantic import BaseModel, Field
 
-from greenroom.core import AgentContext, Contact, ToolError, ToolResult, ToolStatus
+from greenroom.core import AgentContext, Contact, ToolError, ToolResult
 from greenroom.tools import FunctionTool, ToolRegistry, tool
 
 
@@ -245,63 +245,6 @@ def test_only_a_context_itself_is_injected():
 
     with pytest.raises(ToolError, match="'contexts'"):
         tool(take)
-
-
-async def test_a_thread_that_is_left_behind_is_reported(context):
-    abandoned, begun, release = [], trio.Event(), threading.Event()
-    context.on_abandon = abandoned.append
-
-    @tool
-    def block() -> str:
-        trio.from_thread.run_sync(begun.set)
-        release.wait(20)
-        return "late"
-
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run, block, {}, context)
-            await begun.wait()
-            nursery.cancel_scope.cancel()
-    release.set()
-    assert abandoned == ["thread of block"]
-
-
-async def test_a_thread_that_outlasts_its_time_is_left_behind(context):
-    abandoned, release = [], threading.Event()
-    context.on_abandon = abandoned.append
-
-    @tool(timeout=0.05)
-    def block() -> str:
-        release.wait(20)
-        return "late"
-
-    result = await run(block, {}, context)
-    release.set()
-    assert result.status is ToolStatus.TIMEOUT
-    assert abandoned == ["thread of block"]
-
-
-async def test_a_function_that_has_not_begun_is_not_reported_and_never_runs(context):
-    from greenroom.tools.blocking import run_blocking
-
-    abandoned, ran = [], []
-    context.on_abandon = abandoned.append
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await run_blocking(lambda: ran.append(1), "block", context)
-    assert scope.cancelled_caught
-    assert (abandoned, ran) == ([], [])
-
-
-def test_work_that_was_given_up_does_not_begin():
-    from greenroom.tools.blocking import _Work
-
-    ran = []
-    work = _Work(lambda: ran.append(1))
-    assert work.give_up() is False
-    with pytest.raises(RuntimeError, match="given up"):
-        work.run()
-    assert ran == []
 
 
 def test_effects_are_what_the_decorator_was_told(context):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from greenroom.core import ToolError
 from greenroom.tools.validation import InputValidator
 
 SCHEMA = {
@@ -101,3 +102,28 @@ json_values = st.recursive(
 def test_any_input_is_judged_without_raising(value):
     fault = InputValidator("Do", SCHEMA).fault(value)
     assert fault is None or fault.startswith("Do was not run")
+
+
+def test_a_schema_that_points_to_itself_for_ever_gives_a_fault():
+    loop = {"$ref": "#/$defs/a"}
+    schema = {"type": "object", "$defs": {"a": loop}, "properties": {"t": loop}}
+    assert InputValidator("T", schema).fault({"t": 1}) == (
+        "T was not run: its input does not fit.\n"
+        "- the input, or the schema that it has to fit, is nested too deeply"
+    )
+
+
+def test_an_input_nested_too_deeply_for_its_schema_gives_a_fault():
+    tree = {"type": "object", "properties": {"t": {"$ref": "#"}}}
+    value: dict[str, object] = {}
+    for _ in range(2000):
+        value = {"t": value}
+    assert "nested too deeply" in InputValidator("T", tree).fault(value)
+
+
+def test_a_schema_nested_too_deeply_is_refused():
+    schema: dict[str, object] = {}
+    for _ in range(2000):
+        schema = {"properties": {"t": schema}}
+    with pytest.raises(ToolError, match="tool T: the schema is nested too deeply"):
+        InputValidator("T", schema | {"type": "object"})
