@@ -73,7 +73,7 @@ async def run_calls(
     agent.set_state(gr.AgentState.executing_tool(reply.tool_uses[0].name))
     results = []
     for call, yes in calls:
-        info = tools.info(call.name, call.input)
+        info = tools.info(call.name, call.input) if yes else None
         await agent.send(gr.ToolStart(call.id, call.name, call.input, info))
         result = gr.ToolResult.error("The user did not allow this call.", gr.ToolStatus.DENIED)
         if yes:

@@ -7,16 +7,18 @@ from greenroom.core import (
     AgentContext,
     AgentState,
     Message,
+    TextBlock,
     ToolEnd,
     ToolProgress,
     ToolResult,
     ToolResultBlock,
     ToolStart,
     ToolUseBlock,
+    serde,
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
-from greenroom.tools import RegisteredTool, ToolRegistry, run_batch
+from greenroom.tools import AllowedPaths, RegisteredTool, ToolRegistry, run_batch
 
 __all__ = ["run_tools"]
 
@@ -46,9 +48,13 @@ async def run_tools(
         SessionError: the calls could not be made durable; none of them has started.
     """
     verdicts = [await judge(agent, call, tools, permissions) for call in tool_uses]
-    gate = _Gate(agent, tools, permissions, verdicts)
+    gate = _Gate(agent, tools, permissions)
     agent.session.mark_tools_started(v.call.id for v in verdicts if v.refusal is None)
-    await agent.session.save()
+    try:
+        await agent.session.save()
+    except BaseException:
+        agent.session.withdraw_tools_started()  # nothing starts now
+        raise
     if verdicts:
         agent.set_state(AgentState.executing_tool(verdicts[0].call.name))
     calls = [(verdict.call.name, verdict.input, gate.context(verdict)) for verdict in verdicts]
@@ -74,13 +80,11 @@ class _Gate:
         agent: AgentInternals,
         tools: ToolRegistry,
         permissions: PermissionManager,
-        verdicts: Sequence[Verdict],
     ) -> None:
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
         self._verdicts: dict[int, Verdict] = {}
-        self._waiting = list(verdicts)
         self.results: dict[Verdict, ToolResult] = {}
 
     def context(self, verdict: Verdict) -> AgentContext:
@@ -89,6 +93,10 @@ class _Gate:
         context = self._agent.context.with_tool_use_id(
             call_id, lambda text: self._agent.send_nowait(ToolProgress(call_id, text))
         )
+        if verdict.paths:
+            allowed = context.resources.get(AllowedPaths) or ()
+            paths = AllowedPaths([*allowed, *verdict.paths])
+            context.resources = context.resources.overlaid(paths)
         self._verdicts[id(context)] = verdict
         return context
 
@@ -104,11 +112,19 @@ class _Gate:
     ) -> ToolResult:
         """Run one call, or answer why it does not run."""
         verdict = self._verdicts[id(context)]
-        info = self._tools.info(name, input)
+        info = None if verdict.refusal else self._tools.info(name, input)
         await self._agent.send(ToolStart(verdict.call.id, name, input, info))
         refusal = verdict.refusal or verdict.changed(self._tools, self._permissions, context)
         result = refusal or await self._tools.execute(name, input, context)
+        if verdict.edited:
+            result = _after_edit(result, input)
         # From here on the result is real: it is kept even if the turn is cancelled this moment.
         self.results[verdict] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         return result
+
+
+def _after_edit(result: ToolResult, input: dict[str, object]) -> ToolResult:  # noqa: A002
+    """Tell the model that this is the result of a call that the person has changed."""
+    note = TextBlock(f"[The user changed the arguments to {serde.dumps(input).decode()}]")
+    return ToolResult((note, *result.content), result.status, result.metadata)

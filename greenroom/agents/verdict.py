@@ -18,13 +18,9 @@ from greenroom.core import (
     ToolUseBlock,
     WritePath,
 )
-from greenroom.permissions import (
-    Explanation,
-    PermissionManager,
-    keep_rules,
-)
+from greenroom.permissions import Explanation, PermissionManager, keep_rules
 from greenroom.runtime import AgentInternals
-from greenroom.tools import AllowedPaths, RegisteredTool, ToolRegistry
+from greenroom.tools import RegisteredTool, ToolRegistry
 
 __all__ = ["Verdict", "judge"]
 
@@ -35,25 +31,31 @@ class Verdict:
 
     Attributes:
         call: the call as the model asked for it.
-        input: the input that was approved; a person may have edited it.
+        input: the input that was approved.
+        tool: the tool that was judged, or None where none has the name.
         digest: binds the approval to what would run.
+        paths: real paths outside the workspace that this call, and no other, may touch.
+        edited: whether a person changed the input.
         refusal: the result in place of running it, or None where it may run.
     """
 
     call: ToolUseBlock
     input: dict[str, object] = field(default_factory=dict)
+    tool: RegisteredTool | None = None
     digest: str = ""
+    paths: tuple[str, ...] = ()
+    edited: bool = False
     refusal: ToolResult | None = None
 
     def changed(
         self, tools: ToolRegistry, permissions: PermissionManager, context: AgentContext
     ) -> ToolResult | None:
         """Judge again what is about to run; a result where it is not what was approved."""
-        tool = tools.get(self.call.name)
-        if tool is None:
+        if self.tool is None:
             return None
-        now = permissions.explain(tool, self.input, context)
-        if now.digest == self.digest and now.decision is not RuleDecision.DENY:
+        now = permissions.explain(self.tool, self.input, context)
+        same = now.digest == self.digest and tools.get(self.call.name) is self.tool
+        if same and now.decision is not RuleDecision.DENY:
             return None
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
 
@@ -73,20 +75,16 @@ async def judge(
         return Verdict(call, call.input)  # the registry answers with the names that exist
     fault = tool.fault(call.input)
     if fault is not None:  # nobody is asked about a call that can't run
-        return Verdict(call, call.input, refusal=ToolResult.error(fault))
+        return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
-    explanation = permissions.explain(tool, call.input, context)
-    if explanation.decision is RuleDecision.ASK:
-        return await _ask(agent, call, tool, permissions, explanation)
-    if explanation.rule is not None and explanation.rule.matcher.path:
-        _open_paths(tool, call.input, context)
-    return _decided(call, call.input, explanation)
-
-
-def _decided(call: ToolUseBlock, input: dict[str, object], found: Explanation) -> Verdict:  # noqa: A002
+    found = permissions.explain(tool, call.input, context)
+    if found.decision is RuleDecision.ASK:
+        return await _ask(agent, call, tool, permissions, found)
     if found.decision is RuleDecision.DENY:
-        return Verdict(call, input, refusal=_denied(found.message or f"Denied: {found.reason}."))
-    return Verdict(call, input, found.digest)
+        return _refused(call, call.input, tool, found)
+    by_path = found.rule is not None and bool(found.rule.matcher.path)
+    paths = _paths(tool, call.input, context) if by_path else ()
+    return Verdict(call, call.input, tool, found.digest, paths)
 
 
 async def _ask(
@@ -110,20 +108,22 @@ async def _ask(
         digest=found.digest,
         tool_use_id=call.id,
     )
-    context = agent.context.with_tool_use_id(call.id)
-    if answer.remember is not None:
+    edited = answer.input is not None and answer.input != call.input
+    # What was shown to be remembered is about the call as it was asked for.
+    if answer.remember is not None and not edited:
         await _remember(agent, permissions, found, answer, answer.remember)
     if not answer.allowed:
-        return Verdict(call, call.input, refusal=_denied(_why_not(answer)))
+        return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
+    context = agent.context.with_tool_use_id(call.id)
     approved = call.input
-    if answer.input is not None:
+    if edited and answer.input is not None:
         # What the person wrote is approved by the person, unless a rule forbids it.
         approved = answer.input
         found = permissions.explain(tool, approved, context)
         if found.decision is RuleDecision.DENY:
-            return _decided(call, approved, found)
-    _open_paths(tool, approved, context)
-    return Verdict(call, approved, found.digest)
+            return _refused(call, approved, tool, found)
+    paths = _paths(tool, approved, context)
+    return Verdict(call, approved, tool, found.digest, paths, edited)
 
 
 async def _remember(
@@ -148,13 +148,30 @@ def _why_not(answer: Answer) -> str:
     return f"{who} did not allow this call." + (f" {answer.message}" if answer.message else "")
 
 
-def _open_paths(tool: RegisteredTool, input: dict[str, object], context: AgentContext) -> None:  # noqa: A002
-    """Let file tools go where a rule or a person has allowed this call to go."""
-    allowed = context.resources.get(AllowedPaths) or AllowedPaths()
-    context.resources.insert(allowed)
+def _paths(
+    tool: RegisteredTool,
+    input: dict[str, object],  # noqa: A002
+    context: AgentContext,
+) -> tuple[str, ...]:
+    """Return the real paths that a rule or a person has allowed this call to touch."""
+    found = []
     for effect in tool.effects(input, context):
         if isinstance(effect, (ReadPath, WritePath)):
-            allowed.add(os.path.realpath(context.workspace.absolute(effect.path)))
+            try:
+                found.append(os.path.realpath(context.workspace.absolute(effect.path)))
+            except (OSError, ValueError, RuntimeError):
+                continue  # no path at all, such as one with a NUL: the tool says so
+    return tuple(found)
+
+
+def _refused(
+    call: ToolUseBlock,
+    input: dict[str, object],  # noqa: A002
+    tool: RegisteredTool,
+    found: Explanation,
+) -> Verdict:
+    refusal = _denied(found.message or f"Denied: {found.reason}.")
+    return Verdict(call, input, tool, refusal=refusal)
 
 
 def _denied(text: str) -> ToolResult:

@@ -123,6 +123,7 @@ def _finish(actor: Actor) -> None:
     actor.outcome = outcome
     actor.drop_taken()
     actor.runtime.forget(actor)
+    actor.context.resources.clear()  # a tool's temporary folder goes with its agent
     actor.output.close_tools()
     if crash is not None:
         logger.error("the agent %s has crashed", "/".join(actor.lineage()), exc_info=crash)

@@ -28,6 +28,7 @@ __all__ = [
     "RewindEntry",
     "ToolsStartedEntry",
     "decode_entries",
+    "decode_entry",
 ]
 
 FORMAT = 1
@@ -83,6 +84,15 @@ def decode_entries(line: bytes) -> tuple[Entry, ...]:
     except InvalidJSONError:
         entries = serde.decode(line, _Loose).e
     return tuple(_entry(entry) for entry in entries if entry.get("kind") in _KINDS)
+
+
+def decode_entry(data: bytes) -> Entry:
+    """Read one entry back, strictly: it has to be whole and of a kind that this version knows.
+
+    Raises:
+        InvalidJSONError: it does not fit; the message says where.
+    """
+    return serde.decode(b'{"e":[' + data + b"]}", _Line).e[0]
 
 
 def _entry(raw: dict[str, object]) -> Entry:

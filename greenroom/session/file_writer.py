@@ -98,7 +98,8 @@ class FileWriter:
         durable.append(self._history, line, at.size)
         # The wall clock is asked in one place only, for the times in folders too.
         moment = clock.now().timestamp()
-        os.utime(self._history, (moment, moment))
+        with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time
+            os.utime(self._history, (moment, moment))
 
     def _open_history(self) -> int:
         fd = os.open(history_path(self._folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -160,6 +160,10 @@ class AgentSession(Description):
             self._transcript.add(ToolsStartedEntry(started))
             self._touch()
 
+    def withdraw_tools_started(self) -> None:
+        """Take back an unsaved `mark_tools_started`: the calls did not start after all."""
+        self._transcript.withdraw_started()
+
     def pair_tool_uses(self, reason: str = "interrupted") -> tuple[str, ...]:
         """Answer every call of the last reply that has no result, in one message.
 
@@ -225,10 +229,9 @@ class AgentSession(Description):
             SessionError: there are fewer messages.
             SessionStorageError: the disk refused.
         """
-        transcript = self._transcript.until(len(self.history) if at is None else at)
-        origin = {"session_id": self.session_id, "at": len(transcript.messages)}
         fork = AgentSession.new(self.agent_type, store=self.store)
-        fork._transcript = transcript
+        fork._transcript = self._transcript.until(len(self.history) if at is None else at)
+        origin = {"session_id": self.session_id, "at": len(fork.history)}
         fork.pair_tool_uses()
         fork.set_model(self.provider, self.model)
         fork._touch(metadata={**self.metadata, "forked_from": origin})
@@ -251,9 +254,8 @@ class AgentSession(Description):
     def _has_news(self) -> bool:
         """Whether the stored description is out of date, or is due for the first time."""
         record = self._record
-        has_content = self.history or record.metadata or record.child_session_ids
-        is_due = bool(self._journal.metadata or has_content)
-        return is_due and self._journal.lacks(record)
+        is_due = self.history or record.metadata or record.child_session_ids
+        return bool(self._journal.metadata or is_due) and self._journal.lacks(record)
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""
@@ -270,24 +272,22 @@ class AgentSession(Description):
             return
         if self._is_touched:
             await self._journal.release()
-            raise SessionError(
-                f"session {self.session_id!r} was changed by another writer since it was loaded",
-                session_id=self.session_id,
-                hint="load it again, and repeat what was added since",
-            )
+            text = f"session {self.session_id!r} was changed by another writer since it was loaded"
+            hint = "load it again, and repeat what was added since"
+            raise SessionError(text, session_id=self.session_id, hint=hint)
         self._become(changed)
 
     @asynccontextmanager
     async def _held_open(self) -> AsyncIterator[None]:
         """Hold the lock, for this block alone unless the session is open."""
-        if self._journal.is_open:
-            yield
-            return
-        await self._acquire()
+        was_open = self._journal.is_open
+        if not was_open:
+            await self._acquire()
         try:
             yield
         finally:
-            await self._journal.release()
+            if not was_open:
+                await self._journal.release()
 
     async def _commit(self) -> None:
         # What is added while a write is under way stays for the next.

@@ -9,6 +9,7 @@ from greenroom.session.entry import (
     MessageEntry,
     RewindEntry,
     ToolsStartedEntry,
+    decode_entry,
 )
 from greenroom.session.pairing import answer_unanswered, unanswered
 
@@ -21,6 +22,7 @@ class Transcript:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """Replay the entries of a stored history."""
         self.pending: list[bytes] = []
+        self._start: bytes | None = None
         self._messages: list[Message] = []
         self._view: tuple[Message, ...] | None = ()
         # By the place of the reply that asked for them: ids may come again in later replies.
@@ -44,8 +46,18 @@ class Transcript:
         Raises:
             InvalidJSONError: the entry holds something that JSON can't express.
         """
-        self.pending.append(serde.encode(entry))
-        self._apply(entry)
+        encoded = serde.encode(entry)
+        # What could not be read again would make the whole conversation unreadable.
+        self._apply(decode_entry(encoded))
+        self.pending.append(encoded)
+        if isinstance(entry, ToolsStartedEntry):
+            self._start = encoded
+
+    def withdraw_started(self) -> None:
+        """Take back the record that calls of the last reply start, if it is not stored yet."""
+        if self.pending and self.pending[-1] is self._start:
+            self.pending.pop()
+            self._started.pop(self._last_reply(), None)
 
     def pair(self, reason: str) -> tuple[str, ...]:
         """Answer the calls of the last reply that have no result, and return their ids."""

@@ -1,11 +1,14 @@
 """What belongs to an agent is there again when its session goes on the next day."""
 
+import re
+from pathlib import Path
+
 from greenroom.agents import coder
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, MemoryStore
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import TodoList, ToolRegistry, builtin_tools
+from greenroom.tools import TodoList, ToolRegistry, builtin_tools, tool
 
 
 async def test_the_todo_list_is_kept_with_the_session(tmp_path):
@@ -26,6 +29,24 @@ async def test_the_todo_list_is_kept_with_the_session(tmp_path):
         session = await AgentSession.load(handle.session_id, store=store)
         await runtime.spawn(session, look).wait(check=True)
     assert seen == ["[x] Look\n[ ] Leap"]
+
+
+async def test_a_temporary_folder_goes_with_its_agent():
+    @tool
+    def flood() -> str:
+        """Say a lot."""
+        return "x" * 100_000
+
+    llm = ScriptedProvider(call("flood"), "so much")
+    arguments = (llm, ToolRegistry([flood]), PermissionManager(mode="bypass"))
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
+        await handle.ask("go")
+        result = (await handle.history())[2].tool_results[0].text
+        kept = Path(re.search(r"\S+/flood-\w+\.txt", result)[0])
+        assert kept.read_text() == "x" * 100_000
+        await handle.shutdown()
+        assert not kept.parent.exists()
 
 
 async def test_a_model_cannot_write_to_its_own_session(tmp_path):

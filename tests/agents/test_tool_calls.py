@@ -1,11 +1,13 @@
 """`run_tools`: judged, asked about, recorded, run, and answered in order."""
 
+import pytest
 import trio
 import trio.testing
 
 from greenroom.agents import run_tools, stream_reply
 from greenroom.core import (
     AgentContext,
+    Done,
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
@@ -23,7 +25,7 @@ from greenroom.permissions import PermissionManager, PermissionRule, read_rules
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import ToolRegistry, tool
+from greenroom.tools import Grep, Read, ToolRegistry, tool
 
 
 async def worker(agent, llm, tools, permissions):
@@ -194,7 +196,110 @@ async def test_an_edited_input_is_what_runs():
         request = await stage.next(PermissionRequest)
         await stage.handle.respond_permission(request.request_id, "allow", input={"a": 40, "b": 2})
         assert (await stage.next(ToolStart)).input == {"a": 40, "b": 2}
-        assert (await stage.next(ToolEnd)).result.text == "42"
+        text = (await stage.next(ToolEnd)).result.text
+    assert text == '[The user changed the arguments to {"a":40,"b":2}]\n42'
+
+
+async def test_an_edited_input_makes_no_rule_of_the_one_that_was_asked_about():
+    bash = FakeBash()
+    calls = [call("Bash", command="touch made"), call("Bash", command="touch made")]
+    async with Stage([bash], *calls, "ok") as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(
+            request.request_id, "allow", remember="session", input={"command": "echo hi"}
+        )
+        second = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(second.request_id, "deny")
+        await stage.next(Done)
+    assert bash.ran == ["echo hi"]
+    assert stage.permissions.rules == ()
+
+
+async def test_another_tool_of_the_same_name_does_not_run_on_the_approval():
+    ran = []
+
+    def deploy_to(place):
+        @tool(name="deploy")
+        async def deploy() -> str:
+            """Deploy."""
+            ran.append(place)
+            return place
+
+        return deploy
+
+    async with Stage([deploy_to("staging")], call("deploy"), "ok") as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        stage.tools.register(deploy_to("production"), replace=True)
+        await stage.handle.respond_permission(request.request_id, "allow")
+        end = await stage.next(ToolEnd)
+    assert end.result.status is ToolStatus.DENIED
+    assert ran == []
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "~nobody-of-this-name/x"])
+async def test_a_path_that_is_none_is_the_tools_error_also_when_it_was_allowed(path, tmp_path):
+    async with Stage([Read()], call("Read", file_path=path), "ok", workspace=tmp_path) as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(request.request_id, "allow")
+        end = await stage.next(ToolEnd)
+        done = await stage.next(Done)
+    assert end.is_error
+    assert done.status is TurnStatus.COMPLETED
+
+
+async def test_a_rule_that_denies_a_path_opens_it_for_no_other_tool(tmp_path):
+    secret = tmp_path / "out" / "secret.txt"
+    secret.parent.mkdir()
+    secret.write_text("TOP SECRET")
+    work = tmp_path / "work"
+    work.mkdir()
+    rules = [
+        PermissionRule.parse(f"Read({secret.parent}/**)", "deny"),
+        PermissionRule.allow_tool("Grep"),
+    ]
+    calls = [
+        call("Read", file_path=str(secret)),
+        call("Grep", pattern="TOP", path=str(secret), output_mode="content"),
+    ]
+    async with Stage([Read(), Grep()], *calls, "ok", rules=rules, workspace=work) as stage:
+        await stage.handle.ask("go")
+    results = [end.result for end in stage.seen(ToolEnd)]
+    assert [result.status for result in results] == [ToolStatus.DENIED, ToolStatus.ERROR]
+    assert not any("SECRET" in result.text for result in results)
+
+
+async def test_what_a_person_allowed_once_outside_the_workspace_is_not_open_afterwards(tmp_path):
+    outside = tmp_path / "notes.txt"
+    outside.write_text("far away")
+    work = tmp_path / "work"
+    work.mkdir()
+    calls = [call("Read", file_path=str(outside)), call("Grep", pattern="far", path=str(outside))]
+    rules = [PermissionRule.allow_tool("Grep")]
+    async with Stage([Read(), Grep()], *calls, "ok", rules=rules, workspace=work) as stage:
+        await stage.handle.send_input("go")
+        request = await stage.next(PermissionRequest)
+        await stage.handle.respond_permission(request.request_id, "allow")
+        assert "far away" in (await stage.next(ToolEnd)).result.text
+        assert "outside the workspace" in (await stage.next(ToolEnd)).result.text
+
+
+async def test_a_call_that_is_refused_shows_nothing_that_the_tool_would_say_of_it():
+    told = []
+
+    class Teller(FakeBash):
+        def info(self, input):
+            told.append(input)
+            return ToolInfo("Tell", "a secret")
+
+    rules = [PermissionRule.deny_all()]
+    async with Stage([Teller()], call("Bash", command="ls"), "ok", rules=rules) as stage:
+        await stage.handle.ask("go")
+    (start,) = stage.seen(ToolStart)
+    assert start.info is None
+    assert told == []
 
 
 async def test_an_edited_input_is_judged_again():
@@ -322,6 +427,8 @@ async def test_nothing_starts_when_the_history_cannot_be_stored(monkeypatch):
     assert result.status is TurnStatus.FAILED
     assert "disk is full" in result.error
     assert ran == []
+    (answer,) = (await stage.handle.history())[-1].tool_results
+    assert "not started" in answer.text
 
 
 async def test_progress_shows_before_the_end():

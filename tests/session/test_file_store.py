@@ -334,3 +334,19 @@ async def test_a_thousand_sessions_are_listed_without_reading_histories(files, c
         (folder / "history.jsonl").mkdir(parents=True)  # reading it would fail
         (folder / "metadata.json").write_text(description.replace('"mine"', f'"s{number}"'))
     assert len(await files.list_all()) == 1001
+
+
+async def test_a_disk_that_keeps_no_times_keeps_the_lines(tmp_path, monkeypatch):
+    session = AgentSession.new("coder", store=FileStore(tmp_path))
+
+    def refuse(*_):
+        raise OSError(28, "no space left on device")
+
+    session.add_message(Message.user("one"))
+    monkeypatch.setattr(os, "utime", refuse)
+    await session.save()
+    monkeypatch.undo()
+    session.add_message(Message.user("two"))
+    await session.save()
+    loaded = await AgentSession.load(session.session_id, store=FileStore(tmp_path))
+    assert [message.text for message in loaded.history] == ["one", "two"]

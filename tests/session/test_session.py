@@ -226,3 +226,38 @@ def test_a_conversation_without_calls_has_nothing_to_pair(conversation):
     assert session.pair_tool_uses() == ()
     session.add_message(conversation[3])
     assert session.pair_tool_uses() == ()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Message("robot"), Message("user", "text"), Message("user", model=None)],
+    ids=["role", "content", "model"],
+)
+async def test_a_message_that_could_not_be_read_again_is_refused_at_once(message):
+    session = AgentSession.new("coder", store=MemoryStore())
+    session.add_message(Message.user("hello"))
+    with pytest.raises(InvalidJSONError):
+        session.add_message(message)
+    await session.save()
+    loaded = await AgentSession.load(session.session_id, store=session.store)
+    assert loaded.history == (Message.user("hello"),)
+
+
+async def test_a_start_that_was_not_stored_can_be_withdrawn():
+    session = AgentSession.new("coder", store=MemoryStore())
+    session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
+    session.mark_tools_started(["t1"])
+    session.withdraw_tools_started()
+    session.withdraw_tools_started()
+    session.pair_tool_uses()
+    assert "not started" in session.history[-1].tool_results[0].text
+
+
+async def test_a_start_that_was_stored_stays_known():
+    session = AgentSession.new("coder", store=MemoryStore())
+    session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
+    session.mark_tools_started(["t1"])
+    await session.save()
+    session.withdraw_tools_started()
+    session.pair_tool_uses()
+    assert "outcome is unknown" in session.history[-1].tool_results[0].text

@@ -24,8 +24,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Apart from trio's own limiter, which function tools may fill with calls that never end.
-_threads = trio.CapacityLimiter(8)
+# Apart from the limiter of function tools, which calls that never end may fill.
+_MAX_THREADS = 8
+_threads: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("file threads")
 
 
 class AllowedPaths:
@@ -47,6 +48,9 @@ class AllowedPaths:
         """Allow one more absolute path, symbolic links resolved."""
         self._paths.add(Path(path))
 
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._paths)
+
     def __contains__(self, path: str | Path) -> bool:
         real = Path(path)
         return real in self._paths or not self._paths.isdisjoint(real.parents)
@@ -54,7 +58,16 @@ class AllowedPaths:
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Run file work in a thread; it may call `trio.from_thread.check_cancelled` where it is long."""
-    return await trio.to_thread.run_sync(work, limiter=_threads)
+    return await trio.to_thread.run_sync(work, limiter=_limiter())
+
+
+def _limiter() -> trio.CapacityLimiter:
+    try:
+        return _threads.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(_MAX_THREADS)
+        _threads.set(limiter)
+        return limiter
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
