@@ -1,15 +1,26 @@
-"""Reading and replacing whole files safely."""
+"""Reading and replacing whole files safely.
+
+Paths are real ones. Each folder on the way is opened through no symbolic link, so a link that took a
+folder's place since the path was resolved leads nowhere.
+"""
 
 import os
 import secrets
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from greenroom.core import ToolError
-from greenroom.tools.builtin.file_stamps import Stamp
+import trio
 
-__all__ = ["open_regular", "replace_file"]
+from greenroom.core import ToolError
+
+__all__ = ["open_regular", "read_pieces", "replace_file"]
+
+_PIECE = 1 << 20
+# Where the system can, a folder is only passed through, which needs no right to list it.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_regular(path: Path, label: str) -> BinaryIO:
@@ -19,8 +30,91 @@ def open_regular(path: Path, label: str) -> BinaryIO:
         ToolError: it is a folder or a special file.
         OSError: it can't be opened.
     """
+    with _open_parent(path) as folder:
+        return _open_in(folder, path.name, label)
+
+
+def read_pieces(file: BinaryIO, limit: int) -> bytes:
+    """Read up to `limit` bytes in a thread of trio's; a cancel ends it at the next piece.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    content = bytearray()
+    while piece := file.read(min(_PIECE, limit - len(content))):
+        trio.from_thread.check_cancelled()
+        content += piece
+    return bytes(content)
+
+
+def replace_file(
+    path: Path, content: bytes, label: str, check: Callable[[BinaryIO], object]
+) -> os.stat_result:
+    """Put `content` in place of the file, or make it with its folders; all of it or nothing.
+
+    The content is written to a new file in the same folder and synced, then takes the name. Mode
+    and owner of an existing file are kept; other names of it (hard links) keep the old content. A
+    crash leaves the old or the new content, at the worst with a file `.greenroom-….tmp` beside it.
+
+    Args:
+        path: the file.
+        content: all that it shall hold.
+        label: the path, for an error.
+        check: is given the file that stands there at the last moment, if any; it raises to spare it.
+
+    Returns:
+        The status of the new file.
+
+    Raises:
+        ToolError: what stands there is no regular file.
+        OSError: the disk refused; the old file is as it was.
+    """
+    temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
+    with _open_parent(path, make=True) as folder:
+        previous = _status(folder, path.name)
+        if previous and not os.access(path.name, os.W_OK, dir_fd=folder):
+            raise PermissionError(13, "it is read-only", str(path))
+        try:
+            status = _write_new(folder, temporary, content, previous)
+            with suppress(FileNotFoundError), _open_in(folder, path.name, label) as present:
+                check(present)
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        _sync_folder(folder)
+    return status
+
+
+@contextmanager
+def _open_parent(path: Path, *, make: bool = False) -> Iterator[int]:
+    """Open the folder of a real path, one part after the other; with `make`, missing ones as well."""
+    folder = os.open(path.anchor, _FOLDER)
+    try:
+        for name in path.parent.parts[1:]:
+            below = _open_folder(folder, name, make=make)
+            os.close(folder)
+            folder = below
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open_folder(folder: int, name: str, *, make: bool) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _open_in(folder: int, name: str, label: str) -> BinaryIO:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path, flags)
+    fd = os.open(name, flags, dir_fd=folder)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(fd, "rb")
@@ -29,41 +123,26 @@ def open_regular(path: Path, label: str) -> BinaryIO:
     raise ToolError(f"{label} is {kind}")
 
 
-def replace_file(path: Path, content: bytes) -> Stamp:
-    """Put `content` in place of the file, or make it with its folders; all of it or nothing.
+def _status(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
-    The content is written to a new file in the same folder and synced, then takes the name. Mode
-    and owner of an existing file are kept; other names of it (hard links) keep the old content. A
-    crash leaves the old or the new content, at the worst with a file named `.NAME.….tmp` beside it.
 
-    Returns:
-        The stamp of the new file.
-
-    Raises:
-        OSError: the disk refused; the old file is as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    previous = path.stat() if path.exists() else None
-    if previous and not os.access(path, os.W_OK):
-        raise PermissionError(13, "it is read-only", str(path))
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+def _write_new(
+    folder: int, name: str, content: bytes, previous: os.stat_result | None
+) -> os.stat_result:
     # Without a previous file, the system applies the umask to this mode.
     mode = 0o600 if previous else 0o666
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(temporary, flags, mode), "w+b") as file:
-            file.write(content)
-            file.flush()
-            if previous:
-                _keep_attributes(file.fileno(), previous)
-            os.fsync(file.fileno())
-            stamp = Stamp.of(file)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-    return stamp
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
+        file.write(content)
+        file.flush()
+        if previous:
+            _keep_attributes(file.fileno(), previous)
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno())
 
 
 def _keep_attributes(fd: int, previous: os.stat_result) -> None:
@@ -78,8 +157,8 @@ def _keep_attributes(fd: int, previous: os.stat_result) -> None:
     os.fchmod(fd, stat.S_IMODE(previous.st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync_folder(folder: int) -> None:
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
     try:
         os.fsync(fd)
     finally:

@@ -1,13 +1,13 @@
 """Edit: replace one piece of text in a file."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, WritePath
-from greenroom.tools.builtin.atomic_file import open_regular, replace_file
+from greenroom.tools.builtin.atomic_file import open_regular, read_pieces, replace_file
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
-from greenroom.tools.builtin.path_locks import PathLocks
+from greenroom.tools.builtin.path_locks import path_lock
 from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
 from greenroom.tools.builtin.replacement import Replacement
 from greenroom.tools.builtin.text_diff import unified_diff
@@ -79,14 +79,11 @@ class Edit:
         change = Replacement(
             str(input["old_string"]), str(input["new_string"]), bool(input.get("replace_all"))
         )
-        real, label = await in_thread(lambda: resolve_and_show(path, context, writes=True))
         stamps = FileStamps.of(context)
-        async with PathLocks.of(context).hold(real):
-            done = await in_thread(lambda: _edit(real, change, label, stamps))
-            stamps.note(real, done.stamp)
+        done = await in_thread(lambda: _edit(path, change, stamps, context))
         return ToolResult.ok(
-            f"edited {label}: {done.count} replaced\n{done.diff}",
-            path=label,
+            f"edited {done.label}: {done.count} replaced\n{done.diff}",
+            path=done.label,
             replacements=done.count,
             diff=done.diff,
         )
@@ -94,24 +91,27 @@ class Edit:
 
 @dataclass(frozen=True)
 class _Edited:
-    stamp: Stamp
+    label: str
     count: int
     diff: str
 
 
-def _edit(real: Path, change: Replacement, label: str, stamps: FileStamps) -> _Edited:
-    with os_errors("edit", label):
+def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentContext) -> _Edited:
+    real, label = resolve_and_show(path, context, writes=True)
+    with path_lock(real), os_errors("edit", label):
         if not real.exists():
             raise ToolError(f"there is no file {label}", hint="make it with Write")
         with open_regular(real, label) as file:
-            present = Stamp.of(file)
-            stamps.check(real, present, label)
-            if present.size > _MAX_BYTES:
+            size = os.fstat(file.fileno()).st_size
+            if size > _MAX_BYTES:
                 raise ToolError(
-                    f"{label} has {present.size} bytes, {_MAX_BYTES} is the limit",
+                    f"{label} has {size} bytes, {_MAX_BYTES} is the limit",
                     hint="use a program such as sed in Bash",
                 )
-            content = TextContent.decode(file.read())
+            data = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES)
+        content = TextContent.decode(data)
         text, count = change.apply(content, label)
-        stamp = replace_file(real, content.encode(text))
-    return _Edited(stamp, count, unified_diff(content.text, text, label))
+        data = content.encode(text)
+        status = replace_file(real, data, label, lambda now: stamps.read_seen(real, now, label))
+        stamps.note(real, Stamp.of(status, data))
+    return _Edited(label, count, unified_diff(content.text, text, label))

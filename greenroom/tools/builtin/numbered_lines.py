@@ -1,5 +1,6 @@
 """Lines of a text with their numbers, as much as is asked for and no more than fits."""
 
+from collections.abc import Callable
 from typing import TextIO
 
 __all__ = ["NumberedLines"]
@@ -19,7 +20,7 @@ class NumberedLines:
     Example:
         >>> import io
         >>> lines = NumberedLines(first=2, count=1)
-        >>> lines.read(io.StringIO("one\ntwo\nthree\n"))
+        >>> lines.read(io.StringIO("one\ntwo\nthree\n"), check=lambda: None)
         >>> print(lines.text(size=14).replace("\t", "|"))
              2|two
         [lines 2 to 2 of a file of 14 bytes; continue with offset=3]
@@ -40,22 +41,27 @@ class NumberedLines:
         """How many lines were read."""
         return len(self._lines)
 
-    def read(self, text: TextIO) -> None:
-        """Read from the text's beginning to the end of the range."""
+    def read(self, text: TextIO, check: Callable[[], None]) -> None:
+        """Read from the text's beginning to the end of the range.
+
+        Args:
+            text: what to read.
+            check: called for each line and piece of a long line; it raises to stop.
+        """
         while self._passed < self._first - 1:
-            if _skip_line(text) is None:
+            if _skip_line(text, check) is None:
                 return
             self._passed += 1
         while self.shown < self._count and self._room > 0:
             line = text.readline(_LINE_CHARACTERS + 1)
             if not line:
                 return
-            self._add(line, text)
+            self._add(line, text, check)
         self._more = bool(text.read(1))
 
-    def _add(self, line: str, text: TextIO) -> None:
+    def _add(self, line: str, text: TextIO, check: Callable[[], None]) -> None:
         if not line.endswith("\n") and len(line) > _LINE_CHARACTERS:
-            missing = (_skip_line(text) or 0) + len(line) - _LINE_CHARACTERS
+            missing = (_skip_line(text, check) or 0) + len(line) - _LINE_CHARACTERS
             line = f"{line[:_LINE_CHARACTERS]} … [{missing} more characters in this line]"
         line = line.removesuffix("\n").removesuffix("\r")
         if _has_stray_bytes(line):
@@ -83,11 +89,13 @@ class NumberedLines:
         return "\n".join([*self._lines, *notes])
 
 
-def _skip_line(text: TextIO) -> int | None:
+def _skip_line(text: TextIO, check: Callable[[], None]) -> int | None:
     """Skip to the next line; how many characters that were, or None where the text has ended."""
     piece = text.readline(_PIECE)
     skipped = len(piece) if piece else None
+    check()
     while piece and not piece.endswith("\n"):
+        check()
         piece = text.readline(_PIECE)
         skipped = (skipped or 0) + len(piece)
     return skipped - 1 if skipped and piece else skipped

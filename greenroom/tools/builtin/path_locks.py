@@ -1,43 +1,16 @@
-"""One change at a time to each file."""
+"""One change at a time to each file, whichever agents and event loops of this process want it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
 from pathlib import Path
 
-import trio
+__all__ = ["path_lock"]
 
-from greenroom.core import AgentContext
-
-__all__ = ["PathLocks"]
+_locks = tuple(threading.Lock() for _ in range(256))
 
 
-class PathLocks:
-    """A lock for each real path that is being changed; a resource of the agent."""
+def path_lock(path: Path) -> threading.Lock:
+    """Return the lock of a real path, to hold in a thread while the file is read and replaced.
 
-    def __init__(self) -> None:
-        """Start with no path locked."""
-        self._locks: dict[Path, trio.Lock] = {}
-
-    @classmethod
-    def of(cls, context: AgentContext) -> "PathLocks":
-        """Return the agent's locks, made at the first call."""
-        found = context.resources.get(cls)
-        if found is None:
-            found = cls()
-            context.resources.insert(found)
-        return found
-
-    @asynccontextmanager
-    async def hold(self, path: Path) -> AsyncIterator[None]:
-        """Hold the path; whoever comes meanwhile waits, in order."""
-        lock = self._locks.setdefault(path, trio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            statistics = lock.statistics()
-            if not statistics.locked and not statistics.tasks_waiting:
-                self._locks.pop(path, None)
-
-    def __len__(self) -> int:
-        return len(self._locks)
+    A few paths share one of 256 locks, so hold one at a time, and no longer than the change takes.
+    """
+    return _locks[hash(path) % len(_locks)]

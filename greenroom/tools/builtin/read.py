@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import trio
+
 from greenroom.core import (
     AgentContext,
     DocumentBlock,
@@ -20,7 +22,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.tools.builtin.arguments import integer
-from greenroom.tools.builtin.atomic_file import open_regular
+from greenroom.tools.builtin.atomic_file import open_regular, read_pieces
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.numbered_lines import NumberedLines
 from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
@@ -106,10 +108,10 @@ def _read(
         if not real.exists():
             raise ToolError(f"there is no file {path}", hint=_near_names(real))
         with open_regular(real, path) as file:
-            stamp = Stamp.of(file)
-            start = file.read(_SNIFFED_BYTES)
-            file.seek(0)
-            return real, stamp, _show(file, start, stamp, first, count, label)
+            stamp, content = Stamp.read(file)
+            start = content.read(_SNIFFED_BYTES)
+            content.seek(0)
+            return real, stamp, _show(content, start, stamp, first, count, label)
 
 
 def _show(
@@ -132,7 +134,7 @@ def _show(
     errors = "surrogateescape" if encoding == "utf-8-sig" else "replace"
     text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
     lines = NumberedLines(first, count)
-    lines.read(text)
+    lines.read(text, trio.from_thread.check_cancelled)
     # The caller closes the file, so the wrapper must not.
     text.detach()
     return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.shown)
@@ -151,7 +153,7 @@ def _image_type(start: bytes) -> str:
 def _encoded(file: BinaryIO, size: int, limit: int, label: str) -> str:
     if size > limit:
         raise ToolError(f"{label} has {size} bytes, too many to show; the limit is {limit}")
-    return base64.b64encode(file.read(limit)).decode()
+    return base64.b64encode(read_pieces(file, limit)).decode()
 
 
 def _near_names(real: Path) -> str:

@@ -1,14 +1,12 @@
 """Write: make a file, or replace a whole one."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, WritePath
 from greenroom.tools.builtin.atomic_file import open_regular, replace_file
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
-from greenroom.tools.builtin.path_locks import PathLocks
+from greenroom.tools.builtin.path_locks import path_lock
 from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
 from greenroom.tools.builtin.text_diff import MAX_DIFF_CHARACTERS, unified_diff
 
@@ -44,13 +42,9 @@ class Write:
     }
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Show the path, and what would change; of a relative path, the whole content as new.
-
-        A relative path means nothing without the agent's working directory, so it is not read.
-        """
-        path, content = str(input["file_path"]), str(input["content"])
-        before = _preview(Path(path)) if os.path.isabs(path) else ""
-        return ToolInfo("Write a file", path, unified_diff(before, content, path))
+        """Show the path, and the content as new: nothing is read before the call is allowed."""
+        path = str(input["file_path"])
+        return ToolInfo("Write a file", path, unified_diff("", str(input["content"]), path))
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is written."""
@@ -63,15 +57,12 @@ class Write:
             ToolError: the file was not read, has changed since, is out of reach, or the disk refuses.
         """
         path, content = str(input["file_path"]), _encoded(str(input["content"]))
-        real, label = await in_thread(lambda: resolve_and_show(path, context, writes=True))
         stamps = FileStamps.of(context)
-        async with PathLocks.of(context).hold(real):
-            done = await in_thread(lambda: _write(real, content, label, stamps))
-            stamps.note(real, done.stamp)
+        done = await in_thread(lambda: _write(path, content, stamps, context))
         verb = "created" if done.created else "replaced"
         return ToolResult.ok(
-            f"{verb} {label} ({len(content)} bytes)",
-            path=label,
+            f"{verb} {done.label} ({len(content)} bytes)",
+            path=done.label,
             created=done.created,
             diff=done.diff,
         )
@@ -79,23 +70,25 @@ class Write:
 
 @dataclass(frozen=True)
 class _Written:
-    stamp: Stamp
+    label: str
     created: bool
     diff: str
 
 
-def _write(real: Path, content: bytes, label: str, stamps: FileStamps) -> _Written:
+def _write(path: str, content: bytes, stamps: FileStamps, context: AgentContext) -> _Written:
+    real, label = resolve_and_show(path, context, writes=True)
     before, created = "", True
-    with os_errors("write", label):
+    with path_lock(real), os_errors("write", label):
         if real.is_dir():
             raise ToolError(f"{label} is a folder")
         if real.exists():
             with open_regular(real, label) as file:
-                stamps.check(real, Stamp.of(file), label)
-                before = file.read(MAX_DIFF_CHARACTERS + 1).decode("utf-8", "replace")
+                seen = stamps.read_seen(real, file, label)
+                before = seen.read(MAX_DIFF_CHARACTERS + 1).decode("utf-8", "replace")
             created = False
-        stamp = replace_file(real, content)
-    return _Written(stamp, created, unified_diff(before, content.decode(), label))
+        status = replace_file(real, content, label, lambda now: stamps.read_seen(real, now, label))
+        stamps.note(real, Stamp.of(status, content))
+    return _Written(label, created, unified_diff(before, content.decode(), label))
 
 
 def _encoded(content: str) -> bytes:
@@ -103,12 +96,3 @@ def _encoded(content: str) -> bytes:
         return content.encode()
     except UnicodeEncodeError as error:
         raise ToolError(f"the content is no valid Unicode: {error.reason}") from error
-
-
-def _preview(path: Path) -> str:
-    """Return what the file holds, as far as a diff can use it; empty where it can't be read."""
-    try:
-        with open_regular(path, str(path)) as file:
-            return file.read(MAX_DIFF_CHARACTERS + 1).decode("utf-8", "replace")
-    except (OSError, ValueError, ToolError):
-        return ""

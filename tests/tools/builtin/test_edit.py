@@ -1,5 +1,7 @@
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,10 +9,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom.core import AgentContext, ToolError, WritePath
-from greenroom.tools import Edit, Read
+from greenroom.core import AgentContext, ToolError, Workspace, WritePath
+from greenroom.tools import Edit, Read, ToolRegistry
+from greenroom.tools.builtin import atomic_file
 from greenroom.tools.builtin import edit as edit_module
-from greenroom.tools.builtin.path_locks import PathLocks
 from greenroom.tools.builtin.replacement import Replacement
 from greenroom.tools.builtin.text_diff import unified_diff
 from greenroom.tools.builtin.text_file import TextContent
@@ -172,7 +174,42 @@ def test_many_edits_of_one_file_at_once_lose_none(call, context: AgentContext, r
 
     trio.run(edit_all)
     assert (root / "a.txt").read_text() == "\n".join(names).upper()
-    assert len(PathLocks.of(context)) == 0
+
+
+def test_two_agents_that_edit_one_file_at_once_lose_nothing(root: Path) -> None:
+    # Each agent in an event loop of its own: no lock of an agent or a loop can keep them apart.
+    def agent() -> AgentContext:
+        return AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
+
+    async def edit(old: str, context: AgentContext) -> bool:
+        data = {"file_path": "a.txt", "old_string": f"{old}=0", "new_string": f"{old}=1"}
+        registry = ToolRegistry([Edit()])
+        return not (await registry.execute("Edit", data, context)).is_error
+
+    for _ in range(10):
+        (root / "a.txt").write_text("A=0\n" + "x\n" * 20_000 + "B=0\n")
+        first, second = agent(), agent()
+        for context in (first, second):
+            trio.run(Read().execute, {"file_path": "a.txt", "limit": 1}, context)
+        with ThreadPoolExecutor(2) as threads:
+            edited = list(threads.map(partial(trio.run, edit), ("A", "B"), (first, second)))
+        assert any(edited)
+        text = (root / "a.txt").read_text()
+        assert [f"{name}=1" in text for name in "AB"] == edited
+
+
+def test_a_change_in_the_very_last_moment_is_seen(call, root: Path, monkeypatch) -> None:
+    (root / "a.txt").write_text("one\n")
+    call(Read(), file_path="a.txt")
+
+    def interfere(*_: object) -> None:
+        (root / "a.txt").write_text("theirs\n")
+
+    monkeypatch.setattr(atomic_file.os, "fsync", interfere)
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        call(Edit(), file_path="a.txt", old_string="one", new_string="two")
+    assert (root / "a.txt").read_text() == "theirs\n"
+    assert os.listdir(root) == ["a.txt"]
 
 
 def test_a_prompt_shows_the_change_and_rules_see_the_path(

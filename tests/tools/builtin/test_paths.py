@@ -1,9 +1,11 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import trio
 
-from greenroom.core import AgentContext, ToolError, ToolResult
+from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
 from greenroom.tools import Glob, Grep, Read, Write
 from greenroom.tools.builtin import AllowedPaths
 from greenroom.tools.builtin.paths import os_errors, resolve, resolve_and_show, shown
@@ -87,3 +89,18 @@ def test_what_the_system_refuses_is_told_in_words() -> None:
     with pytest.raises(ToolError, match=r"can't read a\.txt: No space left"):
         with os_errors("read", "a.txt"):
             raise OSError(28, "No space left on device")
+
+
+def test_two_event_loops_read_side_by_side(root: Path) -> None:
+    (root / "a.txt").write_text("x\n" * 1_000)
+
+    async def read_much() -> None:
+        context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                for _ in range(100):
+                    nursery.start_soon(Read().execute, {"file_path": "a.txt"}, context)
+
+    with ThreadPoolExecutor(2) as threads:
+        for loop in [threads.submit(trio.run, read_much) for _ in range(2)]:
+            loop.result()

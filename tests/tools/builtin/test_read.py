@@ -6,6 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,6 +177,17 @@ def test_of_a_huge_file_only_what_is_asked_for_is_read(call, root: Path) -> None
     assert time.perf_counter() - began < 2
 
 
+@pytest.mark.parametrize("query", [{}, {"offset": 3}])
+async def test_a_cancel_ends_the_reading_of_an_endless_line(
+    context: AgentContext, root: Path, query: dict[str, object]
+) -> None:
+    (root / "sparse").write_text("x" * 9_000)
+    os.truncate(root / "sparse", 1 << 40)
+    with trio.fail_after(30), trio.move_on_after(0.2) as scope:
+        await Read().execute({"file_path": "sparse", **query}, context)
+    assert scope.cancelled_caught
+
+
 def test_rules_see_the_absolute_path(context: AgentContext, root: Path) -> None:
     assert Read().effects({"file_path": "a.txt"}, context) == (ReadPath(str(root / "a.txt")),)
     assert Read().info({"file_path": "a.txt"}).details == "a.txt"
@@ -190,7 +202,8 @@ def test_a_part_is_those_lines_whatever_the_text(lines: list[str], first: int, c
     import io
 
     numbered = NumberedLines(first, count)
-    numbered.read(io.StringIO("".join(f"{line}\n" for line in lines), newline="\n"))
+    text = io.StringIO("".join(f"{line}\n" for line in lines), newline="\n")
+    numbered.read(text, lambda: None)
     wanted = lines[first - 1 : first - 1 + count]
     assert numbered.shown == len(wanted)
     shown = numbered.text(size=1).split("\n")[: len(wanted)]

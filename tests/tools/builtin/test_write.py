@@ -7,7 +7,7 @@ import pytest
 
 from greenroom.core import AgentContext, ToolError, WritePath
 from greenroom.tools import Read, Write
-from greenroom.tools.builtin import FileStamps, atomic_file, file_stamps
+from greenroom.tools.builtin import FileStamps, atomic_file, file_stamps, write
 from greenroom.tools.builtin.file_stamps import Stamp
 
 
@@ -97,7 +97,7 @@ def test_what_can_not_be_written_is_told(
 def test_a_read_only_file_is_left_alone(call, root: Path, monkeypatch) -> None:
     (root / "a.txt").write_text("old")
     call(Read(), file_path="a.txt")
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
     with pytest.raises(ToolError, match="read-only"):
         call(Write(), file_path="a.txt", content="new")
 
@@ -109,7 +109,7 @@ def test_a_failing_disk_leaves_the_old_file_and_no_other(
     (root / "a.txt").write_text("old")
     call(Read(), file_path="a.txt")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(atomic_file.os, step, fail)
@@ -141,17 +141,53 @@ def test_the_owner_is_kept_where_that_is_permitted(
     assert given == ([(12345, 12345)] if permitted else [])
 
 
-def test_a_prompt_shows_what_would_change(root: Path, context: AgentContext) -> None:
-    (root / "a.txt").write_text("old\n")
-    os.mkfifo(root / "pipe")
-    info = Write().info({"file_path": str(root / "a.txt"), "content": "new\n"})
-    assert "-old\n+new" in info.diff
-    for path in ("a.txt", str(root / "missing"), str(root / "pipe"), "/a\0b"):
-        diff = Write().info({"file_path": path, "content": "new\n"}).diff
-        assert "+new" in diff
-        assert "-old" not in diff
+def test_a_prompt_shows_the_content_and_nothing_of_the_disk(
+    root: Path, context: AgentContext
+) -> None:
+    (root / "secret").write_text("old\n")
+    info = Write().info({"file_path": str(root / "secret"), "content": "new\n"})
+    assert info.details == str(root / "secret")
+    assert "+new" in info.diff
+    assert "old" not in info.diff
     effects = Write().effects({"file_path": "a.txt", "content": ""}, context)
     assert effects == (WritePath(str(root / "a.txt")),)
+
+
+@pytest.mark.parametrize("name", ["漢" * 80, "x" * 255])
+def test_the_longest_names_can_be_written(call, root: Path, name: str) -> None:
+    call(Write(), file_path=name, content="x")
+    assert os.listdir(root) == [name]
+
+
+def test_a_file_that_somebody_makes_meanwhile_is_spared(call, root: Path, monkeypatch) -> None:
+    def interfere(*_: object) -> None:
+        (root / "a.txt").write_text("theirs")
+
+    monkeypatch.setattr(atomic_file.os, "fsync", interfere)
+    with pytest.raises(ToolError, match="not read yet"):
+        call(Write(), file_path="a.txt", content="mine")
+    assert (root / "a.txt").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("depth", ["folder", "folder/below"])
+def test_a_link_that_takes_a_folders_place_leads_nowhere(
+    call, root: Path, monkeypatch, depth: str
+) -> None:
+    (root / "folder/below").mkdir(parents=True)
+    outside = root.parent / "outside"
+    (outside / "below").mkdir(parents=True)
+    resolve = write.resolve_and_show
+
+    def swap(*arguments: object, **options: object) -> tuple[Path, str]:
+        found = resolve(*arguments, **options)
+        (root / "folder").rename(root / "moved")
+        (root / "folder").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr(write, "resolve_and_show", swap)
+    with pytest.raises(ToolError, match="can't write"):
+        call(Write(), file_path=f"{depth}/a.txt", content="x")
+    assert list(outside.rglob("*.txt")) == []
 
 
 def test_a_stamp_of_a_large_file_compares_time_and_size() -> None:
