@@ -4,7 +4,7 @@
 
     python examples/terminal.py
 
-It runs on the offline model unless a key is set. Try `run ls -la`, and Ctrl-C twice to leave.
+It runs on the offline model unless a key is set. Try `run ls -la`, and Ctrl-C to interrupt or to leave.
 """
 
 import trio

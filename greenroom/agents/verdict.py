@@ -144,8 +144,9 @@ async def _remember(
 
 
 def _why_not(answer: Answer) -> str:
-    who = "The user" if answer.by == "user" else f"Nobody ({answer.by})"
-    return f"{who} did not allow this call." + (f" {answer.message}" if answer.message else "")
+    if answer.by != "user":  # the runtime's reason stands in the message
+        return f"This call was denied: {answer.message or answer.by}."
+    return "The user did not allow this call." + (f" {answer.message}" if answer.message else "")
 
 
 def _paths(

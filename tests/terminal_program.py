@@ -1,0 +1,107 @@
+"""Programs in a real pseudo-terminal, for tests that look at the screen and press keys."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pyte
+
+SECONDS = 30
+TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class TerminalProgram:
+    """A program in a real pseudo-terminal, whose screen can be read."""
+
+    def __init__(self, command, cwd, env, size=(50, 100)):
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self._slave = slave
+        self.output = b""
+        self._screen = pyte.Screen(size[1], size[0])
+        self._stream = pyte.ByteStream(self._screen)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TAKE_TERMINAL, *command],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+
+    @property
+    def screen(self):
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    @property
+    def mode(self):
+        """How the terminal is set, such as whether it echoes."""
+        return termios.tcgetattr(self._slave)
+
+    def type(self, text):
+        os.write(self._master, text.encode())
+
+    def wait_for(self, *texts, without=()):
+        """Read until all these texts stand on the screen, and none of the others."""
+
+        def is_there():
+            screen = self.screen
+            return all(t in screen for t in texts) and not any(t in screen for t in without)
+
+        self._read_until(is_there, f"{texts} without {without}")
+        return self.screen
+
+    def wait(self):
+        """Read until the program has ended; return its exit code."""
+        self._read_until(lambda: self.process.poll() is not None, "the end")
+        while self._has_output():
+            self._feed()
+        return self.process.returncode
+
+    def _read_until(self, is_done, what):
+        deadline = time.monotonic() + SECONDS
+        while not is_done():
+            ended = self.process.poll() is not None and not self._has_output()
+            if (ended and not is_done()) or time.monotonic() > deadline:
+                raise AssertionError(f"waited for {what}; the screen is\n{self.screen}")
+            if select.select([self._master], [], [], 0.05)[0]:
+                self._feed()
+
+    def _has_output(self):
+        return bool(select.select([self._master], [], [], 0)[0])
+
+    def _feed(self):
+        data = os.read(self._master, 65536)
+        self.output += data
+        self._stream.feed(data)
+
+    def hang_up(self):
+        """Close the terminal's window; return the exit code of the program in it."""
+        os.close(self._master)
+        self._master = -1
+        return self.process.wait(SECONDS)
+
+    def close(self):
+        if self._master == -1:
+            os.close(self._slave)
+            return
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.wait()
+        finally:
+            self.process.kill()
+            self.process.wait(SECONDS)
+        os.close(self._master)
+        os.close(self._slave)
