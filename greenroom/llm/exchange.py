@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -119,11 +120,21 @@ class _HttpStream(ModelStream):
                 if self._chunks is None:
                     return self._decoder.close()
                 self._events.extend(await self._receive_events(self._chunks))
-            return self._decoder.feed(self._events.popleft())
+            return self._translated(self._events.popleft())
         except ModelError as error:
             error.provider = self._endpoint.provider
             error.request_id = error.request_id or self._request_id
             raise
+
+    def _translated(self, event: SSEEvent) -> Iterable[StreamEvent]:
+        """Translate an event; only an error that it reports is kept from quoting the key."""
+        try:
+            return self._decoder.feed(event)
+        except ModelError:
+            concealed = self._endpoint.conceal(event.data.encode()).decode()
+            if concealed == event.data:
+                raise
+        return self._decoder.feed(replace(event, data=concealed))  # the same error, without the key
 
     async def drain(self) -> None:
         """Read a complete reply to the end of its body, so that the connection can be used again.

@@ -148,7 +148,7 @@ def _kind_in_band(complaint: _Complaint) -> type[ModelError]:
     for name in (complaint.kind, complaint.code):
         if name in _KINDS:
             return _KINDS[name]
-    if complaint.code.isdecimal() and 400 <= int(complaint.code[:4]) < 600:
+    if re.fullmatch("[45][0-9]{2}", complaint.code):
         return _kind_by_status(int(complaint.code), complaint)
     return ModelStreamError
 

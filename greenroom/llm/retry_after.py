@@ -39,10 +39,10 @@ def _seconds(value: str, unit: float) -> float | None:
 
 def _until(value: str) -> float | None:
     try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
+        wait = _in_utc(parsedate_to_datetime(value)) - clock.now()
+    except (ValueError, OverflowError, TypeError):  # the parser lets its own mistakes through
         return None
-    return max(0.0, (_in_utc(moment) - clock.now()).total_seconds())
+    return max(0.0, wait.total_seconds())
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -16,6 +16,8 @@ ACCEPTED_ENCODING = "gzip"
 """The one compression that we ask for, and undo."""
 
 _PIECE = 65_536
+_BREATH = 64
+"""Pieces between two checkpoints: of small pieces, most are there already and wait for nothing."""
 
 
 class ChunkIterator:
@@ -37,6 +39,7 @@ class ChunkIterator:
         self._host = host
         self._timeout = timeout
         self._inflater = _Inflater() if encoding == ACCEPTED_ENCODING else None
+        self._reads = 0
         self._reading = False
         self._ended = False
         self._closed = False
@@ -46,7 +49,7 @@ class ChunkIterator:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece, as soon as there is one.
+        """Return the next piece, as soon as there is one; others run in between, however small.
 
         Raises:
             NetworkTimeoutError: no piece came in time.
@@ -56,6 +59,9 @@ class ChunkIterator:
         while True:
             if self._closed:
                 raise trio.ClosedResourceError("the response has been closed")
+            self._reads += 1
+            if self._reads % _BREATH == 0:
+                await trio.lowlevel.checkpoint()
             piece = self._inflated(b"") if self._inflater else b""
             if piece:
                 return piece
@@ -107,14 +113,32 @@ class ChunkIterator:
 
 
 class _Inflater:
-    """Undoes gzip in pieces of bounded size, however much a few bytes may expand to."""
+    """Undoes gzip in pieces of bounded size, however much a few bytes may expand to.
+
+    A body is one gzip member or several (RFC 1952, section 2.2), and nothing else.
+    """
 
     def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._member = _new_member()
+        self._rest = b""  # what has come and was not read yet
 
     @property
     def complete(self) -> bool:
-        return self._zlib.eof
+        return self._member.eof and not self._rest
 
     def feed(self, data: bytes) -> bytes:
-        return self._zlib.decompress(self._zlib.unconsumed_tail + data, _PIECE)
+        piece = self._read(self._rest + data)
+        while not piece and self._member.eof and self._rest:
+            piece = self._read(self._rest)
+        return piece
+
+    def _read(self, data: bytes) -> bytes:
+        if self._member.eof and data:
+            self._member = _new_member()
+        piece = self._member.decompress(data, _PIECE)
+        self._rest = self._member.unused_data or self._member.unconsumed_tail
+        return piece
+
+
+def _new_member() -> "zlib._Decompress":
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -1,6 +1,8 @@
 """Spill: a result too long for the model is cut, and the whole of it kept in a file."""
 
 import logging
+import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -18,6 +20,13 @@ MAX_TEXT = 30_000
 MAX_FILE = 20_000_000
 """Characters of text that a file keeps of one result; head and tail of what is longer still."""
 
+MAX_FILES = 200
+"""Files that a folder keeps; where there would be more, the oldest go."""
+
+MAX_BYTES = 200_000_000
+"""Bytes that the files of a folder take together; where it would be more, the oldest go."""
+
+_NAME = re.compile(r"[\w-]+-[0-9a-z]{12}\.txt")
 _log = logging.getLogger("greenroom.tools")
 
 
@@ -41,7 +50,8 @@ async def capped(
 
     The head and the tail remain, and between them stands where the whole text lies: in a file
     under `context.spill_folder`, or where that is empty in a `SpillFolder` among the resources. If
-    the file can't be written, the text is cut all the same, and says so.
+    the file can't be written, the text is cut all the same, and says so. A folder keeps the newest
+    200 files, of 200 MB together; the older ones go.
     """
     texts = [block.text for block in result.content if isinstance(block, TextBlock)]
     if sum(map(len, texts)) + len(texts) - 1 <= limit:
@@ -75,9 +85,28 @@ def _write(text: str, tool_name: str, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{new_id(tool_name)}.txt"
     kept = text if len(text) <= MAX_FILE else _ends(text, MAX_FILE, "it was too long to keep")
+    data = valid_unicode(kept).encode()
+    _make_room(folder, len(data))
     path.touch(mode=0o600)  # it may hold what is not for others
-    path.write_text(valid_unicode(kept), encoding="utf-8", newline="")
+    try:
+        path.write_bytes(data)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
     return str(path)
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """Remove the oldest files until one more, of this size, has room."""
+    with os.scandir(folder) as entries:
+        ours = [(entry.path, entry.stat()) for entry in entries if _NAME.fullmatch(entry.name)]
+    ours.sort(key=lambda file: file[1].st_mtime_ns)
+    count, total = len(ours) + 1, sum(stat.st_size for _, stat in ours) + size
+    for path, stat in ours:
+        if count <= MAX_FILES and total <= MAX_BYTES:
+            return
+        Path(path).unlink(missing_ok=True)
+        count, total = count - 1, total - stat.st_size
 
 
 def _folder(context: AgentContext) -> Path:

@@ -165,6 +165,8 @@ def test_hints_say_what_to_do():
         (said("Token limit reached", code=400), ModelBadRequestError),
         (said("x", code=12), ModelStreamError),
         (said("x", code="9" * 5000), ModelStreamError),
+        (said("x", code="0400" + "0" * 5000), ModelStreamError),
+        (said("x", code="0503"), ModelStreamError),
         ({"error": "odd"}, ModelStreamError),
         (None, ModelStreamError),
     ],
@@ -202,6 +204,7 @@ def _noon():
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": ""}, None),
+        ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +9999999999999"}, None),
     ],
 )
 def test_the_wait_is_read_in_every_form(headers, seconds):

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import traceback
 
 import pytest
 import trio
@@ -19,6 +20,7 @@ from greenroom.core import (
     ModelTimeoutError,
     StopReason,
     ToolDefinition,
+    serde,
 )
 from greenroom.llm import (
     AnthropicProvider,
@@ -304,6 +306,31 @@ async def test_an_error_status_is_typed_with_all_that_the_provider_said(vendor, 
     assert (error.status, error.code, error.request_id) == (status, "some_error", "req_1")
     assert error.retry_after == 3.0
     assert KEY not in str(error)
+
+
+@pytest.mark.parametrize("key", [KEY, "sk/" + KEY])
+async def test_an_error_in_the_stream_never_shows_the_key(vendor, key):
+    error = {"message": f"{'x' * 230} {key} {'y' * 600}", "code": key, "type": key}
+    report = serde.dumps({"type": "error", "error": error, "request_id": key})
+    event = b"event: error\ndata: " + report.replace(b"/", b"\\/") + b"\n\n"
+    async with model_server(Answer.stream(event)) as server:
+        provider = vendor.open(server, api_key=key)
+        with pytest.raises(ModelStreamError) as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    shown = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
+    assert "[key]" in caught.value.message
+    assert caught.value.code == "[key]"
+    assert caught.value.request_id == "[key]"
+    assert key[:8] not in shown
+
+
+async def test_a_reply_that_quotes_the_key_is_left_as_it_came(vendor):
+    reply = vendor.reply.replace(b"Hel", KEY.encode())
+    async with model_server(Answer.stream(reply)) as server:
+        provider = vendor.open(server)
+        assert KEY in (await provider.generate(HELLO)).text
+        await provider.aclose()
 
 
 async def test_a_refused_key_names_the_variable_to_look_at(vendor):

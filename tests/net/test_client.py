@@ -124,6 +124,60 @@ async def test_a_broken_compression_is_a_network_error(client, serve, body):
         await get(client, server.url)
 
 
+def gzipped(body):
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize("empty", [0, 1, 5_000])
+async def test_a_gzip_of_several_members_is_read_to_its_end(client, serve, empty):
+    members = [b"first ", *[b""] * empty, b"second" * 50_000, b" third"]
+    server = await serve(gzipped(b"".join(map(gzip.compress, members))))
+    assert await get(client, server.url) == b"".join(members)
+
+
+async def test_the_members_of_a_gzip_may_come_byte_by_byte(client, serve):
+    body = gzip.compress(b"first ") + gzip.compress(b"second")
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    pieces = b"".join(chunk(bytes([byte])) for byte in body)
+    server = await serve(head + pieces + chunk(b""))
+    assert await get(client, server.url) == b"first second"
+
+
+@pytest.mark.parametrize("garbage", [b"\0", b"\x1f", b"\0" * 100_000, b"<html>"])
+async def test_what_is_no_gzip_behind_a_gzip_is_refused(client, serve, garbage):
+    server = await serve(gzipped(gzip.compress(b"hi") + garbage))
+    with pytest.raises(NetworkError, match="compress"):
+        await get(client, server.url)
+
+
+@pytest.mark.parametrize("head", [b"", b"Content-Encoding: gzip\r\n"])
+async def test_others_run_between_the_pieces_of_a_body_however_small(client, serve, head):
+    body = gzip.compress(bytes(range(256)) * 4) if head else b"x" * 1_000
+    begin = b"HTTP/1.1 200 OK\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\n"
+    pieces = b"".join(chunk(bytes([byte])) for byte in body)
+    server = await serve(begin + pieces + chunk(b""))
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with client.stream("GET", server.url) as response:
+        chunks = response.chunks()
+        await anext(chunks)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            await trio.lowlevel.checkpoint()
+            before = turns
+            async for _ in chunks:
+                pass
+            nursery.cancel_scope.cancel()
+    assert turns - before >= len(body) // 100
+
+
 @pytest.mark.parametrize("encoding", ["br", "gzip, gzip", "zstd"])
 async def test_a_compression_we_did_not_ask_for_is_refused(client, serve, encoding):
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: 1\r\n\r\nx"

@@ -1,6 +1,9 @@
 """Cutting long results: bounded, on character borders, and nothing lost without a word."""
 
+import errno
 import gc
+import os
+from pathlib import Path
 
 import pytest
 import trio
@@ -75,6 +78,29 @@ async def test_what_a_file_keeps_is_bounded(tmp_path, monkeypatch):
     (kept,) = tmp_path.iterdir()
     assert len(kept.read_text()) <= 2_000
     assert "more of its head and tail is in" in result.text
+
+
+async def test_a_file_that_could_not_be_written_whole_is_not_left(tmp_path, monkeypatch, caplog):
+    def full(path, data):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    result = await capped(ToolResult.ok("x" * 1_000), "Do", make_context(tmp_path), 500)
+    assert "could not be kept in a file: No space left on device" in result.text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("bound", "value"), [("MAX_FILES", 3), ("MAX_BYTES", 3_500)])
+async def test_of_many_files_the_oldest_go(tmp_path, monkeypatch, bound, value):
+    monkeypatch.setattr(spill, bound, value)
+    (tmp_path / "notes.txt").write_text("not ours")
+    paths = []
+    for age in (5, 4, 3, 2, 1):
+        result = await capped(ToolResult.ok("x" * 1_000), "Do", make_context(tmp_path), 500)
+        paths.append(Path(result.metadata["spill_file"]))
+        os.utime(paths[-1], (1_000_000 - age, 1_000_000 - age))
+    assert sorted(tmp_path.iterdir()) == sorted([*paths[-3:], tmp_path / "notes.txt"])
 
 
 @pytest.mark.parametrize("text", ["😀" * 600, "e\u0301" * 600])

@@ -1,7 +1,6 @@
 """WebFetch: the text of a web page, from public addresses only."""
 
 from collections.abc import Mapping
-from typing import cast
 
 from greenroom.core import (
     AgentContext,
@@ -12,6 +11,7 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
 )
+from greenroom.tools.builtin.arguments import integer
 
 __all__ = ["WebFetch"]
 
@@ -70,7 +70,7 @@ class WebFetch:
         """
         from greenroom.tools.builtin.fetch import fetch  # loads the HTTP library, which is slow
 
-        limit = cast("int", input.get("max_characters", _DEFAULT_CHARACTERS))
+        limit = integer(input, "max_characters", _DEFAULT_CHARACTERS)
         try:
             return await fetch(str(input["url"]), limit, allow_private=self._allow_private)
         except NetworkError as error:

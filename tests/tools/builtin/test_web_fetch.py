@@ -72,9 +72,10 @@ async def test_a_page_comes_as_text(serve):
     assert result.metadata == {"url": f"{url}/a/", "http_status": 200}
 
 
-async def test_a_text_is_cut_to_what_was_asked_for(serve):
+@pytest.mark.parametrize("limit", [100, 100.0])
+async def test_a_text_is_cut_to_what_was_asked_for(serve, limit):
     url = await serve({"/": answer(b"x" * 30_000, Content_Type="text/plain")})
-    result = await fetch(f"{url}/", max_characters=100)
+    result = await fetch(f"{url}/", max_characters=limit)
     assert result.text == "x" * 100 + "\n… 30,000 characters in all; max_characters asks for more"
     assert len((await fetch(f"{url}/")).text) < 20_100
 
