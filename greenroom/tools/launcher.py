@@ -6,9 +6,14 @@ This file runs as a program of its own, with the standard library alone:
 
 Standard input is the lifeline: when it closes, by our hand or by our death, everything that the
 command has started is killed. The same happens when the command ends, however it ends. Standard
-output becomes the command's output and error output. Standard error carries the report:
-the command's process id and a newline at once; at the end its exit code (negative: the signal that
-killed it; empty: it was stopped) and a newline, then what the command wrote to `NOTE_FD`.
+output becomes the command's output and error output. Standard error carries the report: the
+command's process id and a newline at once; at the end its exit code (negative: the signal that
+killed it; empty: it was stopped) and a newline, `gone` or `left` (whether something may still run)
+and a newline, then what the command wrote to `NOTE_FD`.
+
+Between this process and the command stands another one, the parent, which only waits: so what a
+command does to its `$PPID` does not reach the process that cleans up. A parent that is stopped is
+woken up, one that is killed takes the command along.
 
 On Linux this process is a child subreaper, so a process that called `setsid`, forked twice or
 cleared its environment is still found. Elsewhere the process group and the children that `ps` shows
@@ -43,15 +48,16 @@ def prctl(option: int, value: int) -> bool:
         return False
 
 
-def start(command: list[str], note: int, linux: bool) -> int:
-    """Start the command in a session of its own, and return its process id."""
+def start(command: list[str], tell: int, note: int, linux: bool) -> int:
+    """Start the command in a session of its own; return its process id, and tell it first."""
     child = os.fork()
     if child:
         return child
     try:
         os.setsid()
+        os.write(tell, b"%d\n" % os.getpid())
         if linux:
-            # Should a command kill this launcher, its shell at least dies with it.
+            # Should its parent be killed, the shell at least dies with it.
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_DFL)
@@ -65,6 +71,34 @@ def start(command: list[str], note: int, linux: bool) -> int:
         os._exit(COMMAND_NOT_FOUND)
 
 
+def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]":
+    """Start the command below a parent; the parent's id, and a pipe from it.
+
+    The pipe says the command's process id before it runs, and its exit code, each with a newline.
+    """
+    told, tell = os.pipe()
+    parent = os.fork()
+    if parent:
+        os.close(tell)
+        return parent, told
+    try:
+        os.setpgid(0, 0)
+        if linux:
+            prctl(_SET_PDEATHSIG, signal.SIGKILL)
+        child = start(command, tell, note, linux)
+        # The lifeline and the report are no business of a process that the command can find.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 2)
+        os.set_blocking(tell, False)
+        status = os.waitpid(child, 0)[1]
+        os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(status))
+    except OSError as error:
+        report(str(error).encode())
+    finally:
+        os._exit(0)
+
+
 def clean(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
     """Drop what the dynamic linker reads: this Python may need it, the command must not have it."""
     return {
@@ -74,38 +108,40 @@ def clean(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
     }
 
 
-def reap(child: int) -> "tuple[bool, int | None]":
-    """Collect the dead: whether no child is left, and the command's exit code if it was there."""
-    code = None
+def reap(parent: int) -> "tuple[bool, bool]":
+    """Collect the dead: whether no child is left, and whether the parent was among them."""
+    ended = False
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
         except ChildProcessError:
-            return True, code
+            return True, ended
         if pid == 0:
-            return False, code
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
+            return False, ended
+        if pid == parent and os.WIFSTOPPED(status):
+            os.kill(parent, signal.SIGCONT)
+        elif pid == parent:
+            ended = True
 
 
-def watch(child: int, wake: int) -> "int | None":
-    """Wait for the end of the command or of the lifeline; its exit code, or None if stopped."""
+def watch(parent: int, wake: int) -> bool:
+    """Wait for the end of the parent or of the lifeline; whether it was the parent's."""
     while True:
+        if reap(parent)[1]:
+            return True
         ready = select.select([0, wake], [], [])[0]
         signals = os.read(wake, 4096) if wake in ready else b""
-        code = reap(child)[1]
-        if code is not None:
-            return code
         if 0 in ready or signal.SIGTERM in signals:
-            return None
+            return reap(parent)[1]
 
 
 def processes() -> "list[tuple[int, int, int]]":
     """List the living processes as (id, parent's id, group's id)."""
     if not os.path.exists("/proc/self/stat"):
-        with os.popen("ps -A -o pid=,ppid=,pgid=") as table:  # noqa: S605, S607  (nothing varies)
+        command = "ps -A -o pid=,ppid=,pgid=,stat="
+        with os.popen(command) as table:  # noqa: S605  (nothing varies)
             rows = [line.split() for line in table]
-        return [(int(pid), int(parent), int(group)) for pid, parent, group in rows]
+        return [(int(row[0]), int(row[1]), int(row[2])) for row in rows if row[3][0] != "Z"]
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -120,34 +156,40 @@ def processes() -> "list[tuple[int, int, int]]":
     return found
 
 
-def family(child: int) -> "list[int]":
-    """List what descends from this process, or is in the command's process group."""
+def family(root: int, child: int) -> "list[int]":
+    """List what descends from the process `root`, or is in the command's process group."""
     # Our own group holds us and the `ps` that made the list, never a part of the command.
     rows = [row for row in processes() if row[2] != os.getpgrp()]
-    found = {os.getpid()}
+    found = {root}
     size = 0
     while size != len(found):
         size = len(found)
         found.update(pid for pid, parent, group in rows if parent in found or group == child)
-    found.discard(os.getpid())
+    found.discard(root)
     return list(found)
 
 
-def kill_family(child: int, wake: int, subreaper: bool) -> None:
-    """Kill until none remains; give up on what we may not kill (another user's) after a while."""
+def kill(victims: "list[int]") -> None:
+    """Kill those that we may kill."""
+    for pid in victims:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def kill_family(child: int, wake: int, subreaper: bool) -> bool:
+    """Kill until none remains; false if it gave up, as on what we may not kill (another user's)."""
     for _ in range(ROUNDS):
-        if reap(child)[0] and subreaper:
-            return
-        victims = family(child)
+        if reap(0)[0] and subreaper:
+            return True
+        victims = family(os.getpid(), child)
         if not victims and not subreaper:
-            return
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
+            return True
+        kill(victims)
         if select.select([wake], [], [], ROUND_SECONDS)[0]:
             os.read(wake, 4096)
+    return False
 
 
 def report(text: bytes) -> None:
@@ -158,30 +200,37 @@ def report(text: bytes) -> None:
         return
 
 
+def read_now(pipe: int) -> bytes:
+    """Read what a pipe holds, at most `NOTE_LIMIT` bytes, without waiting for more."""
+    os.set_blocking(pipe, False)
+    try:
+        return os.read(pipe, NOTE_LIMIT)
+    except BlockingIOError:
+        return b""
+
+
 def main(command: list[str]) -> None:
     """Run the command, kill what it left behind, and report."""
     linux = prctl(_SET_CHILD_SUBREAPER, 1)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    if select.select([0], [], [], 0)[0]:
+        return  # stopped before it began
+    note, note_end = os.pipe()
+    parent, told = start_parent(command, note_end, linux)
+    os.close(note_end)
     wake, wake_end = os.pipe()
     os.set_blocking(wake_end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)
-    note, note_end = os.pipe()
-    os.set_blocking(note, False)
-    if select.select([0], [], [], 0)[0]:
-        return  # stopped before it began
-    child = start(command, note_end, linux)
-    os.close(note_end)
-    report(b"%d\n" % child)
-    code = watch(child, wake)
-    kill_family(child, wake, linux)
-    try:
-        told = os.read(note, NOTE_LIMIT)
-    except BlockingIOError:
-        told = b""
-    report((b"" if code is None else b"%d" % code) + b"\n" + told)
+    said = os.read(told, 64)
+    child = said.partition(b"\n")[0]
+    report(child + b"\n")
+    ended = watch(parent, wake)
+    gone = kill_family(int(child or -1), wake, linux)
+    code = (said + read_now(told)).split(b"\n")[1:2] if ended else []
+    report(b"".join(code) + (b"\ngone\n" if gone else b"\nleft\n") + read_now(note))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ everything that the command has started and ends.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,8 +26,11 @@ __all__ = ["Exit", "run_contained"]
 
 _CLEANUP_GRACE = 3.0
 _LAST_MOMENT = 1.0
+_WAKE_SECONDS = 0.1
 _CHUNK = 65_536
 _DRAIN_LIMIT = 1 << 20
+_BEGIN = re.compile(rb"(\d{1,10})\n")
+_END = re.compile(rb"(-?\d{1,10})?\n(gone|left)\n(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,13 @@ class Exit:
             stopped before its end.
         timed_out: whether it was stopped at the time-out.
         note: what it wrote to the file descriptor `launcher.NOTE_FD`.
+        left: whether something that it started may still run.
     """
 
     code: int | None
     timed_out: bool = False
     note: bytes = b""
+    left: bool = False
 
 
 def _no_cleanup(_: float) -> AbstractContextManager[object]:
@@ -63,8 +69,10 @@ async def run_contained(
     Its standard input is empty. Its output and error output come merged, in order, in chunks as they
     arrive. Processes that it leaves behind are killed at its end. A cancel, the time-out and the
     death of this process kill the command and all its descendants. On Linux that holds also for
-    those that called `setsid` or forked twice; elsewhere such a one can get away. Out of reach are
-    processes of another user, and what a command asks a service to start, such as a container.
+    those that called `setsid` or forked twice, and whatever it does to its parent; elsewhere such a
+    one can get away. Out of reach are processes of another user, and what a command asks a service
+    to start, such as a container. A command that hunts down its parent's parent may keep a process;
+    then `Exit.left` says so.
 
     Args:
         command: the program, found along `PATH`, and its arguments.
@@ -79,20 +87,24 @@ async def run_contained(
         ToolError: the process could not be started.
     """
     process = await _start(command, cwd, environment)
+    told = bytearray()
     limit = trio.move_on_after(timeout)
     try:
         with limit:
-            await _follow(process, on_output)
+            await _follow(process, on_output, told)
     finally:
         await _end(process, cleanup)
-        rest, report = _drain(process.stdout), _Report.parse(_drain(process.stderr))
+        rest = _drain(process.stdout)
+        report = _Report.parse(bytes(told) + _drain(process.stderr))
         if not report.complete:
             report.kill_group()
     if report.pid is None and not limit.cancelled_caught:
-        raise ToolError(f"the launcher of {command[0]} failed: {report.note.decode()[-500:]}")
+        raise ToolError(
+            f"the launcher of {command[0]} failed: {report.note.decode(errors='replace')[-500:]}"
+        )
     if rest:
         on_output(rest)
-    return Exit(report.code, limit.cancelled_caught, report.note)
+    return Exit(report.code, limit.cancelled_caught, report.note, report.left)
 
 
 async def _start(command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> trio.Process:
@@ -111,10 +123,18 @@ async def _start(command: Sequence[str], cwd: Path, environment: Mapping[str, st
         raise ToolError(f"can't start {command[0]} in {cwd}: {error}") from error
 
 
-async def _follow(process: trio.Process, on_output: Callable[[bytes], None]) -> None:
+async def _follow(
+    process: trio.Process, on_output: Callable[[bytes], None], told: bytearray
+) -> None:
     """Read until the launcher ends; a process that it could not kill may hold the pipe open."""
+
+    def listen(data: bytes) -> None:
+        # The report is short, but whoever finds the pipe can fill it, and must not block it.
+        told.extend(data[: _CHUNK - len(told)])
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_read, _stream(process.stdout), on_output)
+        nursery.start_soon(_read, _stream(process.stderr), listen)
         await process.wait()
         nursery.cancel_scope.cancel()
 
@@ -130,19 +150,31 @@ async def _end(
     """Cut the lifeline, and wait until the launcher has killed everything and ended."""
     _stream(process.stdin).close()
     if process.returncode is None:
-        # A stopped launcher would sleep on; the command may have stopped it.
-        process.send_signal(signal.SIGCONT)
         with cleanup(_CLEANUP_GRACE) as scope:
             # Where no runtime gave a scope, the shield is ours.
             with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
-                await process.wait()
+                await _wait_awake(process)
     if process.returncode is None:
-        # Even without any grace the launcher gets the moment that it needs.
+        # Even without any grace the launcher gets the moment that it needs, and help: what stops it
+        # faster than it is woken up is still below it.
         with trio.move_on_after(_LAST_MOMENT, shield=True):
-            await process.wait()
+            await trio.to_thread.run_sync(_kill_below, process.pid)
+            await _wait_awake(process)
     if process.returncode is None:
         process.kill()
         with trio.CancelScope(shield=True):
+            await process.wait()
+
+
+def _kill_below(pid: int) -> None:
+    launcher.kill(launcher.family(pid, pid))
+
+
+async def _wait_awake(process: trio.Process) -> None:
+    """Wait for the launcher, and wake it up as often as what it has to kill may stop it."""
+    while process.returncode is None:
+        process.send_signal(signal.SIGCONT)
+        with trio.move_on_after(_WAKE_SECONDS):
             await process.wait()
 
 
@@ -164,20 +196,24 @@ def _drain(stream: object) -> bytes:
 
 @dataclass(frozen=True)
 class _Report:
-    """What the launcher told, as far as it got."""
+    """What the launcher told, as far as it got; a command may have meddled with it."""
 
     pid: int | None
-    complete: bool
-    code: int | None
-    note: bytes
+    complete: bool = False
+    code: int | None = None
+    left: bool = False
+    note: bytes = b""
 
     @classmethod
     def parse(cls, data: bytes) -> "_Report":
-        pid, begun, rest = data.partition(b"\n")
-        if not begun or not pid.isdigit():
-            return cls(None, False, None, data)
-        code, complete, note = rest.partition(b"\n")
-        return cls(int(pid), bool(complete), int(code) if complete and code else None, note)
+        begun = _BEGIN.match(data)
+        if begun is None:
+            return cls(None, note=data)
+        ended = _END.fullmatch(data, begun.end())
+        if ended is None:
+            return cls(int(begun[1]), left=True)
+        code, state, note = ended.groups()
+        return cls(int(begun[1]), True, int(code) if code else None, state == b"left", note)
 
     def kill_group(self) -> None:
         """Kill the command's group, where the launcher itself was killed and could not."""

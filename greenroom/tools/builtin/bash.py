@@ -30,6 +30,7 @@ _KEPT_CHARACTERS = 1_000_000
 _LIVE_CHARACTERS = 1_000_000
 # Linux takes 131,072 bytes for one argument, its final NUL included.
 _MAX_COMMAND_BYTES = 131_071
+_ALL_KILLED = "; all it started was killed"
 _STARTUP_FILE = str(Path(__file__).with_name("bash_env.sh"))
 
 
@@ -194,7 +195,8 @@ def _result(
         status = ToolStatus.TIMEOUT
     ending = _ending(ended, milliseconds)
     text = output.text().rstrip("\n")
-    lines = [text or "(no output)", *(f"[{note}]" for note in (ending, *notes) if note)]
+    left = "it may have left processes running" if ended.left else ""
+    lines = [text or "(no output)", *(f"[{note}]" for note in (ending, left, *notes) if note)]
     metadata: dict[str, object] = {
         "exit_code": ended.code,
         "timed_out": ended.timed_out,
@@ -206,9 +208,9 @@ def _result(
 
 def _ending(ended: Exit, milliseconds: int) -> str:
     if ended.timed_out:
-        return f"timed out after {milliseconds / 1000:g} s; all it started was killed"
+        return f"timed out after {milliseconds / 1000:g} s{'' if ended.left else _ALL_KILLED}"
     if ended.code is None:
-        return "stopped: it killed the process that watches over it"
+        return f"stopped: it interfered with the process that waits for it{'' if ended.left else _ALL_KILLED}"
     if ended.code < 0:
         return f"killed by signal {-ended.code} ({_signal_name(-ended.code)})"
     return f"exit code {ended.code}" if ended.code else ""

@@ -322,30 +322,54 @@ async def test_a_cancel_works_within_the_scope_that_the_runtime_gives(
             yield scope
 
     context.on_cleanup = spent
-    with trio.move_on_after(0.2) as scope:
-        await run(context, f"setsid sleep {duration} & sleep {duration}")
-    assert scope.cancelled_caught
+    started = trio.Event()
+    call = context.with_tool_use_id("t", lambda _: started.set())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, call, f"setsid sleep {duration} & echo ready; sleep {duration}")
+        await started.wait()
+        nursery.cancel_scope.cancel()
     assert len(asked) == 1
     assert marked(duration) == []
 
 
 @LINUX
-async def test_a_command_that_kills_its_guard_takes_its_own_group_along(
+async def test_killing_the_parent_leaves_nothing(context: AgentContext) -> None:
+    duration = marker()
+    command = f"setsid sleep {duration} & sleep 0.1; kill -9 $PPID; sleep {duration}"
+    result = await run(context, command)
+    assert result.status is ToolStatus.ERROR
+    assert "it interfered with the process that waits for it; all it started" in result.text
+    assert marked(duration) == []
+
+
+@LINUX
+async def test_a_killed_guard_takes_the_group_along_and_the_result_is_honest(
     context: AgentContext,
 ) -> None:
     duration = marker()
-    result = await run(context, f"sleep {duration} & kill -9 $PPID; sleep {duration}")
-    assert "killed the process that watches over it" in result.text
-    with trio.fail_after(5):
+    guard = "$(awk '{print $4}' /proc/$PPID/stat)"
+    result = await run(context, f"sleep {duration} & kill -9 {guard}; sleep {duration}")
+    assert "it may have left processes running" in result.text
+    assert "all it started was killed" not in result.text
+    with trio.fail_after(20):
         await dead(marked(duration))
     assert marked(duration) == []
 
 
 @LINUX
-@pytest.mark.parametrize("name", ["STOP", "TERM"])
-async def test_a_command_can_not_hold_its_guard_off(context: AgentContext, name: str) -> None:
+async def test_a_stopped_parent_holds_nothing_up(context: AgentContext) -> None:
+    assert (await run(context, "kill -STOP $PPID; echo hi")).text == "hi"
+
+
+@LINUX
+@pytest.mark.parametrize("whom", ["$PPID", "$(awk '{print $4}' /proc/$PPID/stat)"])
+async def test_a_guard_that_is_stopped_again_and_again_still_kills(
+    context: AgentContext, whom: str
+) -> None:
     duration = marker()
-    await run(context, f"setsid sleep {duration} & kill -{name} $PPID; sleep 60", timeout=300)
+    command = f"P={whom}; setsid sleep {duration} & while :; do kill -STOP $P; done"
+    result = await run(context, command, timeout=2_000)
+    assert "timed out after 2 s; all it started was killed" in result.text
     assert marked(duration) == []
 
 

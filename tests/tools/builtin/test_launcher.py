@@ -1,6 +1,5 @@
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,8 @@ import pytest
 import trio
 
 from greenroom.tools import launcher
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
 
 async def launch(*command: str, stop: bool = False) -> tuple[bytes, list[bytes]]:
@@ -31,20 +32,23 @@ async def launch(*command: str, stop: bool = False) -> tuple[bytes, list[bytes]]
             async for chunk in process.stderr:
                 report += chunk
         assert await process.wait() == 0
-    return output, report.split(b"\n", 2)
+    return output, report.split(b"\n", 3)
 
 
 async def test_the_report_has_the_id_the_exit_code_and_the_note() -> None:
-    output, (pid, code, note) = await launch("bash", "-c", "echo $$; echo hello >&19; exit 5")
+    output, (pid, code, state, note) = await launch(
+        "bash", "-c", "echo $$; echo hello >&19; exit 5"
+    )
     assert output == pid + b"\n"
     assert code == b"5"
+    assert state == b"gone"
     assert note == b"hello\n"
 
 
 async def test_a_closed_lifeline_kills_and_reports_no_exit_code() -> None:
     output, report = await launch("bash", "-c", "echo up; sleep 60", stop=True)
     assert output == b"up\n"
-    assert report[1:] == [b"", b""]
+    assert report[1:] == [b"", b"gone", b""]
 
 
 async def test_a_command_that_is_not_there_exits_as_a_shell_says() -> None:
@@ -87,7 +91,7 @@ def test_a_family_is_descendants_and_the_group(monkeypatch: pytest.MonkeyPatch) 
         (9004, 1, 9004),
     ]
     monkeypatch.setattr(launcher, "processes", lambda: [*rows, (9005, own, group)])
-    assert sorted(launcher.family(9001)) == [9001, 9002, 9003]
+    assert sorted(launcher.family(own, 9001)) == [9001, 9002, 9003]
 
 
 def test_killing_gives_up_on_what_may_not_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,19 +103,19 @@ def test_killing_gives_up_on_what_may_not_be_killed(monkeypatch: pytest.MonkeyPa
         os.write(end, b"x")
         raise PermissionError
 
-    monkeypatch.setattr(launcher, "reap", lambda _: (False, None))
-    monkeypatch.setattr(launcher, "family", lambda _: [4242])
+    monkeypatch.setattr(launcher, "reap", lambda _: (False, False))
+    monkeypatch.setattr(launcher, "family", lambda *_: [4242])
     monkeypatch.setattr(os, "kill", refuse)
-    launcher.kill_family(4242, wake, subreaper=True)
+    assert not launcher.kill_family(4242, wake, subreaper=True)
     os.close(wake)
     os.close(end)
     assert tried == [4242] * launcher.ROUNDS
 
 
 def test_without_a_subreaper_an_empty_family_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "reap", lambda _: (True, 0))
-    monkeypatch.setattr(launcher, "family", lambda _: [])
-    launcher.kill_family(4242, -1, subreaper=False)
+    monkeypatch.setattr(launcher, "reap", lambda _: (True, False))
+    monkeypatch.setattr(launcher, "family", lambda *_: [])
+    assert launcher.kill_family(4242, -1, subreaper=False)
 
 
 def test_what_the_linker_reads_does_not_reach_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +126,29 @@ def test_what_the_linker_reads_does_not_reach_the_command(monkeypatch: pytest.Mo
     assert cleaned[b"PLAIN"] == b"kept"
 
 
+@LINUX
+async def test_a_parent_that_is_stopped_is_woken_up() -> None:
+    output, report = await launch("bash", "-c", "kill -STOP $PPID; echo hi; exit 3")
+    assert output == b"hi\n"
+    assert report[1:] == [b"3", b"gone", b""]
+
+
+async def test_a_parent_that_is_killed_ends_the_command() -> None:
+    output, report = await launch("bash", "-c", "kill -KILL $PPID; sleep 60")
+    assert output == b""
+    assert report[1:] == [b"", b"gone", b""]
+
+
+@LINUX
+async def test_the_report_is_out_of_the_parents_reach() -> None:
+    _, report = await launch("bash", "-c", "printf 'abc\\n' > /proc/$PPID/fd/2; exit 3")
+    assert report[1:] == [b"3", b"gone", b""]
+
+
+@LINUX
 async def test_a_request_to_terminate_counts_as_a_cut_lifeline() -> None:
-    output, report = await launch("bash", "-c", f"kill -{signal.SIGTERM.value} $PPID; sleep 60")
+    terminate = "kill -TERM $(awk '{print $4}' /proc/$PPID/stat); sleep 60"
+    output, report = await launch("bash", "-c", terminate)
     assert output == b""
     assert report[1] == b""
 
@@ -172,5 +197,5 @@ async def test_where_there_is_no_subreaper_the_group_is_killed(
     # The second one is an orphan, but still of the group.
     output, report = await launch("bash", "-c", "sleep 60 & (sleep 60 & echo up)")
     assert output == b"up\n"
-    assert report[1:] == [b"0", b""]
-    assert trio.current_time() - began < 3
+    assert report[1:] == [b"0", b"gone", b""]
+    assert trio.current_time() - began < 20

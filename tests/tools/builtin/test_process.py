@@ -9,7 +9,13 @@ import trio
 
 from greenroom.core import ToolError
 from greenroom.tools import launcher, process
-from greenroom.tools.process import Exit, run_contained
+from greenroom.tools.process import Exit, _Report, run_contained
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
+
+
+GUARD = "$(awk '{print $4}' /proc/$PPID/stat)"
+"""What in a command names the launcher: the parent of its parent."""
 
 
 async def run(script: str, *, timeout: float = 20, cwd: Path = Path("/")) -> tuple[Exit, bytes]:
@@ -32,9 +38,12 @@ async def test_output_exit_code_and_note_come_back() -> None:
 
 
 async def test_a_cancel_without_a_runtime_is_cleaned_up_all_the_same(tmp_path: Path) -> None:
-    with trio.move_on_after(0.2) as scope:
-        await run(f"echo $$ > {tmp_path}/pid; setsid sleep 60 & sleep 60")
-    assert scope.cancelled_caught
+    os.mkfifo(tmp_path / "started")
+    script = f"echo $$ > {tmp_path}/pid; setsid sleep 60 & echo > {tmp_path}/started; sleep 60"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, script)
+        await trio.Path(tmp_path / "started").read_text()
+        nursery.cancel_scope.cancel()
     pid = int(await trio.Path(tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -45,12 +54,14 @@ async def test_a_launcher_that_does_not_answer_is_killed_with_its_group(
 ) -> None:
     # As if the launcher could not be woken up again.
     monkeypatch.setattr(process.signal, "SIGCONT", signal.SIGWINCH)
+    monkeypatch.setattr(process, "_kill_below", lambda _: None)
     monkeypatch.setattr(process, "_CLEANUP_GRACE", 0.05)
     monkeypatch.setattr(process, "_LAST_MOMENT", 0.05)
-    ended, _ = await run(f"echo $$ > {tmp_path}/pid; kill -STOP $PPID; sleep 60", timeout=0.3)
-    assert ended == Exit(None, timed_out=True)
+    script = f"echo $$ > {tmp_path}/pid; kill -STOP {GUARD}; echo stopped >&19; sleep 60"
+    ended, _ = await run(script, timeout=2)
+    assert ended == Exit(None, timed_out=True, left=True)
     pid = int(await trio.Path(tmp_path / "pid").read_text())
-    with trio.fail_after(5), suppress(ProcessLookupError):
+    with trio.fail_after(20), suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         await trio.lowlevel.wait_readable(handle)
         os.close(handle)
@@ -99,18 +110,29 @@ async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("data", "report"),
     [
-        (b"", (None, False, None, b"")),
-        (b"Traceback\n", (None, False, None, b"Traceback\n")),
-        (b"12", (None, False, None, b"12")),
-        (b"12\n", (12, False, None, b"")),
-        (b"12\n-9", (12, False, None, b"")),
-        (b"12\n-9\n", (12, True, -9, b"")),
-        (b"12\n\n/a\nb\n", (12, True, None, b"/a\nb\n")),
+        (b"", _Report(None)),
+        (b"Traceback\n", _Report(None, note=b"Traceback\n")),
+        (b"12", _Report(None, note=b"12")),
+        (b"12\n", _Report(12, left=True)),
+        (b"12\n-9", _Report(12, left=True)),
+        (b"12\n-9\ngo", _Report(12, left=True)),
+        (b"12\nabc\ngone\n", _Report(12, left=True)),
+        (b"12\nabc\n0\ngone\n", _Report(12, left=True)),
+        (b"12\n-9\ngone\n", _Report(12, True, -9)),
+        (b"12\n0\nleft\n", _Report(12, True, 0, left=True)),
+        (b"12\n\ngone\n/a\nb\n", _Report(12, True, note=b"/a\nb\n")),
     ],
 )
-def test_a_report_may_end_anywhere(data: bytes, report: tuple[object, ...]) -> None:
-    parsed = process._Report.parse(data)
-    assert (parsed.pid, parsed.complete, parsed.code, parsed.note) == report
+def test_a_report_may_end_anywhere_and_hold_anything(data: bytes, report: _Report) -> None:
+    assert _Report.parse(data) == report
+
+
+@LINUX
+@pytest.mark.parametrize("flood", ["printf 'abc\\n'", "head -c 300000 /dev/zero"])
+async def test_a_command_that_writes_into_the_report_is_not_believed(flood: str) -> None:
+    ended, output = await run(f"{flood} > /proc/{GUARD}/fd/2; echo hi")
+    assert output == b"hi\n"
+    assert ended == Exit(None, left=True)
 
 
 async def test_no_time_at_all_starts_nothing(tmp_path: Path) -> None:
