@@ -4,7 +4,7 @@ Modules: `provider` (the protocol), `request` (what is asked), `events` and `str
 back), `draft` (the reply so far), `catalog` (models by name). The providers: `anthropic`, `openai`,
 `offline` (rules, no network), `recorded` (a session's own replies). What a provider over HTTP is
 made of: `http_provider`, `endpoint` and `timeouts` (set-up), `conversation` (what of a history may
-be sent), `exchange` (one request), `sse` (its bytes), `calls` and `fields` (foreign JSON), `failure`
+be sent) and `portable_calls` (under which names and ids), `exchange` (one request), `sse` (its bytes), `calls` and `fields` (foreign JSON), `failure`
 and `retry_after` (errors). `replay` says messages that exist already. HTTP is loaded with the first
 provider that needs it.
 """

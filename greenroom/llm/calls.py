@@ -1,8 +1,10 @@
 """Tool calls as a model sends them: argument text that may be anything, ids that may be missing."""
 
+from msgspec.structs import replace
+
 from greenroom.core import InvalidJSONError, ToolUseBlock, new_id, serde, valid_unicode
 
-__all__ = ["CallIds", "tool_use"]
+__all__ = ["CallIds", "cut_off", "tool_use"]
 
 
 class CallIds:
@@ -52,3 +54,13 @@ def tool_use(
             extra=extra or {},
         )
     return ToolUseBlock(call_id, name, parsed, extra=extra or {})
+
+
+def cut_off(call: ToolUseBlock) -> ToolUseBlock:
+    """Mark the call in which the reply reached its limit; it must not run with half its arguments.
+
+    Example:
+        >>> cut_off(ToolUseBlock("t1", "Read")).invalid
+        'the reply was cut off by max_tokens'
+    """
+    return replace(call, invalid="the reply was cut off by max_tokens")

@@ -30,19 +30,20 @@ class Turn:
 def turns(
     messages: Sequence[Message],
     provider: str,
-    accepts: Callable[[ContentBlock], bool] = lambda _: True,
+    accepted: Callable[[Sequence[ContentBlock]], Sequence[ContentBlock]] = lambda blocks: blocks,
 ) -> list[Turn]:
     """Merge messages into turns, holding only what this provider takes.
 
     Another provider's thinking, blocks of unknown kinds and `extra` stay here: they mean nothing
     elsewhere, or are refused. Blank text is left out, since it is refused too, and with it a
-    message that holds nothing else. Blocks keep their order, except that tool results lead, as
-    providers demand.
+    message that holds nothing else; but where the user said nothing but that, "(empty)" stands in
+    its place, and in that of an empty history. Blocks keep their order, except that tool results
+    lead, as providers demand.
 
     Args:
         messages: the history.
         provider: the name of the provider that it is for; messages without a provider are its own.
-        accepts: what else this provider asks of a block.
+        accepted: leaves out of a message's blocks what else this provider would refuse.
 
     Example:
         >>> turns([Message.user("a"), Message.assistant(" "), Message.user("b")], "acme")
@@ -50,12 +51,13 @@ def turns(
     """
     merged: list[Turn] = []
     for message in messages:
-        blocks = tuple(filter(accepts, _allowed(message, provider)))
-        if blocks and merged and merged[-1].role == message.role:
+        blocks = tuple(accepted(tuple(_allowed(message, provider))))
+        if merged and merged[-1].role == message.role:
             merged[-1] = Turn(message.role, merged[-1].blocks + blocks)
-        elif blocks:
+        elif blocks or message.role == "user":
             merged.append(Turn(message.role, blocks))
-    return [Turn(turn.role, _results_first(turn.blocks)) for turn in merged]
+    merged = merged or [Turn("user", ())]
+    return [Turn(turn.role, _results_first(turn.blocks) or _EMPTY) for turn in merged]
 
 
 def _allowed(message: Message, provider: str) -> Iterable[ContentBlock]:
@@ -65,6 +67,7 @@ def _allowed(message: Message, provider: str) -> Iterable[ContentBlock]:
     return (_stripped(block) for block in blocks if not isinstance(block, _PRIVATE))
 
 
+_EMPTY = (TextBlock("(empty)"),)
 _PRIVATE = (ThinkingBlock, RedactedThinkingBlock, UnknownBlock)
 
 

@@ -135,6 +135,24 @@ def test_a_call_without_argument_text_has_empty_arguments(pieces):
     )
 
 
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
+@pytest.mark.parametrize("pieces", [(), ("",), ('{"file_',)])
+def test_a_call_that_the_limit_cut_off_is_invalid(pieces, reason):
+    events = [*tool_block(0, "t1", "Now"), *tool_block(1, "t2", "Read", *pieces)]
+    reply = events_of(sse(message_start(), *events, message_delta(reason), STOP))[-1].message
+    whole, cut = reply.tool_uses
+    assert not whole.invalid
+    assert cut.invalid == "the reply was cut off by max_tokens"
+    assert cut.raw_input == "".join(pieces)
+
+
+@pytest.mark.parametrize("rest", [[], text_block(1, "so")])
+def test_a_whole_call_before_the_limit_is_valid(rest):
+    events = [*tool_block(0, "t1", "Now", "{}"), *rest]
+    reply = events_of(sse(message_start(), *events, message_delta("max_tokens"), STOP))[-1].message
+    assert not reply.tool_uses[0].invalid
+
+
 def test_arguments_that_came_with_the_start_count():
     reply = message_of(
         block_start(0, type="tool_use", id="t1", name="Read", input={"file_path": "a"}),

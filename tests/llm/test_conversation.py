@@ -1,5 +1,6 @@
 """Histories as turns, for any history."""
 
+import re
 from itertools import pairwise
 
 from hypothesis import given
@@ -19,15 +20,17 @@ from greenroom.llm import ModelRequest
 from greenroom.llm.anthropic.encode import encode as encode_anthropic
 from greenroom.llm.conversation import turns
 from greenroom.llm.openai.encode import encode as encode_openai
+from greenroom.llm.portable_calls import PLAIN, portable_calls
 
 TEXTS = st.sampled_from(["", " ", "\n", "a", "b c"])
 EXTRAS = st.sampled_from([{}, {"x": 1}])
+IDS = st.sampled_from(["t1", "t:2", "t_2", "t_2_2", "", "x" * 41, "x" * 42])
 BLOCKS = st.one_of(
     st.builds(TextBlock, TEXTS, EXTRAS),
     st.builds(ThinkingBlock, TEXTS, st.sampled_from(["", "sig"])),
     st.builds(RedactedThinkingBlock, TEXTS),
-    st.builds(ToolUseBlock, st.sampled_from(["t1", "t:2"]), st.just("Read"), EXTRAS),
-    st.builds(ToolResultBlock, st.just("t1"), st.tuples(st.builds(TextBlock, TEXTS))),
+    st.builds(ToolUseBlock, IDS, st.sampled_from(["Read", "", "a.b", "x" * 99]), st.just({})),
+    st.builds(ToolResultBlock, IDS, st.tuples(st.builds(TextBlock, TEXTS))),
     st.builds(UnknownBlock, st.just({"type": "new"})),
 )
 MESSAGES = st.lists(
@@ -68,3 +71,41 @@ def test_any_history_makes_a_request_without_empty_messages(messages):
     assert serde.loads(serde.dumps(others)) == others
     assert all(message["content"] for message in theirs["messages"])
     assert all(message["role"] for message in others["messages"])
+
+
+def plain(names, longest):
+    return all(re.fullmatch(rf"[a-zA-Z0-9_-]{{1,{longest}}}", name) for name in names)
+
+
+@given(MESSAGES)
+def test_any_history_is_sent_with_names_and_ids_that_are_taken(messages):
+    request = ModelRequest(messages=messages)
+    blocks = [
+        block
+        for message in encode_anthropic(request, model="m", max_tokens=1)["messages"]
+        for block in message["content"]
+    ]
+    theirs = [block for block in blocks if block["type"] == "tool_use"]
+    others = [
+        call
+        for message in encode_openai(request, model="m")["messages"]
+        for call in message.get("tool_calls", ())
+    ]
+    for calls in (theirs, others):
+        assert len({call["id"] for call in calls}) == len(calls)
+        assert all(0 < len(call["id"]) <= 40 for call in calls)
+    assert plain([call["id"] for call in theirs], 40)
+    assert plain([call["name"] for call in theirs], 64)
+    assert plain([call["function"]["name"] for call in others], 64)
+
+
+@given(MESSAGES, MESSAGES)
+def test_what_is_said_later_changes_no_id_of_what_was_said_before(messages, later):
+    def ids(messages):
+        made = portable_calls(turns(messages, "acme"), PLAIN)
+        return [b.id for turn in made for b in turn.blocks if isinstance(b, ToolUseBlock)]
+
+    before = ids(messages)
+    assert (
+        ids([*messages, Message("assistant", (TextBlock("so"),)), *later])[: len(before)] == before
+    )

@@ -236,6 +236,107 @@ def test_ids_of_other_vendors_are_written_with_the_letters_that_anthropic_takes(
     assert sent[0]["content"][0]["id"] == sent[1]["content"][0]["tool_use_id"] == "functions_Read_0"
 
 
+def calls_and_results(*turns):
+    """Make a history in which each reply's calls are answered: its turns are lists of ids."""
+    messages = [Message.user("go")]
+    for turn, ids in enumerate(turns):
+        texts = [f"{turn}.{place}" for place in range(len(ids))]
+        messages.append(Message("assistant", tuple(ToolUseBlock(i, "Read") for i in ids)))
+        results = [
+            ToolResultBlock(call_id, (TextBlock(text),))
+            for call_id, text in zip(ids, texts, strict=True)
+        ]
+        messages.append(Message.user(results))
+    return messages
+
+
+def sent_calls(messages):
+    """Return the ids of the calls, and the text of each id's result, as they are sent."""
+    blocks = [block for message in messages for block in message["content"]]
+    ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    results = [
+        (block["tool_use_id"], block["content"][0]["text"])
+        for block in blocks
+        if block["type"] == "tool_result"
+    ]
+    assert len(dict(results)) == len(results)
+    return ids, dict(results)
+
+
+@pytest.mark.parametrize(
+    ("turns", "ids"),
+    [
+        ([["x"], ["x"]], ["x", "x_2"]),
+        ([["x", "x"], ["x", "x"]], ["x", "x_2", "x_3", "x_4"]),
+        ([["a.b", "a_b"], ["a:b"]], ["a_b", "a_b_2", "a_b_3"]),
+        ([["x_2", "x", "x"]], ["x_2", "x", "x_3"]),
+        ([[""]], ["call"]),
+    ],
+)
+def test_each_call_has_an_id_of_its_own_and_its_result_has_the_same(turns, ids):
+    sent, results = sent_calls(anthropic(*calls_and_results(*turns))["messages"])
+    assert sent == ids
+    texts = [f"{turn}.{place}" for turn, ids in enumerate(turns) for place in range(len(ids))]
+    assert [results[call_id] for call_id in sent] == texts
+
+
+def test_a_call_without_a_result_does_not_take_that_of_a_later_one():
+    lost = [Message.user("go"), Message("assistant", (ToolUseBlock("x", "Read"),))]
+    ids, results = sent_calls(anthropic(*lost, *calls_and_results(["x"]))["messages"])
+    assert ids == ["x", "x_2"]
+    assert results == {"x_2": "0.0"}
+
+
+def test_long_ids_are_cut_for_chat_completions_and_keep_their_letters():
+    long = ["functions.Read:" + "0" * 40 + end for end in "ab"]
+    sent = openai(*calls_and_results(long))["messages"]
+    ids = [call["id"] for call in sent[1]["tool_calls"]]
+    assert ids == [("functions.Read:" + "0" * 25), ("functions.Read:" + "0" * 23 + "_2")]
+    assert [message["tool_call_id"] for message in sent[2:]] == ids
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("multi_tool_use.parallel", "multi_tool_use_parallel"),
+        ("", "unnamed"),
+        ("x" * 80, "x" * 64),
+        ("größe", "gr__e"),
+    ],
+)
+def test_names_that_no_tool_can_have_are_sent_as_ones_that_are_taken(name, sent):
+    call = own("", ToolUseBlock("t1", name))
+    assert anthropic(call)["messages"][0]["content"][0]["name"] == sent
+    assert openai(call)["messages"][0]["tool_calls"][0]["function"]["name"] == sent
+
+
+@pytest.mark.parametrize("blocks", [[], [TextBlock("so")]])
+@pytest.mark.parametrize("thought", [ThinkingBlock("hm", "sig"), RedactedThinkingBlock("xyz")])
+def test_thinking_never_ends_a_message_to_anthropic(thought, blocks):
+    sent = anthropic(Message.user("a"), own("anthropic", *blocks, thought), Message.user("b"))
+    kinds = [(m["role"], [part["type"] for part in m["content"]]) for m in sent["messages"]]
+    if blocks:
+        assert kinds == [("user", ["text"]), ("assistant", ["text"]), ("user", ["text"])]
+    else:
+        assert kinds == [("user", ["text", "text"])]
+
+
+@pytest.mark.parametrize(
+    "messages", [[], [Message.user("  ")], [Message.user(())], [Message.assistant(" ")]]
+)
+def test_a_conversation_is_never_empty(messages):
+    request = ModelRequest(messages=messages)
+    theirs = encode_anthropic(request, model="m", max_tokens=1)["messages"]
+    assert theirs == [{"role": "user", "content": [{"type": "text", "text": "(empty)"}]}]
+    assert encode_openai(request, model="m")["messages"] == [{"role": "user", "content": "(empty)"}]
+
+
+@pytest.mark.parametrize("encode", [anthropic, openai])
+def test_a_blank_text_that_was_answered_keeps_its_place(encode):
+    sent = encode(Message.user(" "), Message.assistant("Yes?"), Message.user("b"))["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+
+
 def test_a_document_that_is_not_base64_is_refused_with_a_reason():
     with pytest.raises(ModelBadRequestError, match="not base64"):
         anthropic(Message.user([DocumentBlock("text/plain", "é")]))

@@ -114,6 +114,21 @@ def test_a_reply_that_ran_into_its_limit_says_so_though_it_holds_a_call():
     assert reply.tool_uses[0].invalid
 
 
+@pytest.mark.parametrize("pieces", [(), ("",), ('{"file_',)])
+def test_a_call_that_the_limit_cut_off_is_invalid(pieces):
+    begun = [call(0, "c1", "Read", '{"a":1}'), call(1, "c2", "Read")]
+    reply = reply_to(*begun, *(call(1, arguments=piece) for piece in pieces), finish="length")
+    whole, cut = reply.tool_uses
+    assert not whole.invalid
+    assert cut.invalid == "the reply was cut off by max_tokens"
+    assert cut.raw_input == "".join(pieces)
+
+
+def test_a_whole_call_before_the_limit_is_valid():
+    (use,) = reply_to(call(0, "c1", "Now", "{}"), finish="length").tool_uses
+    assert not use.invalid
+
+
 # What stands around the choices
 
 

@@ -41,6 +41,11 @@ class OpenBlock:
             self._raw = {**self._raw, **delta, "type": self.kind}
         return Notice(name)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether no arguments of a call have come, neither in pieces nor with the start."""
+        return not ("".join(self._pieces.get("partial_json", ())) or self._raw.get("input"))
+
     def arguments(self) -> str:
         """Return the argument text of a call: what came in pieces, else what came with the start."""
         pieces = "".join(self._pieces.get("partial_json", ()))

@@ -10,11 +10,12 @@ from greenroom.core import (
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ToolUseBlock,
     UnknownBlock,
     Usage,
 )
 from greenroom.llm.anthropic.block import OpenBlock
-from greenroom.llm.calls import CallIds, tool_use
+from greenroom.llm.calls import CallIds, cut_off, tool_use
 from greenroom.llm.events import (
     BlockEnd,
     BlockStart,
@@ -55,6 +56,7 @@ class AnthropicDecoder:
         self._usage: dict[str, object] = {}
         self._open: dict[int, OpenBlock] = {}
         self._blocks: dict[int, ContentBlock] = {}
+        self._bare: set[int] = set()  # the calls of which no argument text came
         self._ids = CallIds()
 
     def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
@@ -120,8 +122,11 @@ class AnthropicDecoder:
     def _block_end(self, index: int) -> StreamEvent:
         if index not in self._open:
             return Notice("content_block_stop", f"block {index} is not open")
-        block = self._finished(self._open.pop(index))
+        opened = self._open.pop(index)
+        block = self._finished(opened)
         self._blocks[index] = block
+        if opened.is_bare:
+            self._bare.add(index)
         return BlockEnd(index, block)
 
     def _finished(self, block: OpenBlock) -> ContentBlock:
@@ -163,18 +168,28 @@ class AnthropicDecoder:
 
     def _message(self) -> Message:
         native = text(self._reply.get("stop_reason"))
+        reason = _STOP_REASONS.get(native, StopReason.UNKNOWN)
         extra = without(self._reply, "id", "type", "role", "content", "model", "stop_reason")
         return Message(
             "assistant",
-            tuple(block for _, block in sorted(self._blocks.items())),
+            self._content(is_cut=reason is StopReason.MAX_TOKENS),
             model=text(self._reply.get("model")),
             provider=self._provider,
-            stop_reason=_STOP_REASONS.get(native, StopReason.UNKNOWN),
+            stop_reason=reason,
             native_stop_reason=native,
             response_id=text(self._reply.get("id")),
             usage=_usage(self._usage) if self._usage else None,
             extra=extra | ({"usage": self._usage} if self._usage else {}),
         )
+
+    def _content(self, *, is_cut: bool) -> tuple[ContentBlock, ...]:
+        """Return the blocks; of a reply that was cut, a last call without its end is invalid."""
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        last = blocks[-1] if blocks else None
+        if is_cut and isinstance(last, ToolUseBlock):
+            is_partial = bool(last.invalid) or max(self._blocks) in self._bare
+            blocks[-1] = cut_off(last) if is_partial else last
+        return tuple(blocks)
 
 
 def _usage(report: dict[str, object]) -> Usage:

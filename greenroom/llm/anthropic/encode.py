@@ -1,7 +1,7 @@
 """Requests in the words of Anthropic's Messages API, version 2023-06-01."""
 
 import base64
-import re
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from greenroom.core import (
@@ -18,6 +18,7 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.llm.conversation import turns
+from greenroom.llm.portable_calls import PLAIN, portable_calls
 from greenroom.llm.request import ModelRequest, NamedTool, ToolChoice
 
 __all__ = ["encode"]
@@ -32,15 +33,14 @@ _Known: TypeAlias = (
     | DocumentBlock
 )
 
-_NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
-
 
 def encode(
     request: ModelRequest, *, model: str, max_tokens: int, provider: str = "anthropic"
 ) -> dict[str, object]:
     """Make the body of a streaming request.
 
-    Thinking without a signature is left out, since it would be refused. `max_tokens` is used where
+    Thinking without a signature is left out, and so is thinking that nothing follows in its
+    message, since they would be refused. `max_tokens` is used where
     the request says nothing; a thinking budget comes on top of it then, since it counts as output.
 
     Raises:
@@ -57,7 +57,7 @@ def encode(
         "max_tokens": request.max_tokens or max_tokens + (request.thinking or 0),
         "messages": [
             {"role": turn.role, "content": [_block(block) for block in turn.blocks]}
-            for turn in turns(request.messages, provider, _is_accepted)
+            for turn in portable_calls(turns(request.messages, provider, _accepted), PLAIN)
         ],
         "stream": True,
         **_asked(request),
@@ -105,8 +105,11 @@ def _thinking(budget: int | None) -> dict[str, object] | None:
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
 
 
-def _is_accepted(block: ContentBlock) -> bool:
-    return not isinstance(block, ThinkingBlock) or bool(block.signature)
+def _accepted(blocks: Sequence[ContentBlock]) -> Sequence[ContentBlock]:
+    kept = [b for b in blocks if not isinstance(b, ThinkingBlock) or b.signature]
+    while kept and isinstance(kept[-1], ThinkingBlock | RedactedThinkingBlock):
+        kept.pop()
+    return kept
 
 
 def _block(block: ContentBlock) -> dict[str, object]:
@@ -122,7 +125,7 @@ def _fields(block: _Known) -> dict[str, object]:
         case RedactedThinkingBlock(data):
             return {"type": "redacted_thinking", "data": data}
         case ToolUseBlock(call_id, name, arguments):
-            return {"type": "tool_use", "id": _id(call_id), "name": name, "input": arguments}
+            return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         case ToolResultBlock():
             return _tool_result(block)
         case ImageBlock():
@@ -133,7 +136,7 @@ def _fields(block: _Known) -> dict[str, object]:
 
 
 def _tool_result(block: ToolResultBlock) -> dict[str, object]:
-    made: dict[str, object] = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id)}
+    made: dict[str, object] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
     content = [
         _block(part)
         for part in block.content
@@ -161,8 +164,3 @@ def _plain(data: str) -> str:
         raise ModelBadRequestError(
             f"a document's data is not base64: {error}", provider="anthropic"
         ) from error
-
-
-def _id(tool_use_id: str) -> str:
-    """Write the id of a call with the characters that are accepted; other vendors use more."""
-    return _NOT_IN_AN_ID.sub("_", tool_use_id)

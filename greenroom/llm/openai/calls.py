@@ -8,7 +8,7 @@ one may come under the same index; and a whole call may come in one fragment.
 from collections.abc import Iterator
 
 from greenroom.core import ToolUseBlock, serde
-from greenroom.llm.calls import CallIds, tool_use
+from greenroom.llm.calls import CallIds, cut_off, tool_use
 from greenroom.llm.fields import integer, mapping, text, without
 
 __all__ = ["Calls", "OpenCall"]
@@ -39,7 +39,12 @@ class OpenCall:
 
     def block(self, call_id: str) -> ToolUseBlock:
         """Make the block of the call, under this id."""
-        return tool_use(call_id, self.name, "".join(self._arguments), self.extra)
+        return tool_use(call_id, self.name, self.arguments, self.extra)
+
+    @property
+    def arguments(self) -> str:
+        """The argument text so far."""
+        return "".join(self._arguments)
 
 
 class Calls:
@@ -71,8 +76,14 @@ class Calls:
         self._calls.append(call)
         return call
 
-    def finished(self) -> Iterator[tuple[int, ToolUseBlock]]:
-        """Return each call with its block's index, in the order in which they began."""
+    def finished(self, *, is_cut: bool) -> Iterator[tuple[int, ToolUseBlock]]:
+        """Return each call with its block's index, in the order in which they began.
+
+        Where the reply was cut by its limit, the last one is invalid unless it is complete.
+        """
         ids = CallIds()
         for call in self._calls:
-            yield call.index, call.block(ids.take(call.id))
+            block = call.block(ids.take(call.id))
+            is_partial = bool(block.invalid) or not call.arguments
+            last = call is self._calls[-1]
+            yield call.index, cut_off(block) if is_cut and last and is_partial else block

@@ -94,7 +94,8 @@ class OpenAIDecoder:
         return [UsageUpdate(_usage(self._usage))]
 
     def _end(self) -> list[StreamEvent]:
-        ends = self._reply.finish()
+        is_cut = _STOP_REASONS.get(self._finish) is StopReason.MAX_TOKENS
+        ends = self._reply.finish(is_cut=is_cut)
         return [*ends, StreamEnd(self._message())]
 
     def _message(self) -> Message:

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from greenroom.core import ToolDefinition
 from greenroom.llm.conversation import turns
 from greenroom.llm.openai.messages import message_of_reply, messages_of_user
+from greenroom.llm.portable_calls import portable_calls
 from greenroom.llm.request import ModelRequest, NamedTool, ToolChoice
 
 __all__ = ["LimitField", "encode"]
@@ -68,7 +69,7 @@ def _system(request: ModelRequest) -> list[object]:
 
 def _messages(request: ModelRequest, provider: str) -> list[object]:
     made: list[object] = []
-    for turn in turns(request.messages, provider):
+    for turn in portable_calls(turns(request.messages, provider)):
         if turn.role == "user":
             made.extend(messages_of_user(turn.blocks))
         else:

@@ -61,10 +61,10 @@ class Reply:
         self._keep(delta)
         return events
 
-    def finish(self) -> list[StreamEvent]:
-        """End every open block."""
+    def finish(self, *, is_cut: bool) -> list[StreamEvent]:
+        """End every open block, of a reply that was cut by its limit or not."""
         events = self._close()
-        for index, call in self._calls.finished():
+        for index, call in self._calls.finished(is_cut=is_cut):
             self._blocks[index] = call
             events.append(BlockEnd(index, call))
         return events
