@@ -15,13 +15,15 @@ _MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class _Rule:
-    parts: tuple["re.Pattern[str] | None", ...]
+    parts: tuple[re.Pattern[str] | None, ...]
     folders_only: bool
     keeps: bool
 
     @classmethod
     def parse(cls, line: str) -> "_Rule | None":
-        text = re.sub(r"(?<!\\) +$", "", line)
+        text = line.rstrip(" ")
+        if text.endswith("\\") and text != line:
+            text += " "
         if not text or text.startswith("#"):
             return None
         keeps = text.startswith("!")

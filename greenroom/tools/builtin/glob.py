@@ -13,7 +13,7 @@ from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, 
 from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_tree import walk_files
-from greenroom.tools.builtin.glob_pattern import GlobPattern
+from greenroom.tools.builtin.glob_pattern import MAX_PATTERN, GlobPattern
 from greenroom.tools.builtin.paths import in_thread, os_errors, real_cwd, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.process import run_contained
@@ -49,6 +49,7 @@ class Glob:
             "pattern": {
                 "type": "string",
                 "minLength": 1,
+                "maxLength": MAX_PATTERN,
                 "description": "The pattern, relative to path.",
             },
             "path": {
@@ -87,7 +88,7 @@ class Glob:
         path, limit = str(input.get("path", ".")), integer(input, "limit", _DEFAULT_LIMIT)
         text = str(input["pattern"])
         base = await in_thread(partial(_folder, path, context))
-        pattern = GlobPattern(_relative(text, base))
+        pattern = await in_thread(lambda: GlobPattern(_relative(text, base)))
         program = await in_thread(find_ripgrep) if self._use_ripgrep else None
         matches = _Matches(pattern)
         with trio.move_on_after(_SECONDS) as time:

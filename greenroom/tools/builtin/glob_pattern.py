@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 from greenroom.core import ToolError
 
-__all__ = ["GlobPattern", "compile_part", "expand_braces", "match_parts"]
+__all__ = ["MAX_PATTERN", "GlobPattern", "compile_part", "expand_braces", "match_parts"]
+
+MAX_PATTERN = 1_000
+"""How many characters a pattern may have that a model writes."""
 
 _MAX_ALTERNATIVES = 1_000
 
@@ -92,20 +95,21 @@ def expand_braces(pattern: str) -> list[str]:
 
 def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
     """Find the first closed braces with a comma: where they begin and end, and the choices."""
-    for start in (found.start() for found in re.finditer(r"\{", pattern)):
-        depth, commas = 0, [start]
-        for position in range(start, len(pattern)):
-            character = pattern[position]
-            depth += (character == "{") - (character == "}")
-            if character == "," and depth == 1:
-                commas.append(position)
-            if depth == 0 and len(commas) > 1:
-                edges = [*commas, position]
-                pairs = itertools.pairwise(edges)
-                return start, position + 1, [pattern[left + 1 : right] for left, right in pairs]
-            if depth == 0:
-                break
-    return None
+    first: list[int] = []
+    opened: list[list[int]] = []
+    for found in re.finditer(r"[{,}]", pattern):
+        if found[0] == "{":
+            opened.append([found.start()])
+        elif opened:
+            # The edges of the choices: the opening brace, the commas, the closing brace.
+            opened[-1].append(found.start())
+            if found[0] == "}":
+                edges = opened.pop()
+                first = min(first or edges, edges) if len(edges) > 2 else first
+    if not first:
+        return None
+    choices = [pattern[left + 1 : right] for left, right in itertools.pairwise(first)]
+    return first[0], first[-1] + 1, choices
 
 
 _NOTHING = re.compile(r"(?!)")

@@ -69,7 +69,7 @@ class Grep:
         """
         query = GrepQuery.of(input)
         target = await in_thread(partial(_target, query.path, context))
-        wanted = FileFilter(query.glob, query.type)
+        wanted = await in_thread(partial(FileFilter, query.glob, query.type))
         rows = GrepRows(
             query.mode,
             limit=query.limit,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from greenroom.tools.builtin.arguments import integer
+from greenroom.tools.builtin.glob_pattern import MAX_PATTERN
 
 __all__ = ["GREP_PARAMETERS", "GrepQuery"]
 
@@ -34,6 +35,7 @@ GREP_PARAMETERS: dict[str, object] = {
         },
         "glob": {
             "type": "string",
+            "maxLength": MAX_PATTERN,
             "description": "Only files like this, such as *.js or src/**/*.{ts,tsx}; !*.min.js for "
             "all but those.",
         },

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from greenroom.core import ToolError, clip
@@ -42,12 +43,12 @@ class Replacement:
             raise ToolError("old_string is empty", hint="make a file with Write")
         if old == new:
             raise ToolError("old_string and new_string are the same, so nothing would change")
-        pattern = re.compile(re.escape(old).replace("\\\n", "\r?\n"))
-        starts = [found.start() for found in pattern.finditer(content.text)]
+        plain = content.text.replace("\r\n", "\n")
+        starts = _places(old, plain)
         if not starts:
             raise ToolError(f"old_string is not in {label}", hint=_nearest(old, content.text))
         if len(starts) > 1 and not self.everywhere:
-            lines = [content.text.count("\n", 0, start) + 1 for start in starts[:_LISTED_LINES]]
+            lines = [plain.count("\n", 0, start) + 1 for start in starts[:_LISTED_LINES]]
             more = ", …" if len(starts) > _LISTED_LINES else ""
             raise ToolError(
                 f"old_string stands {len(starts)} times in {label}, at the lines "
@@ -55,7 +56,26 @@ class Replacement:
                 hint="add surrounding lines to make it unique, or set replace_all",
             )
         new = new.replace("\n", content.newline)
-        return pattern.sub(lambda _: new, content.text), len(starts)
+        return _put(new, [(start, start + len(old)) for start in starts], content.text), len(starts)
+
+
+def _places(wanted: str, text: str) -> list[int]:
+    found = []
+    start = text.find(wanted)
+    while start >= 0:
+        found.append(start)
+        start = text.find(wanted, start + len(wanted))
+    return found
+
+
+def _put(new: str, spans: list[tuple[int, int]], text: str) -> str:
+    r"""Put `new` in place of spans, which count each `\r\n` of the text as one character."""
+    pairs = [found.start() - count for count, found in enumerate(re.finditer("\r\n", text))]
+    pieces, position = [], 0
+    for start, end in spans:
+        pieces += [text[position : start + bisect_left(pairs, start)], new]
+        position = end + bisect_left(pairs, end)
+    return "".join([*pieces, text[position:]])
 
 
 def _nearest(old: str, text: str) -> str:

@@ -1,5 +1,7 @@
 import os
+import re
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
 from greenroom.tools import Edit, Read, ToolRegistry
-from greenroom.tools.builtin import atomic_file
+from greenroom.tools.builtin import atomic_file, text_diff
 from greenroom.tools.builtin import edit as edit_module
 from greenroom.tools.builtin.replacement import Replacement
 from greenroom.tools.builtin.text_diff import unified_diff
@@ -232,6 +234,62 @@ def test_a_diff_shows_a_final_newline_that_came_or_went() -> None:
 def test_texts_too_large_to_compare_are_not(monkeypatch) -> None:
     assert unified_diff("x" * 300_000, "y" * 300_000, "f") == "f: too large to compare"
     assert unified_diff("\n" * 9_000, "\n" * 9_000, "f") == "f: too many lines to compare"
+
+
+def patched(text: str, diff: str) -> str:
+    """Apply a diff by the numbers of its hunks."""
+    old, new, position = text.split("\n"), [], 0
+    for line in diff.split("\n")[2:]:
+        if header := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", line):
+            start = int(header[1]) - (header[2] != "0")
+            new += old[position:start]
+            position = start
+        elif line.startswith("+"):
+            new.append(line[1:])
+        elif line[0] in " -":
+            assert old[position] == line[1:]
+            new += [line[1:]] if line[0] == " " else []
+            position += 1
+    return "\n".join([*new, *old[position:]])
+
+
+TEXT = st.lists(st.sampled_from(["a", "b", "c", "@@", "-"]), max_size=20).map(
+    lambda lines: "".join(f"{line}\n" for line in lines)
+)
+
+
+@pytest.mark.parametrize("compared", [12, 1_000])
+@given(TEXT, TEXT, TEXT)
+def test_a_diff_leads_from_one_text_to_the_other(
+    compared: int, both: str, before: str, after: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_diff, "_COMPARED_LINES", compared)
+        for one, other in [(both + before, both + after), (before + both, after + both)]:
+            diff = unified_diff(one, other, "f")
+            assert patched(one, diff) == other
+            assert bool(diff) is (one != other)
+
+
+@pytest.mark.parametrize("lines", [1_000, 4_900])
+def test_a_preview_takes_no_time_whatever_the_change(lines: int) -> None:
+    old = "\n".join(f"same {n}\nold {n}" for n in range(lines // 2))
+    began = time.perf_counter()
+    diff = (
+        Edit()
+        .info({"file_path": "a", "old_string": old, "new_string": old.replace("old", "new")})
+        .diff
+    )
+    assert time.perf_counter() - began < 0.5
+    assert diff.count("\n-old") == diff.count("\n+new") == lines // 2
+
+
+def test_a_repetitive_file_takes_no_time_to_search() -> None:
+    content = TextContent("0\r\n" * 300_000 + "0\n1\n")
+    began = time.perf_counter()
+    after, count = Replacement("0\n" * 3_000 + "1", "x\n").apply(content, "f")
+    assert time.perf_counter() - began < 5
+    assert (after, count) == ("0\r\n" * 297_001 + "x\r\n\n", 1)
 
 
 @given(st.binary(max_size=60).filter(lambda data: b"\0" not in data))

@@ -1,6 +1,8 @@
+import itertools
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, ReadPath, ToolError
-from greenroom.tools import Glob
+from greenroom.tools import Glob, Grep, ToolRegistry
 from greenroom.tools.builtin import glob as glob_module
+from greenroom.tools.builtin import glob_pattern
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.gitignore import IgnoreRules
 from greenroom.tools.builtin.glob_pattern import GlobPattern, expand_braces
@@ -177,17 +180,57 @@ def test_a_folder_outside_the_workspace_has_rules_of_its_own(root: Path, tmp_pat
     ],
 )
 def test_patterns(pattern: str, matching: list[str], other: list[str]) -> None:
-    glob_pattern = GlobPattern(pattern)
-    assert [path for path in [*matching, *other] if glob_pattern.matches(path)] == matching
+    compiled = GlobPattern(pattern)
+    assert [path for path in [*matching, *other] if compiled.matches(path)] == matching
 
 
 def test_an_awkward_pattern_takes_no_time() -> None:
     assert not GlobPattern("**/" * 30 + "*a" * 30 + "b").matches("/".join(["a" * 200] * 60))
 
 
+@pytest.mark.parametrize("pattern", ["{" * 100_000, "{a" * 50_000 + "}" * 50_000])
+def test_braces_of_any_depth_take_no_time(pattern: str) -> None:
+    began = time.perf_counter()
+    assert expand_braces(pattern) == [pattern]
+    assert time.perf_counter() - began < 5
+
+
+async def test_a_pattern_beyond_all_measure_is_refused(context: AgentContext) -> None:
+    registry = ToolRegistry([Glob(), Grep()])
+    with trio.fail_after(30):
+        glob = await registry.execute("Glob", {"pattern": "{" * 1_001}, context)
+        grep = await registry.execute("Grep", {"pattern": "x", "glob": "{" * 1_001}, context)
+    assert glob.is_error
+    assert grep.is_error
+
+
 @given(st.text("a,{}", max_size=12))
 def test_braces_never_fail_and_end(pattern: str) -> None:
     assert expand_braces(pattern)
+
+
+@given(st.text("a,{}", max_size=12))
+def test_the_first_braces_that_close_and_have_a_comma_are_found(pattern: str) -> None:
+    def found() -> tuple[int, int, list[str]] | None:
+        for start in range(len(pattern)):
+            depth, commas = 0, [start]
+            for position in range(start, len(pattern) if pattern[start] == "{" else start):
+                depth += (pattern[position] == "{") - (pattern[position] == "}")
+                commas += [position] if pattern[position] == "," and depth == 1 else []
+                if depth == 0 and len(commas) == 1:
+                    break
+                if depth == 0:
+                    pairs = itertools.pairwise([*commas, position])
+                    return start, position + 1, [pattern[a + 1 : b] for a, b in pairs]
+        return None
+
+    assert glob_pattern._first_braces(pattern) == found()
+
+
+def test_a_line_of_blanks_takes_no_time() -> None:
+    began = time.perf_counter()
+    assert IgnoreRules.parse(["a" + " " * 200_000 + "b"]).ignores("a" + " " * 200_000 + "b")
+    assert time.perf_counter() - began < 5
 
 
 IGNORES = """
