@@ -89,7 +89,7 @@ class Glob:
         text = str(input["pattern"])
         base = await in_thread(partial(_folder, path, context))
         pattern = await in_thread(lambda: GlobPattern(_relative(text, base)))
-        program = await in_thread(find_ripgrep) if self._use_ripgrep else None
+        program = await in_thread(partial(find_ripgrep, base)) if self._use_ripgrep else None
         matches = _Matches(pattern)
         with trio.move_on_after(_SECONDS) as time:
             if program:

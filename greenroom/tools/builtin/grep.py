@@ -79,7 +79,8 @@ class Grep:
             separate=bool(query.before or query.after),
         )
         search = _Search(query, target, wanted, rows, context)
-        program = await in_thread(find_ripgrep) if self._use_ripgrep else None
+        find = partial(find_ripgrep, target.folder)
+        program = await in_thread(find) if self._use_ripgrep else None
         late = await (search.with_ripgrep(program) if program else search.with_python())
         return _result(rows, query, late=late)
 
@@ -172,8 +173,10 @@ class _Search:
             timeout=max(seconds, 0),
             cleanup=self.context.cleanup,
         )
-        if ended.code == 2 and not self.rows.lines:
-            why = "\n".join(self.rows.notes) or "the search failed"
+        if ended.code == 2 and not self.rows.notes:
+            self.rows.notes.append("some files or folders could not be read")
+        elif ended.code == 2 and not self.rows.lines:
+            why = "\n".join(self.rows.notes)
             raise ToolError(why, hint="escape special characters such as ( [ { . with \\")
         return ended
 

@@ -10,6 +10,7 @@ __all__ = ["GrepRows"]
 
 _ROW = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])(.*))?", re.DOTALL)
 _LINE_BYTES = 16_384
+_PATH_BYTES = 8_192
 _TEXT_CHARACTERS = 500
 _MAX_NOTES = 10
 
@@ -17,7 +18,8 @@ _MAX_NOTES = 10
 class GrepRows:
     r"""Turns rows (path, NUL, number, `:` or `-`, line) into lines for the model, up to a limit.
 
-    Rows may be cut anywhere between two chunks. Of a very long row only the beginning is kept.
+    Rows may be cut anywhere between two chunks. Of a very long row only the beginning is kept. Each
+    path begins with `./`, and may hold line ends, which are shown as `\n`.
 
     Attributes:
         lines: what to show.
@@ -58,6 +60,7 @@ class GrepRows:
         self._mode, self._limit, self._wants, self._show = mode, limit, wants, show
         self._numbers, self._separate = numbers, separate
         self._rest = b""
+        self._path = b""
         self._overlong = False
         self._last = ("", 0)
         self._seen: dict[str, None] = {}
@@ -81,6 +84,10 @@ class GrepRows:
                 self._rest, self._overlong = b"", True
 
     def _take(self, line: bytes) -> None:
+        line, self._path = self._path + line, b""
+        if line.startswith(b"./") and b"\0" not in line and len(line) < _PATH_BYTES:
+            self._path = line + b"\n"
+            return
         row = _ROW.fullmatch(line)
         if row is None:
             if line and len(self.notes) < _MAX_NOTES:
@@ -93,7 +100,7 @@ class GrepRows:
             self.full = True
             return
         self._seen[path] = None
-        shown = valid_unicode(self._show(path))
+        shown = valid_unicode(self._show(path)).replace("\n", "\\n")
         if self._mode == "files_with_matches":
             self.lines.append(shown)
         elif self._mode == "count":

@@ -1,15 +1,26 @@
 """ripgrep, where it is installed: the same files and rows as our own search, faster."""
 
+import os
 import shutil
+from pathlib import Path
 
 from greenroom.tools.builtin.file_tree import REPOSITORY_FOLDERS
 
 __all__ = ["find_ripgrep", "ripgrep_command"]
 
 
-def find_ripgrep() -> str | None:
-    """Return the path of the program `rg`, or None. Reads the disk: call it in a thread."""
-    return shutil.which("rg")
+def find_ripgrep(base: Path) -> str | None:
+    """Return the path of the program `rg`, or None. Reads the disk: call it in a thread.
+
+    None as well where it could wait for ever: it opens each `.gitignore` from `base` upwards, and one
+    may be a pipe or a device.
+    """
+    rules = (folder / ".gitignore" for folder in (base, *base.parents))
+    return None if any(map(_is_special, rules)) else shutil.which("rg")
+
+
+def _is_special(path: Path) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def ripgrep_command(program: str, *arguments: str) -> list[str]:

@@ -94,7 +94,7 @@ def read(path: str) -> bytes:
     except OSError:
         return b""
     if len(data) > MAX_FILE_BYTES:
-        print(f"{path} is larger than {MAX_FILE_BYTES} bytes and was skipped")  # noqa: T201
+        print(f"skipped, as it is larger than {MAX_FILE_BYTES} bytes: {path}")  # noqa: T201
         return b""
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data if is_utf16 or b"\0" not in data[:SNIFFED_BYTES] else b""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, ReadPath, ToolError, serde
-from greenroom.tools import Grep
+from greenroom.tools import Glob, Grep
 from greenroom.tools.builtin import grep as grep_module
 from greenroom.tools.builtin import searcher
 from greenroom.tools.builtin.file_filter import FILE_TYPES, FileFilter
@@ -198,6 +198,45 @@ def test_a_name_that_is_no_utf8_does_no_harm(call, root: Path, use_ripgrep: bool
     assert result.text == "caf\ufffd.txt:1:needle \ufffd"
 
 
+@pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+def test_a_name_with_a_line_end_breaks_no_row(
+    call, root: Path, use_ripgrep: bool, mode: str
+) -> None:
+    (root / "a").mkdir()
+    for name in ("a/1\nb.txt", "a/2\n\n.c:3:d.txt", "a/3.txt"):
+        (root / name).write_text("needle\n")
+    result = call(Grep(use_ripgrep=use_ripgrep), pattern="needle", output_mode=mode)
+    end = {"files_with_matches": "", "content": ":1:needle", "count": ":1"}[mode]
+    assert result.text.split("\n") == [
+        f"a/1\\nb.txt{end}",
+        f"a/2\\n\\n.c:3:d.txt{end}",
+        f"a/3.txt{end}",
+    ]
+
+
+@RIPGREP
+def test_a_gitignore_that_is_a_pipe_blocks_nobody(call, root: Path) -> None:
+    os.mkfifo(root / ".gitignore")
+    (root / "sub").mkdir()
+    (root / "sub" / "a.txt").write_text("needle\n")
+    for path in (".", "sub"):
+        assert call(Grep(), pattern="needle", path=path).text == "sub/a.txt"
+        assert call(Glob(), pattern="**/*.txt", path=path).text == "sub/a.txt"
+
+
+def test_what_ripgrep_could_not_read_is_no_broken_expression(
+    call, root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(grep_module, "find_ripgrep", lambda _: str(program))
+    assert call(Grep(), pattern="x").text == (
+        "no matches found\n[some files or folders could not be read]"
+    )
+
+
 def test_rules_see_what_is_read(context: AgentContext, root: Path) -> None:
     assert Grep().effects({"pattern": "x", "path": "a"}, context) == (ReadPath(str(root / "a")),)
     assert Grep().info({"pattern": "x"}).details == "x in ."
@@ -248,7 +287,7 @@ def test_the_searcher_names_a_file_that_is_too_large(root: Path, capsys, monkeyp
     monkeypatch.setattr(searcher, "MAX_FILE_BYTES", 3)
     (root / "a.txt").write_bytes(b"four")
     assert searcher.read(str(root / "a.txt")) == b""
-    assert "larger than 3 bytes and was skipped" in capsys.readouterr().out
+    assert "larger than 3 bytes: " in capsys.readouterr().out
 
 
 def test_the_searcher_says_what_is_wrong_with_an_expression(capsys) -> None:
