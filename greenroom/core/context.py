@@ -40,7 +40,7 @@ class AgentContext:
         metadata: JSON values of the programmer's; serialised.
         resources: run-time objects by class; never serialised, shared by all copies.
         spill_folder: where results too long for the model are kept, or empty for a temporary file
-            folder; files there live as long as the session.
+            folder; the newest 200 files there live as long as the session.
         on_progress, on_cleanup, on_abandon: what the runtime puts behind `progress`, `cleanup` and
             `abandoned`.
 

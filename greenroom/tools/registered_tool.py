@@ -89,7 +89,7 @@ class RegisteredTool:
             return ToolInfo(
                 " ".join(visible(found.action).split()), visible(found.details), visible(found.diff)
             )
-        except Exception:  # noqa: BLE001  (an input not validated yet may upset any tool)
+        except (Exception, SystemExit):  # noqa: BLE001  (an unchecked input may upset any tool)
             _log.debug("tool %s could not describe a call", self.name, exc_info=True)
             plain = plain_info(self.name, input)
             return ToolInfo(plain.action, visible(plain.details))
@@ -112,7 +112,7 @@ class RegisteredTool:
             return ()
         try:
             return tuple(stated(input, context))
-        except Exception as error:  # noqa: BLE001  (as above)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
             _log.debug("tool %s could not state its effects", self.name, exc_info=True)
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
 

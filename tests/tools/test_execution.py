@@ -1,6 +1,5 @@
 """The gate and the batch: nothing that a tool does comes through as anything but a result."""
 
-import io
 import logging
 import sys
 
@@ -124,18 +123,31 @@ async def test_a_thread_that_wants_to_end_the_program_has_failed_and_no_more(con
     assert (result.status, result.text) == (ToolStatus.ERROR, "SystemExit: usage: …")
 
 
-@pytest.mark.parametrize("handled", [logging.NullHandler(), logging.StreamHandler(io.StringIO())])
-async def test_groups_nested_without_measure_are_told_leaf_by_leaf(context, handled):
+class Shallow(logging.Handler):
+    """Fails as formatting a deep group may."""
+
+    def __init__(self):
+        super().__init__()
+        self.messages = []
+
+    def emit(self, record):
+        if record.exc_info:
+            raise RecursionError
+        self.messages.append(record.getMessage())
+
+
+async def test_groups_nested_without_measure_are_told_leaf_by_leaf(context):
     deep: Exception = ValueError("at the bottom")
     for _ in range(3000):
         deep = ExceptionGroup("g", [deep])
-    log = logging.getLogger("greenroom.tools")
-    log.addHandler(handled)
+    log, handler = logging.getLogger("greenroom.tools"), Shallow()
+    log.addHandler(handler)
     try:
         result = await failing(deep).execute("fail", {}, context)
     finally:
-        log.removeHandler(handled)
+        log.removeHandler(handler)
     assert (result.status, result.text) == (ToolStatus.ERROR, "ValueError: at the bottom")
+    assert handler.messages == ["tool fail raised ExceptionGroup, nested too deeply to show"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()])

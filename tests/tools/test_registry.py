@@ -1,5 +1,7 @@
 """The registry: what may be registered, and what it tells of the tools it holds."""
 
+import sys
+
 import pytest
 
 from greenroom.core import AgentContext, Opaque, ReadPath, ToolError, ToolInfo, ToolResult
@@ -181,6 +183,16 @@ def test_info_never_raises(name):
     registry = ToolRegistry([variant(info=odd)])
     assert registry.info(name, {"a": "\x07"}) == ToolInfo(f"Use {name}", '{\n  "a": "\\u0007"\n}')
     assert "object" in registry.info(name, {"a": object()}).details
+
+
+def test_a_tool_that_leaves_while_it_is_asked_about_a_call_ends_nothing(context):
+    def leave(self, *_):
+        sys.exit("usage: …")
+
+    registered = ToolRegistry([variant(info=leave, effects=leave)]).get("Shout")
+    assert registered.info({}).action == "Use Shout"
+    told = "Shout can't tell what this does: SystemExit"
+    assert registered.effects({}, context) == (Opaque(told),)
 
 
 def test_info_of_another_type_counts_as_none():
