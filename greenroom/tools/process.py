@@ -149,11 +149,10 @@ async def _end(
 ) -> None:
     """Cut the lifeline, and wait until the launcher has killed everything and ended."""
     _stream(process.stdin).close()
-    if process.returncode is None:
-        with cleanup(_CLEANUP_GRACE) as scope:
-            # Where no runtime gave a scope, the shield is ours.
-            with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
-                await _wait_awake(process)
+    with cleanup(_CLEANUP_GRACE) as scope:
+        # Where no runtime gave a scope, the shield is ours.
+        with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
+            await _wait_awake(process)
     if process.returncode is None:
         # Even without any grace the launcher gets the moment that it needs, and help: what stops it
         # faster than it is woken up is still below it.

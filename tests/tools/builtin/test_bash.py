@@ -333,9 +333,10 @@ async def test_a_cancel_works_within_the_scope_that_the_runtime_gives(
 
 
 @LINUX
-async def test_killing_the_parent_leaves_nothing(context: AgentContext) -> None:
+@pytest.mark.parametrize("name", ["KILL", "TERM"])
+async def test_killing_the_parent_leaves_nothing(context: AgentContext, name: str) -> None:
     duration = marker()
-    command = f"setsid sleep {duration} & sleep 0.1; kill -9 $PPID; sleep {duration}"
+    command = f"setsid sleep {duration} & sleep 0.1; kill -{name} $PPID; sleep {duration}"
     result = await run(context, command)
     assert result.status is ToolStatus.ERROR
     assert "it interfered with the process that waits for it; all it started" in result.text
