@@ -194,6 +194,8 @@ def test_a_stamp_of_a_large_file_compares_time_and_size() -> None:
     assert Stamp(1, 2).same_content(Stamp(1, 2))
     assert not Stamp(1, 2).same_content(Stamp(2, 2))
     assert not Stamp(1, 2, b"x").same_content(Stamp(1, 3))
+    assert Stamp.of(os.stat("/"), bytes(10_000_000)).digest
+    assert not Stamp.of(os.stat("/"), bytes(10_000_001)).digest
 
 
 def test_the_oldest_stamps_make_room(context: AgentContext, monkeypatch) -> None:
