@@ -68,6 +68,8 @@ async def run_tools(
         )
         if blocks:
             agent.session.add_message(Message.user(blocks))
+    # They survive this process at once, and a power cut with the next reply's commit.
+    await agent.session.save(flush=False)
     agent.set_state(AgentState.processing())
     return blocks
 

@@ -28,8 +28,8 @@ class SyncError(OSError):
     """
 
 
-def append(fd: int, data: bytes, at: int) -> None:
-    """Write at the end of a file, which must be at this offset, and sync it.
+def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
+    """Write at the end of a file, which must be at this offset, and sync it unless told not to.
 
     A write that fails is rolled back, so that the file holds all of the data or none.
 
@@ -42,7 +42,8 @@ def append(fd: int, data: bytes, at: int) -> None:
         raise OSError("the file was changed or removed by somebody else")
     try:
         _write_all(fd, data)
-        sync(fd)
+        if flush:
+            sync(fd)
     except OSError:
         _roll_back(fd, at)
         raise
@@ -113,8 +114,7 @@ def make_folder(path: str) -> None:
         return
     except FileNotFoundError:
         make_folder(os.path.dirname(path))
-        make_folder(path)
-        return
+        os.mkdir(path, 0o700)
     sync_folder(os.path.dirname(path))
 
 

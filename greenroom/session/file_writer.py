@@ -53,13 +53,13 @@ class FileWriter:
         """
         return await self._run(lambda: read_session(self._folder, self._session_id, since))
 
-    async def append(self, line: bytes, at: Position) -> None:
-        """Add a line to the history, which must end at this place; durable when it returns.
+    async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
+        """Add a line to the history, which must end at this place; durable if it is flushed.
 
         Raises:
             SessionStorageError: the disk refused; the history is as it was before.
         """
-        await self._run(lambda: self._append(line, at))
+        await self._run(lambda: self._append(line, at, flush))
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace `metadata.json`, all or nothing; durable when it returns.
@@ -92,10 +92,10 @@ class FileWriter:
             self._is_broken = self._is_broken or isinstance(error, durable.SyncError)
             raise storage_error(error, self._session_id, self._folder) from error
 
-    def _append(self, line: bytes, at: Position) -> None:
+    def _append(self, line: bytes, at: Position, flush: bool) -> None:
         if self._history < 0:
             self._history = self._open_history()
-        durable.append(self._history, line, at.size)
+        durable.append(self._history, line, at.size, flush=flush)
         # The wall clock is asked in one place only, for the times in folders too.
         moment = clock.now().timestamp()
         with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time

@@ -31,6 +31,7 @@ class Journal:
         self._end: Position = START
         self._writer: SessionWriter | None = None
         self._is_broken = False
+        self.is_flushed = True
         # A description whose writing failed: it may be in the store all the same.
         self._offered: SessionMetadata | None = None
         self.metadata: SessionMetadata | None = None
@@ -85,21 +86,25 @@ class Journal:
         """Whether this description is not known to be stored."""
         return self._offered is not None or metadata.differs(self.metadata)
 
-    async def append(self, entries: Sequence[bytes]) -> None:
-        """Commit these encoded entries: all or none, durable when it returns.
+    async def append(self, entries: Sequence[bytes], *, flush: bool = True) -> None:
+        """Commit these encoded entries: all or none, durable when it returns if it flushes.
+
+        With nothing to commit it flushes what was committed without.
 
         Raises:
             SessionStorageError: the disk refused.
         """
-        if self._end.lines == 0:
+        if entries and self._end.lines == 0:
             entries = [serde.encode(FormatEntry(FORMAT)), *entries]
-        line = encode_line(entries, self._end)
+        line = encode_line(entries, self._end) if entries else b""
         writer = self._usable_writer()
         try:
-            await writer.append(line, self._end)
+            await writer.append(line, self._end, flush=flush)
         finally:
             self._is_broken = writer.is_broken
-        self._end = self._end.after(line)
+        self.is_flushed = flush
+        if line:
+            self._end = self._end.after(line)
 
     async def describe(self, metadata: SessionMetadata) -> None:
         """Store the session's description, durable when it returns.

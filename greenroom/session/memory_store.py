@@ -101,7 +101,7 @@ class _MemoryWriter:
         await trio.lowlevel.checkpoint()
         return _read(self._session_id, self._kept, since)
 
-    async def append(self, line: bytes, at: Position) -> None:
+    async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
         await trio.lowlevel.checkpoint()
         if len(self._kept.history) != at.size:
             raise SessionStorageError(

@@ -127,7 +127,7 @@ class AgentSession(Description):
     @property
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
-        return not self._transcript.pending and not self._has_news
+        return self._journal.is_flushed and not self._transcript.pending and not self._has_news
 
     def add_message(self, message: Message) -> None:
         """Add a message to the conversation, in memory.
@@ -202,12 +202,12 @@ class AgentSession(Description):
             async with self._turnstile:
                 await self._journal.release()
 
-    async def save(self) -> None:
+    async def save(self, *, flush: bool = True) -> None:
         """Store all that is pending, as one commit; durable when it returns.
 
-        A session without messages, metadata or children is not stored. If it fails, everything
-        stays pending, and a later save may succeed; but after a failed sync the session is
-        read-only until it is closed and opened again.
+        Without `flush` it survives this process, and a power cut from the next save on. A session
+        without messages, metadata or children is not stored. If it fails, all stays pending, and a
+        later save may succeed; after a failed sync only once it is closed and opened again.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -218,7 +218,7 @@ class AgentSession(Description):
         async with self._turnstile:
             if not self.is_saved:
                 async with self._held_open():
-                    await self._commit()
+                    await self._commit(flush)
 
     async def fork(self, at: int | None = None) -> "AgentSession":
         """Make and save a new session that begins with this one's first `at` messages, or all.
@@ -289,11 +289,11 @@ class AgentSession(Description):
             if not was_open:
                 await self._journal.release()
 
-    async def _commit(self) -> None:
+    async def _commit(self, flush: bool) -> None:
         # What is added while a write is under way stays for the next.
         entries = tuple(self._transcript.pending)
-        if entries:
-            await self._journal.append(entries)
+        if entries or (flush and not self._journal.is_flushed):
+            await self._journal.append(entries, flush=flush)
             del self._transcript.pending[: len(entries)]
         if self._has_news:
             await self._journal.describe(self._record)

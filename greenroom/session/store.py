@@ -47,10 +47,11 @@ class SessionWriter(Protocol):
         """
         ...
 
-    async def append(self, line: bytes, at: Position) -> None:
+    async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
         """Add a line at the end, which must be at this place; durable when it returns.
 
-        If it fails, the history is as it was before.
+        Without `flush` it is durable with the next append that flushes; an empty line adds nothing
+        and only flushes. If it fails, the history is as it was before.
         """
         ...
 

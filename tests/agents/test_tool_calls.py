@@ -12,6 +12,7 @@ from greenroom.core import (
     PermissionResponse,
     RuleDecision,
     SessionStorageError,
+    TextDelta,
     ToolEnd,
     ToolInfo,
     ToolProgress,
@@ -487,3 +488,14 @@ async def test_every_start_has_one_end():
     assert [chunk.id for chunk in stage.seen(ToolStart)] == [each.id for each in calls]
     assert [chunk.id for chunk in stage.seen(ToolEnd)] == [each.id for each in calls]
     assert [chunk.is_error for chunk in stage.seen(ToolEnd)] == [False, True, True]
+
+
+async def test_results_are_on_record_while_the_next_reply_is_on_its_way():
+    store = MemoryStore()
+    script = [call("add", a=1, b=2), Reply("thinking about it", hangs=True)]
+    async with Stage([add], *script, rules=ALL, store=store) as stage:
+        await stage.handle.send_input("go")
+        await stage.next(TextDelta)
+        loaded = await AgentSession.load(stage.handle.session_id, store=store)
+        await stage.handle.interrupt()
+    assert loaded.history[-1].tool_results[0].text == "3"

@@ -411,12 +411,12 @@ class FailingStore(MemoryStore):
         writer = await super().acquire(session_id)
         append = writer.append
 
-        async def failing(line, at):
+        async def failing(line, at, **how):
             if self.hangs:
                 await trio.sleep_forever()
             if self.error is not None:
                 raise self.error
-            await append(line, at)
+            await append(line, at, **how)
 
         writer.append = failing
         return writer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionCorruptError, SessionStorageError, clock
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, durable
 from greenroom.session.history import encode_line
 
 ROOT = Path(__file__).parents[2]
@@ -350,3 +350,29 @@ async def test_a_disk_that_keeps_no_times_keeps_the_lines(tmp_path, monkeypatch)
     await session.save()
     loaded = await AgentSession.load(session.session_id, store=FileStore(tmp_path))
     assert [message.text for message in loaded.history] == ["one", "two"]
+
+
+async def test_a_save_flushes_what_an_earlier_one_did_not(tmp_path, monkeypatch):
+    flushed = []
+    real = durable.sync
+    monkeypatch.setattr(durable, "sync", lambda fd: (flushed.append(fd), real(fd)))
+    session = AgentSession.new("coder", store=FileStore(tmp_path))
+    session.add_message(Message.user("one"))
+    await session.open()
+    await session.save()
+    flushed.clear()
+    session.add_message(Message.user("two"))
+    await session.save(flush=False)
+    assert flushed == []
+    await session.save()
+    assert len(flushed) == 1
+    await session.save()
+    assert len(flushed) == 1
+    await session.close()
+
+
+async def test_a_folder_whose_parent_takes_none_is_a_clear_error():
+    session = AgentSession.new("coder", store=FileStore("/proc/nowhere/sessions"))
+    session.add_message(Message.user("one"))
+    with pytest.raises(SessionStorageError, match="/proc/nowhere"):
+        await session.save()

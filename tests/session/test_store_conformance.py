@@ -289,8 +289,8 @@ def after_append(store, monkeypatch):
         writer = await acquire(session_id)
         append = writer.append
 
-        async def append_and_act(line, at):
-            await append(line, at)
+        async def append_and_act(line, at, **how):
+            await append(line, at, **how)
             while actions:
                 actions.pop()()
 
@@ -382,3 +382,17 @@ async def test_any_json_input_of_a_call_survives(store):
     session = await saved(store, [Message.assistant([ToolUseBlock("t", "X", wild)])])
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history[0].tool_uses[0].input == wild
+
+
+async def test_what_is_saved_without_a_flush_is_read_by_others_at_once(store):
+    session = AgentSession.new("coder", store=store)
+    session.add_message(Message.user("one"))
+    await session.save()
+    session.add_message(Message.user("two"))
+    await session.save(flush=False)
+    assert not session.is_saved
+    loaded = await AgentSession.load(session.session_id, store=store)
+    assert [message.text for message in loaded.history] == ["one", "two"]
+    await session.save()
+    assert session.is_saved
+    assert (await AgentSession.load(session.session_id, store=store)).history == loaded.history
