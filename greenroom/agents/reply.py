@@ -46,7 +46,8 @@ async def stream_reply(
     """Ask the model for the next reply, stream it to the subscribers, append it to the history.
 
     The request is the agent's history and these arguments, and nothing else; each reaches the
-    provider unchanged. `options` are fields of the provider's own request body. Deltas are sent as
+    provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
+    effort in place of a thinking budget). `options` are fields of the provider's own request body. Deltas are sent as
     they come. What had come of a reply that breaks off, or is interrupted, is kept in the history.
 
     Returns:

@@ -6,6 +6,7 @@ import ssl
 import trio
 
 from greenroom.core import ConfigurationError
+from greenroom.net.backend import httpx
 
 __all__ = ["tls_context"]
 
@@ -17,7 +18,7 @@ async def tls_context() -> ssl.SSLContext:
     """Return the process's TLS context, shared by all clients.
 
     `SSL_CERT_FILE` and `SSL_CERT_DIR` name the trusted authorities, as they do for OpenSSL; without
-    them those that come with `certifi` count.
+    them those count that the HTTP library brings along.
 
     Raises:
         ConfigurationError: the file or folder can't be read, or holds no certificate.
@@ -30,9 +31,7 @@ async def tls_context() -> ssl.SSLContext:
 
 def _load(file: str, folder: str) -> ssl.SSLContext:
     if not file and not folder:
-        import certifi
-
-        file = certifi.where()
+        return httpx.create_ssl_context()
     try:
         return ssl.create_default_context(cafile=file or None, capath=folder or None)
     except OSError as error:  # an SSLError is one too

@@ -183,7 +183,7 @@ class PermissionManager:
         """Make rules of an answer: those that the explanation proposed, in the user scope.
 
         They hold here and in the managers above from the next call on. Saving them is the
-        caller's: `store_rules(remembered_path(lifetime, context), rules)`, in a thread.
+        caller's: `keep_rules(rules, lifetime, context)`, in a thread.
 
         Args:
             explanation: what was asked.

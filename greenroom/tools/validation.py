@@ -58,9 +58,10 @@ class InputValidator:
 
     def _faults(self, value: object) -> list[str]:
         errors = sorted(self._errors(value), key=lambda error: list(map(str, error.absolute_path)))
-        lines = [f"- {_explained(error)}" for error in errors[:_MAX_FAULTS]]
-        if len(errors) > _MAX_FAULTS:
-            lines.append(f"- and {len(errors) - _MAX_FAULTS} more")
+        # Several missing parameters are one fault, told once.
+        lines = list(dict.fromkeys(f"- {_explained(error)}" for error in errors))
+        if len(lines) > _MAX_FAULTS:
+            lines[_MAX_FAULTS:] = [f"- and {len(lines) - _MAX_FAULTS} more"]
         return lines
 
     def _errors(self, value: object) -> Iterator["ValidationError"]:

@@ -127,3 +127,12 @@ def test_a_schema_nested_too_deeply_is_refused():
         schema = {"properties": {"t": schema}}
     with pytest.raises(ToolError, match="tool T: the schema is nested too deeply"):
         InputValidator("T", schema | {"type": "object"})
+
+
+def test_missing_parameters_are_told_once_and_leave_room_for_other_faults():
+    names = ["a", "b", "c", "d", "e", "f"]
+    properties = {name: {"type": "string"} for name in [*names, "count"]}
+    schema = {"type": "object", "properties": properties, "required": names}
+    told = InputValidator("T", schema).fault({"count": 1})
+    assert told.count("missing") == 1
+    assert "count: expected string" in told
