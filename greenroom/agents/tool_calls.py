@@ -9,7 +9,6 @@ from greenroom.core import (
     Message,
     TextBlock,
     ToolEnd,
-    ToolProgress,
     ToolResult,
     ToolResultBlock,
     ToolStart,
@@ -91,10 +90,7 @@ class _Gate:
 
     def context(self, verdict: Verdict) -> AgentContext:
         """Make the context of one call; it is also how the call is recognised."""
-        call_id = verdict.call.id
-        context = self._agent.context.with_tool_use_id(
-            call_id, lambda text: self._agent.send_nowait(ToolProgress(call_id, text))
-        )
+        context = self._agent.context.with_tool_use_id(verdict.call.id)
         if verdict.paths:
             allowed = context.resources.get(AllowedPaths) or ()
             paths = AllowedPaths([*allowed, *verdict.paths])

@@ -15,7 +15,11 @@ from greenroom.core.workspace import Workspace
 __all__ = ["AgentContext"]
 
 
-def _ignore(_: str) -> None:
+def _no_progress(_: str, __: str) -> None:
+    pass
+
+
+def _no_abandon(_: str) -> None:
     pass
 
 
@@ -41,8 +45,9 @@ class AgentContext:
         resources: run-time objects by class; never serialised, shared by all copies.
         spill_folder: where results too long for the model are kept, or empty for a temporary file
             folder; the newest 200 files there live as long as the session.
-        on_progress, on_cleanup, on_abandon: what the runtime puts behind `progress`, `cleanup` and
-            `abandoned`.
+        on_progress: put in by the runtime; takes what `progress` is told: the call's id, the text.
+        on_cleanup: put in by the runtime; makes the scope that `cleanup` gives, from its seconds.
+        on_abandon: put in by the runtime; takes what `abandoned` is told.
 
     Example:
         >>> context = AgentContext(session_id="s-1", agent_type="coder")
@@ -62,25 +67,23 @@ class AgentContext:
     metadata: dict[str, object] = field(default_factory=dict)
     resources: ResourceMap = field(default_factory=ResourceMap)
     spill_folder: str = ""
-    on_progress: Callable[[str], None] = field(default=_ignore, repr=False)
+    on_progress: Callable[[str, str], None] = field(default=_no_progress, repr=False)
     on_cleanup: Callable[[float], AbstractContextManager[object]] = field(
         default=_no_cleanup, repr=False
     )
-    on_abandon: Callable[[str], None] = field(default=_ignore, repr=False)
+    on_abandon: Callable[[str], None] = field(default=_no_abandon, repr=False)
 
-    def with_tool_use_id(
-        self, tool_use_id: str, on_progress: Callable[[str], None] | None = None
-    ) -> "AgentContext":
+    def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":
         """Return a copy for one call; resources, metadata and workspace are shared."""
-        return replace(
-            self,
-            current_tool_use_id=tool_use_id,
-            on_progress=on_progress or self.on_progress,
-        )
+        return replace(self, current_tool_use_id=tool_use_id)
 
     def progress(self, text: str) -> None:
-        """Show output of the running tool at once; subscribers get a `ToolProgress`."""
-        self.on_progress(text)
+        """Show output of the running tool at once; subscribers get a `ToolProgress`.
+
+        In a context that was made for no call there is nothing to show it with, and it is dropped.
+        """
+        if self.current_tool_use_id is not None:
+            self.on_progress(self.current_tool_use_id, text)
 
     def cleanup(self, grace: float) -> AbstractContextManager[object]:
         """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
@@ -110,7 +113,11 @@ class AgentContext:
         return self.metadata.get(key)
 
     def to_json(self) -> dict[str, object]:
-        """Return what can be serialised: everything but the resources and the runtime's hooks."""
+        """Return what can be serialised: identity, lineage, turn, call and metadata.
+
+        Left out is what means something in this process alone: workspace, resources, spill folder
+        and the runtime's hooks.
+        """
         return {
             "session_id": self.session_id,
             "agent_type": self.agent_type,

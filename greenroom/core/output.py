@@ -125,7 +125,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         digest: binds the answer to tool, input, working directory and resolved paths.
         tool_use_id: the call.
         session_id: the session of the agent that asks.
-        lineage: the agents' types from the root to the one that asks.
+        lineage: the agents' names from the root to the one that asks.
         cwd: the working directory in which it would run.
     """
 

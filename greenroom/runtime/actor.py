@@ -14,6 +14,7 @@ from greenroom.core import (
     SessionStorageError,
     StateChange,
     SubAgentResult,
+    ToolProgress,
     TurnError,
     UserInput,
     Workspace,
@@ -113,6 +114,7 @@ class Actor:
             workspace=workspace,
             metadata=dict(session.metadata),
             spill_folder=os.path.join(folder, "output") if folder else "",
+            on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
             on_cleanup=lambda grace: CleanupScope(self.cleanups, grace),
             on_abandon=self.cleanups.abandon,
         )

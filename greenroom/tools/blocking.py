@@ -4,8 +4,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, TypeVarTuple, Unpack
 
 import trio
 
@@ -14,6 +13,7 @@ from greenroom.core import AgentContext, ToolError
 __all__ = ["run_blocking"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _MAX_THREADS = 40
 """Tool threads in one event loop, those left behind included; trio's own default."""
@@ -58,8 +58,8 @@ class _Work(Generic[T]):
         self._function = function
         self._context = replace(
             context,
-            on_progress=partial(self._report, context.on_progress),
-            on_abandon=partial(self._report, context.on_abandon),
+            on_progress=self._from_thread(context.on_progress),
+            on_abandon=self._from_thread(context.on_abandon),
             on_cleanup=_no_cleanup,
         )
         self._token = trio.lowlevel.current_trio_token()
@@ -84,15 +84,21 @@ class _Work(Generic[T]):
             self._given_up = True
             return self._running
 
-    def _report(self, receive: Callable[[str], None], text: str) -> None:
-        """Hand a text to the event loop, from any thread, unless the call has been left behind."""
-        if not self._given_up:
-            with suppress(trio.RunFinishedError):  # the function left a thread of its own behind
-                trio.from_thread.run_sync(self._receive, receive, text, trio_token=self._token)
+    def _from_thread(self, hook: Callable[[Unpack[Ts]], None]) -> Callable[[Unpack[Ts]], None]:
+        """Make a hook callable from any thread; it is dumb once the call has been left behind."""
 
-    def _receive(self, receive: Callable[[str], None], text: str) -> None:
+        def report(*told: *Ts) -> None:
+            if not self._given_up:
+                with suppress(
+                    trio.RunFinishedError
+                ):  # the function left a thread of its own behind
+                    trio.from_thread.run_sync(self._receive, hook, *told, trio_token=self._token)
+
+        return report
+
+    def _receive(self, hook: Callable[[Unpack[Ts]], None], *told: *Ts) -> None:
         if not self._given_up:
-            receive(text)
+            hook(*told)
 
 
 def _no_cleanup(_: float) -> AbstractContextManager[object]:

@@ -72,11 +72,14 @@ def test_without_a_runtime_the_hooks_do_nothing():
         pass
 
 
-def test_progress_goes_where_the_runtime_put_it():
+def test_progress_is_told_with_the_call_that_makes_it_and_with_none_not_at_all():
     seen = []
-    context = AgentContext(session_id="s-1", agent_type="coder").with_tool_use_id("t", seen.append)
-    context.progress("line")
-    assert seen == ["line"]
+    context = AgentContext(
+        session_id="s-1", agent_type="coder", on_progress=lambda *told: seen.append(told)
+    )
+    context.progress("of no call")
+    context.with_tool_use_id("t").progress("line")
+    assert seen == [("t", "line")]
 
 
 def test_a_workspace_resolves_from_where_the_agent_stands(tmp_path):

@@ -305,6 +305,16 @@ async def test_a_chunk_that_can_t_be_written_is_refused_and_leaves_no_trace(runt
     assert await read(handle.subscribe("all"), ToolStart) == []
 
 
+async def test_progress_of_a_call_is_told_and_without_a_call_there_is_none(runtime):
+    async def agent_fn(agent):
+        agent.context.progress("of no call")
+        agent.context.with_tool_use_id("t1").progress("half")
+
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.wait(check=True)
+    assert await read(handle.subscribe("all"), ToolProgress) == [ToolProgress("t1", "half")]
+
+
 async def test_usage_adds_up_in_the_report_the_turn_and_the_handle(runtime):
     async def agent_fn(agent):
         async for message in agent.inputs():

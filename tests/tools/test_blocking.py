@@ -15,7 +15,7 @@ from greenroom.tools.blocking import _Work, run_blocking
 
 @pytest.fixture
 def context():
-    return AgentContext(session_id="s-1", agent_type="test")
+    return AgentContext(session_id="s-1", agent_type="test", current_tool_use_id="t")
 
 
 async def run(made, arguments, context):
@@ -69,7 +69,7 @@ async def test_a_thread_can_not_open_a_clean_up_scope(context):
 @pytest.mark.parametrize("report", ["progress", "abandoned"])
 async def test_what_is_reported_after_the_call_was_left_behind_is_dropped(context, report):
     heard, begun, release, ended = [], trio.Event(), threading.Event(), trio.Event()
-    context.on_progress = heard.append
+    context.on_progress = lambda _, text: heard.append(text)
 
     def block(context):
         trio.from_thread.run_sync(begun.set)
@@ -98,7 +98,7 @@ async def test_a_report_on_its_way_when_the_call_is_left_behind_is_dropped(conte
 
 def test_a_thread_that_outlives_the_event_loop_reports_to_nobody(context):
     heard, kept = [], []
-    context.on_progress = heard.append
+    context.on_progress = lambda _, text: heard.append(text)
     trio.run(run_blocking, kept.append, "keep", context)
     kept[0].progress("nobody is there")
     assert heard == []

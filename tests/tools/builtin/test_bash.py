@@ -4,7 +4,9 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,11 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs L
 async def run(context: AgentContext, command: str, **options: object):
     with trio.fail_after(30):
         return await Bash().execute({"command": command, **options}, context)
+
+
+def heard_by(hear: Callable[[str], object], context: AgentContext) -> AgentContext:
+    """Return the context of a call whose progress goes to a function."""
+    return replace(context, current_tool_use_id="t", on_progress=lambda _, text: hear(text))
 
 
 def marker() -> str:
@@ -232,7 +239,7 @@ async def test_output_is_shown_while_the_command_runs(context: AgentContext, roo
         shown.set()
 
     async with trio.open_nursery() as nursery:
-        call = context.with_tool_use_id("t", progress)
+        call = heard_by(progress, context)
         nursery.start_soon(run, call, "echo first; cat gate >/dev/null; echo second")
         with trio.fail_after(20):
             await shown.wait()
@@ -243,7 +250,7 @@ async def test_output_is_shown_while_the_command_runs(context: AgentContext, roo
 
 async def test_a_character_cut_between_two_writes_is_shown_whole(context: AgentContext) -> None:
     pieces: list[str] = []
-    call = context.with_tool_use_id("t", pieces.append)
+    call = heard_by(pieces.append, context)
     script = "for b in f0 9f 8c b1; do printf \"\\x$b\"; sleep 0.01; done; printf '\\xff\\0'"
     result = await run(call, script)
     assert result.text == "🌱\ufffd\ufffd"
@@ -252,7 +259,7 @@ async def test_a_character_cut_between_two_writes_is_shown_whole(context: AgentC
 
 async def test_a_flood_is_bounded_in_the_result_and_in_what_is_shown(context: AgentContext) -> None:
     pieces: list[str] = []
-    call = context.with_tool_use_id("t", pieces.append)
+    call = heard_by(pieces.append, context)
     result = await run(call, "echo first; yes 🌱 | head -c 60000000; echo last")
     assert result.text.startswith("first\n🌱\n")
     assert result.text.endswith("🌱\nlast")
@@ -296,7 +303,7 @@ async def test_nothing_survives_the_time_out_of_a_command(context: AgentContext)
 async def test_a_cancel_returns_quickly_and_leaves_no_process(context: AgentContext) -> None:
     duration = marker()
     started = trio.Event()
-    call = context.with_tool_use_id("t", lambda _: started.set())
+    call = heard_by(lambda _: started.set(), context)
     command = f"sleep {duration} & setsid sleep {duration} & echo ready; sleep {duration}"
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -323,7 +330,7 @@ async def test_a_cancel_works_within_the_scope_that_the_runtime_gives(
 
     context.on_cleanup = spent
     started = trio.Event()
-    call = context.with_tool_use_id("t", lambda _: started.set())
+    call = heard_by(lambda _: started.set(), context)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, call, f"setsid sleep {duration} & echo ready; sleep {duration}")
         await started.wait()
@@ -383,7 +390,8 @@ async def test_the_death_of_our_own_process_leaves_nothing(root: Path) -> None:
         from greenroom.core import AgentContext, Workspace
         from greenroom.tools.builtin import Bash
         context = AgentContext(session_id="s", agent_type="t", workspace=Workspace({str(root)!r}))
-        call = context.with_tool_use_id("t", lambda text: print(text, flush=True))
+        call = context.with_tool_use_id("t")
+        call.on_progress = lambda _, text: print(text, flush=True)
         command = "sleep {duration} & setsid sleep {duration} & echo ready; sleep {duration}"
         trio.run(Bash().execute, {{"command": command}}, call)
         """
