@@ -1,4 +1,4 @@
-"""What you import in your own tests: models and people that follow a script."""
+"""What you import in your own tests: a model that follows a script."""
 
 from greenroom.testing.script import Reply as Reply
 from greenroom.testing.script import ScriptedProvider as ScriptedProvider

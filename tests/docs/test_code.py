@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 def project(tmp_path, monkeypatch):
     """A folder to work in, with a README, and nobody's keys or settings."""
     (tmp_path / "README.md").write_text("# A project\n")
+    shutil.copytree(ROOT / "sessions", tmp_path / "sessions")
     monkeypatch.chdir(tmp_path)
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -64,6 +66,16 @@ def test_commands_work(command, project):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
+
+
+def test_what_installs_is_what_the_checks_of_the_repository_run():
+    readme = (ROOT / "README.md").read_text()
+    marked = "".join(re.findall(r"<!-- (?:try|tests) -->.*?<!-- /", readme, re.DOTALL))
+    pages = [page.read_text() for page in (*PAGES, ROOT / "CONTRIBUTING.md")]
+    lines = [line for page in pages for line in page.splitlines() if "pip install" in line]
+    commands = [line for line in lines if line.startswith("python3")]
+    assert len(commands) >= 4
+    assert all(command in marked for command in commands)
 
 
 def test_links_between_pages_lead_somewhere():

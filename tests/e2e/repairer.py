@@ -44,7 +44,8 @@ class Repairer:
 
     def __init__(self, bug, python):
         self._bug = bug
-        self._tests = f"{python} -m pytest -q -p no:cacheprovider {bug.tests}"
+        # -B: Python tells an old .pyc by seconds and size, and these edits change neither.
+        self._tests = f"{python} -B -m pytest -q -p no:cacheprovider {bug.tests}"
         self._plan = self._work()
         self.calls = []
         next(self._plan)

@@ -73,7 +73,7 @@ async def test_the_agent_repairs_a_package(vendor, seed, tmp_path):
             f"The tests of {bug.function} fail. Mend it.",
             *("--model", vendor.model),
             *("--output-format", "json"),
-            *("--allow", "Edit(toolz/**)", "--allow", f"Bash({sys.executable} -m pytest:*)"),
+            *("--allow", "Edit(toolz/**)", "--allow", f"Bash({sys.executable} -B -m pytest:*)"),
             *("--sessions", str(tmp_path / "sessions")),
             cwd=project,
             **vendor.environment(server.url),

@@ -115,10 +115,11 @@ async def test_the_recorded_example_can_be_read():
     assert session.agent_type == "coder"
     assert session.repair is None
     assert session.is_saved
-    assert [use.name for message in session.history for use in message.tool_uses] == ["Read"]
+    uses = [use.name for message in session.history for use in message.tool_uses]
+    assert uses == ["Read", "Grep", "Bash"]
     assert session.history[-1].role == "assistant"
     assert "example" in [each.session_id for each in await AgentSession.list_all(store=store)]
-    assert len(read_with_the_standard_library(ROOT / "sessions" / "example")[1]) == 4
+    assert len(read_with_the_standard_library(ROOT / "sessions" / "example")[1]) == 12
 
 
 async def test_one_save_is_one_line(files, conversation):
