@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from greenroom.core import ImageBlock as ImageBlock
     from greenroom.core import InputMessage as InputMessage
     from greenroom.core import Interrupt as Interrupt
+    from greenroom.core import InvalidJSONError as InvalidJSONError
     from greenroom.core import InvalidSessionIdError as InvalidSessionIdError
     from greenroom.core import Lagged as Lagged
     from greenroom.core import MailboxFullError as MailboxFullError
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from greenroom.core import NetworkError as NetworkError
     from greenroom.core import NetworkTimeoutError as NetworkTimeoutError
     from greenroom.core import OutputChunk as OutputChunk
+    from greenroom.core import PermissionPart as PermissionPart
     from greenroom.core import PermissionRequest as PermissionRequest
     from greenroom.core import PermissionResponse as PermissionResponse
     from greenroom.core import RedactedThinkingBlock as RedactedThinkingBlock
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
     from greenroom.llm import OfflineProvider as OfflineProvider
     from greenroom.llm import OpenAIProvider as OpenAIProvider
     from greenroom.llm import open_model as open_model
+    from greenroom.permissions import Explanation as Explanation
     from greenroom.permissions import PermissionManager as PermissionManager
     from greenroom.permissions import PermissionRule as PermissionRule
     from greenroom.permissions import RuleMatcher as RuleMatcher
@@ -122,15 +125,19 @@ if TYPE_CHECKING:
     from greenroom.runtime import AgentHandle as AgentHandle
     from greenroom.runtime import AgentInternals as AgentInternals
     from greenroom.runtime import AgentRuntime as AgentRuntime
+    from greenroom.runtime import AgentStatistics as AgentStatistics
     from greenroom.runtime import InterruptReport as InterruptReport
     from greenroom.runtime import Outcome as Outcome
+    from greenroom.runtime import ParentInfo as ParentInfo
     from greenroom.runtime import Receipt as Receipt
     from greenroom.runtime import RuntimeLimits as RuntimeLimits
     from greenroom.runtime import Subscription as Subscription
     from greenroom.runtime import TurnResult as TurnResult
+    from greenroom.runtime import TurnStream as TurnStream
     from greenroom.session import AgentSession as AgentSession
     from greenroom.session import FileStore as FileStore
     from greenroom.session import MemoryStore as MemoryStore
+    from greenroom.session import RepairReport as RepairReport
     from greenroom.session import SessionMetadata as SessionMetadata
     from greenroom.session import SessionStore as SessionStore
     from greenroom.tools import Tool as Tool
@@ -157,6 +164,7 @@ _HOMES = {
         "ImageBlock",
         "InputMessage",
         "Interrupt",
+        "InvalidJSONError",
         "InvalidSessionIdError",
         "Lagged",
         "MailboxFullError",
@@ -173,6 +181,7 @@ _HOMES = {
         "NetworkError",
         "NetworkTimeoutError",
         "OutputChunk",
+        "PermissionPart",
         "PermissionRequest",
         "PermissionResponse",
         "RedactedThinkingBlock",
@@ -227,21 +236,26 @@ _HOMES = {
         "AgentHandle",
         "AgentInternals",
         "AgentRuntime",
+        "AgentStatistics",
         "InterruptReport",
         "Outcome",
+        "ParentInfo",
         "Receipt",
         "RuntimeLimits",
         "Subscription",
         "TurnResult",
+        "TurnStream",
     ),
     "greenroom.session": (
         "AgentSession",
         "FileStore",
         "MemoryStore",
+        "RepairReport",
         "SessionMetadata",
         "SessionStore",
     ),
     "greenroom.permissions": (
+        "Explanation",
         "PermissionManager",
         "PermissionRule",
         "RuleMatcher",
@@ -280,6 +294,7 @@ __all__ = [
     "AgentRuntime",
     "AgentSession",
     "AgentState",
+    "AgentStatistics",
     "Answer",
     "AnthropicProvider",
     "BudgetExceededError",
@@ -291,12 +306,14 @@ __all__ = [
     "EndStatus",
     "Error",
     "Exited",
+    "Explanation",
     "FileStore",
     "GreenroomError",
     "ImageBlock",
     "InputMessage",
     "Interrupt",
     "InterruptReport",
+    "InvalidJSONError",
     "InvalidSessionIdError",
     "LLMProvider",
     "Lagged",
@@ -319,12 +336,15 @@ __all__ = [
     "OpenAIProvider",
     "Outcome",
     "OutputChunk",
+    "ParentInfo",
     "PermissionManager",
+    "PermissionPart",
     "PermissionRequest",
     "PermissionResponse",
     "PermissionRule",
     "Receipt",
     "RedactedThinkingBlock",
+    "RepairReport",
     "ResourceMap",
     "Role",
     "RuleDecision",
@@ -376,6 +396,7 @@ __all__ = [
     "TurnResult",
     "TurnStart",
     "TurnStatus",
+    "TurnStream",
     "UnknownBlock",
     "Usage",
     "UsageReport",

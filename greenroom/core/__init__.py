@@ -78,6 +78,9 @@ from greenroom.core.errors import (
     GreenroomError as GreenroomError,
 )
 from greenroom.core.errors import (
+    InvalidJSONError as InvalidJSONError,
+)
+from greenroom.core.errors import (
     InvalidSessionIdError as InvalidSessionIdError,
 )
 from greenroom.core.errors import (
@@ -274,9 +277,6 @@ from greenroom.core.resources import (
 )
 from greenroom.core.serde import (
     JSON as JSON,
-)
-from greenroom.core.serde import (
-    InvalidJSONError as InvalidJSONError,
 )
 from greenroom.core.state import (
     TRANSITIONS as TRANSITIONS,

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from greenroom.core import serde
-from greenroom.core.errors import GreenroomError
 from greenroom.core.resources import ResourceMap
 from greenroom.core.workspace import Workspace
 
@@ -41,7 +40,8 @@ class AgentContext:
         current_turn: how many turns have begun, this one included.
         current_tool_use_id: the call that this context was made for, or None.
         workspace: the folder it works in; shared by all copies of this context.
-        metadata: JSON values of the programmer's; serialised.
+        metadata: JSON values of the programmer's, saved with the session; `set_metadata` checks
+            them, and what got in unchecked and is no JSON is logged and not saved.
         resources: run-time objects by class; never serialised, shared by all copies.
         spill_folder: where results too long for the model are kept, or empty for a temporary file
             folder; the newest 200 files there live as long as the session.
@@ -97,16 +97,12 @@ class AgentContext:
         self.on_abandon(what)
 
     def set_metadata(self, key: str, value: object) -> None:
-        """Store a JSON value.
+        """Keep a JSON value under a key; it is copied, and saved with the session.
 
         Raises:
-            GreenroomError: the value can't be written as JSON; the message names the key.
+            InvalidJSONError: it is no JSON value; the message names the key.
         """
-        try:
-            serde.dumps(value)
-        except serde.InvalidJSONError as error:
-            raise GreenroomError(f"metadata {key!r}: {error}") from error
-        self.metadata[key] = value
+        self.metadata[key] = serde.plain(value, f"metadata {key!r}")
 
     def get_metadata(self, key: str) -> object:
         """Return the JSON value of this key, or None."""

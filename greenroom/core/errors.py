@@ -9,8 +9,9 @@
     ├── MailboxFullError               no room for another input
     ├── TurnError                      turns and states used in an order that has no meaning
     ├── BudgetExceededError            a budget of this turn is spent
+    ├── InvalidJSONError               a value or a text is not usable as JSON
     ├── SessionError                   about stored conversations
-    │   ├── SessionInUseError          the runtime already runs this session
+    │   ├── SessionInUseError          an agent already runs this session
     │   ├── SessionNotFoundError       no such session in the store
     │   ├── SessionExistsError         the store already holds this id
     │   ├── SessionLockedError         another process writes this session
@@ -41,6 +42,7 @@ __all__ = [
     "BudgetExceededError",
     "ConfigurationError",
     "GreenroomError",
+    "InvalidJSONError",
     "InvalidSessionIdError",
     "MailboxFullError",
     "ModelAuthenticationError",
@@ -135,6 +137,10 @@ class BudgetExceededError(GreenroomError):
     """A budget is spent; the scope that declared it ends, with this reason."""
 
 
+class InvalidJSONError(GreenroomError):
+    """A text that is no JSON, of another shape or ambiguous; or a value that JSON can't express."""
+
+
 class SessionError(GreenroomError):
     """Something about a stored conversation; `session_id` says which."""
 
@@ -145,7 +151,7 @@ class SessionError(GreenroomError):
 
 
 class SessionInUseError(SessionError):
-    """An agent of this runtime already runs this session."""
+    """An agent already runs this session."""
 
 
 class SessionNotFoundError(SessionError):

@@ -5,19 +5,24 @@ from typing import TypeAlias, TypeVar, cast
 import msgspec
 import orjson
 
-from greenroom.core.errors import GreenroomError
+from greenroom.core.errors import InvalidJSONError
 from greenroom.core.text import valid_unicode
 
-__all__ = ["JSON", "InvalidJSONError", "decode", "dumps", "encode", "loads", "loads_object"]
+__all__ = [
+    "JSON",
+    "InvalidJSONError",
+    "decode",
+    "dumps",
+    "encode",
+    "loads",
+    "loads_object",
+    "plain",
+]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A plain JSON value."""
 
 T = TypeVar("T")
-
-
-class InvalidJSONError(GreenroomError):
-    """Text that is no JSON, is JSON of another shape, or is ambiguous."""
 
 
 def encode(value: object) -> bytes:
@@ -105,6 +110,49 @@ def loads_object(data: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidJSONError(f"expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def plain(value: object, name: str) -> JSON:
+    """Return a copy of a JSON value, which later changes to the original don't reach.
+
+    Args:
+        value: what has to be JSON already; nothing is turned into something else, such as a tuple
+            into a list.
+        name: what the message calls it.
+
+    Raises:
+        InvalidJSONError: it holds something that JSON can't express, or would change.
+
+    Example:
+        >>> plain({"a": (1, 2)}, "metadata 'plan'")
+        Traceback (most recent call last):
+        ...
+        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is no JSON \
+type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
+    """
+    try:
+        return loads(dumps(_checked(value)))
+    except (InvalidJSONError, TypeError, RecursionError) as error:
+        raise InvalidJSONError(
+            f"{name} can't be stored: {error}",
+            hint="use None, bool, finite numbers, strings, lists, and dicts with string keys",
+        ) from error
+
+
+def _checked(value: object) -> object:
+    """Refuse what a JSON encoder would turn into something else, such as a tuple or a NaN."""
+    if isinstance(value, dict):
+        for key in value:
+            if type(key) is not str:
+                raise TypeError(f"the key {key!r} is no string")
+        return {key: _checked(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_checked(item) for item in value]
+    if type(value) is float and value - value != 0:
+        raise TypeError(f"{value} is no JSON number")
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(f"{type(value).__name__} is no JSON type")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from greenroom.core import (
     AgentContext,
     AgentNotRunningError,
     AgentState,
+    InvalidJSONError,
     OutputChunk,
     SessionStorageError,
     StateChange,
@@ -18,6 +19,7 @@ from greenroom.core import (
     TurnError,
     UserInput,
     Workspace,
+    serde,
 )
 from greenroom.runtime.approvals import Approvals
 from greenroom.runtime.children import Children
@@ -261,10 +263,15 @@ class Actor:
 
     def _keep_metadata(self) -> None:
         """Take what tools changed in the context's metadata into the session's."""
-        for key, value in self.context.metadata.items():
-            if key not in self._kept_metadata or self._kept_metadata[key] != value:
-                self.session.set_metadata(key, value)
-                self._kept_metadata[key] = self.session.get_metadata(key)
+        for key, value in tuple(self.context.metadata.items()):
+            try:
+                plain = serde.plain(value, f"metadata {key!r}")
+                if key not in self._kept_metadata or self._kept_metadata[key] != plain:
+                    self.session.set_metadata(key, plain)
+                    self._kept_metadata[key] = plain
+            except InvalidJSONError as error:
+                # Set past `set_metadata`: one bad value must not keep the others from the disk.
+                logger.warning("%s: %s", self.session.session_id, error)
 
     def kill(self) -> None:
         """Cancel everything now; clean-up gets no time."""

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from greenroom.core import check_session_id, clock
-from greenroom.session.metadata import SessionMetadata, plain_json
+from greenroom.core import check_session_id, clock, serde
+from greenroom.session.metadata import SessionMetadata
 
 __all__ = ["Description"]
 
@@ -80,8 +80,9 @@ class Description:
         Raises:
             InvalidJSONError: it is no JSON value; the message names the key.
         """
-        kept = {**self._record.metadata, key: plain_json(key, value)}
-        self._touch(metadata=kept)
+        self._touch(
+            metadata=serde.plain({**self._record.metadata, key: value}, f"metadata {key!r}")
+        )
 
     def get_metadata(self, key: str) -> object:
         """Return a copy of the value kept under a key, or None."""

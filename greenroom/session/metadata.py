@@ -7,7 +7,7 @@ import msgspec
 
 from greenroom.core import InvalidJSONError, SessionCorruptError, serde
 
-__all__ = ["SessionMetadata", "decode_metadata", "encode_metadata", "plain_json"]
+__all__ = ["SessionMetadata", "decode_metadata", "encode_metadata"]
 
 
 class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,35 +80,3 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
         created_at=found.created_at.astimezone(UTC),
         updated_at=found.updated_at.astimezone(UTC),
     )
-
-
-def plain_json(key: str, value: object) -> serde.JSON:
-    """Return a copy of a JSON value, which later changes to the original don't reach.
-
-    Raises:
-        InvalidJSONError: it holds something that JSON can't express, or would change; the message
-            names the key.
-    """
-    try:
-        return serde.loads(serde.dumps(_checked(value)))
-    except (InvalidJSONError, TypeError, RecursionError) as error:
-        raise InvalidJSONError(
-            f"metadata {key!r} can't be stored: {error}",
-            hint="use None, bool, finite numbers, strings, lists, and dicts with string keys",
-        ) from error
-
-
-def _checked(value: object) -> object:
-    """Refuse what a JSON encoder would turn into something else, such as a tuple or a NaN."""
-    if isinstance(value, dict):
-        for key in value:
-            if type(key) is not str:
-                raise TypeError(f"the key {key!r} is no string")
-        return {key: _checked(item) for key, item in value.items()}
-    if type(value) is list:
-        return [_checked(item) for item in value]
-    if type(value) is float and value - value != 0:
-        raise TypeError(f"{value} is no JSON number")
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    raise TypeError(f"{type(value).__name__} is no JSON type")

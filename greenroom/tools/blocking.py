@@ -89,9 +89,7 @@ class _Work(Generic[T]):
 
         def report(*told: *Ts) -> None:
             if not self._given_up:
-                with suppress(
-                    trio.RunFinishedError
-                ):  # the function left a thread of its own behind
+                with suppress(trio.RunFinishedError):  # it left a thread of its own behind
                     trio.from_thread.run_sync(self._receive, hook, *told, trio_token=self._token)
 
         return report

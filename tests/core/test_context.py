@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.core import AgentContext, GreenroomError, ResourceMap, Workspace, serde
+from greenroom.core import AgentContext, InvalidJSONError, ResourceMap, Workspace, serde
 
 
 class Counter:
@@ -58,10 +58,19 @@ def test_serialising_leaves_resources_out():
     assert context.get_metadata("ticket") == {"id": 7}
 
 
-def test_metadata_that_is_no_json_is_refused_by_name():
+@pytest.mark.parametrize("value", [Counter(), (1, 2), float("nan"), {1: 2}, {"a": [{"b"}]}])
+def test_metadata_that_is_no_json_is_refused_by_name(value):
     context = AgentContext(session_id="s-1", agent_type="coder")
-    with pytest.raises(GreenroomError, match="ticket"):
-        context.set_metadata("ticket", Counter())
+    with pytest.raises(InvalidJSONError, match="ticket"):
+        context.set_metadata("ticket", value)
+    assert context.metadata == {}
+
+
+def test_metadata_is_copied():
+    context, value = AgentContext(session_id="s-1", agent_type="coder"), ["a"]
+    context.set_metadata("list", value)
+    value.append("b")
+    assert context.get_metadata("list") == ["a"]
 
 
 def test_without_a_runtime_the_hooks_do_nothing():

@@ -46,5 +46,18 @@ def test_what_json_cannot_express_is_a_typed_error():
         serde.loads("{")
 
 
+@pytest.mark.parametrize("value", [(1,), {1: 2}, float("inf"), {"a": {b"b"}}, 2**70, object()])
+def test_what_json_would_change_or_can_t_hold_is_not_plain(value):
+    with pytest.raises(InvalidJSONError, match="^the plan can't be stored: "):
+        serde.plain([value], "the plan")
+
+
+def test_a_plain_value_is_copied():
+    value = {"a": [1, None, True, 0.5, "ü"]}
+    copy = serde.plain(value, "the plan")
+    assert copy == value
+    assert copy["a"] is not value["a"]
+
+
 def test_pretty_text_is_sorted_and_indented():
     assert serde.dumps({"b": 1, "a": [2]}, pretty=True) == b'{\n  "a": [\n    2\n  ],\n  "b": 1\n}'

@@ -1,6 +1,8 @@
 """`import greenroom` is light, complete, and honest about what it offers."""
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -40,10 +42,24 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = greenroom.frobnicate
 
 
-def test_errors_stand_in_one_tree():
-    names = [name for name in greenroom.__all__ if re.fullmatch(r"\w+Error", name)]
-    errors = [getattr(greenroom, name) for name in names]
-    assert len(errors) > 20
-    assert all(issubclass(error, greenroom.GreenroomError) for error in errors)
-    drawn = sys.modules["greenroom.core.errors"].__doc__
-    assert all(error.__name__ in drawn for error in errors)
+def subclasses(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+def test_every_error_is_drawn_in_its_place_and_exported():
+    for module in pkgutil.walk_packages(greenroom.__path__, "greenroom."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    ours = (error for error in subclasses(greenroom.GreenroomError))
+    errors = {error for error in ours if error.__module__.startswith("greenroom.")}
+    tree = sys.modules["greenroom.core.errors"].__doc__
+    drawn = re.findall(r"^ {4}([│ ]*)[├└]── (\w+) ", tree, re.MULTILINE)
+    path, found = ["GreenroomError"], {}
+    for bars, name in drawn:
+        path[len(bars) // 4 + 1 :] = [name]
+        found[name] = path[-2]
+    assert found == {error.__name__: error.__base__.__name__ for error in errors}
+    assert set(found) <= set(greenroom.__all__)
+    assert errors == {getattr(greenroom, name) for name in found}

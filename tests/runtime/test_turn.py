@@ -11,6 +11,7 @@ from greenroom.core import (
     AgentNotRunningError,
     AgentState,
     Done,
+    EndStatus,
     MailboxFullError,
     Message,
     ModelError,
@@ -407,3 +408,22 @@ async def test_what_a_tool_keeps_in_its_context_is_saved_with_the_session(runtim
 
     again = await AgentSession.load(handle.session_id, store=store)
     await runtime.spawn(again, later).wait(check=True)
+
+
+async def test_what_is_no_json_in_a_context_is_logged_and_keeps_nothing_else_from_the_disk(
+    runtime, store, caplog
+):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.context.metadata |= {"bad": (1, 2), "nan": float("nan"), 3: "x"}
+                agent.context.set_metadata("good", message.text)
+
+    handle = runtime.spawn(AgentSession.new("worker"), agent_fn)
+    assert (await handle.ask("a")).status is TurnStatus.COMPLETED
+    stored = await AgentSession.load(handle.session_id, store=store)
+    assert (stored.metadata, len(stored.history)) == ({"good": "a"}, 1)
+    for name in ("metadata 'bad'", "metadata 'nan'", "metadata 3"):
+        assert f"{name} can't be stored" in caplog.text
+    await handle.shutdown()
+    assert (await handle.wait()).status is EndStatus.COMPLETED
