@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.conversation import describe_session
 from greenroom.cli.output_writer import OutputWriter, tell
 from greenroom.cli.piped_input import read_piped, with_context
 from greenroom.cli.run_setup import RunSetup, open_setup
@@ -44,6 +45,7 @@ class _Headless:
 
     def __init__(self, handle: AgentHandle, setup: RunSetup, output: "OutputFormat") -> None:
         self._handle = handle
+        self._setup = setup
         self._format = output
         self._out = OutputWriter()
         self._record = TurnRecord(handle.session_id, setup.model_name)
@@ -79,12 +81,17 @@ class _Headless:
                 self._record.note(chunk)
                 if self._format == "stream-json":
                     await self._out.line(serde.encode(chunk))
-                if isinstance(chunk, TurnStart) and self._signal is not None:
-                    self._handle.interrupt_nowait()  # the signal came before the turn
+                if isinstance(chunk, TurnStart):
+                    self._begin_turn()
                 if isinstance(chunk, Done | Exited):
                     break
         await self._print_result(before)
         return self._record.exit_code
+
+    def _begin_turn(self) -> None:
+        describe_session(self._setup.session, self._setup.workspace)
+        if self._signal is not None:
+            self._handle.interrupt_nowait()  # the signal came before the turn
 
     async def _print_result(self, before: int) -> None:
         new = (await self._handle.history())[before:]

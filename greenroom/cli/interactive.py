@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
+from greenroom.cli.conversation import describe_session
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.recap import RecapLine, recap
 from greenroom.cli.render_chunk import render_markdown, render_user
@@ -16,8 +17,8 @@ from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.theme import ColorScheme
 from greenroom.cli.turn_record import DONE, FAILED, USAGE
-from greenroom.core import EndStatus, SessionError, visible
-from greenroom.runtime import AgentRuntime, Outcome
+from greenroom.core import EndStatus, SessionError, TurnStart, visible
+from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
@@ -47,6 +48,7 @@ async def run_interactive(options: "Options") -> int:
             async with trio.open_nursery() as nursery:
                 ended = _Ended()
                 await nursery.start(ended.heed, nursery.cancel_scope)
+                nursery.start_soon(_describe, setup, handle)
                 outcome = await renderer.run()
                 nursery.cancel_scope.cancel()
             await handle.interrupt()
@@ -55,6 +57,15 @@ async def run_interactive(options: "Options") -> int:
                 line = f"greenroom --resume {setup.session.session_id}   goes on with this session"
                 await OutputWriter().text(line)
     return ended.exit_code(outcome)
+
+
+async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
+    """Describe the session once it has its first input of this run."""
+    async with handle.subscribe("all") as chunks:
+        async for chunk in chunks:
+            if isinstance(chunk, TurnStart):
+                describe_session(setup.session, setup.workspace)
+                return
 
 
 class _Ended:

@@ -1,7 +1,7 @@
 """The permission rules of a run: built in, the user's, the project's, the command line's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -36,8 +36,9 @@ def rules_of_run(
 
     Reading inside the workspace is allowed. The user's own rule file counts whole; so does the
     project's while it holds nothing but the user's own answers. Otherwise it may come from anybody,
-    and only its denials and questions count. A denial on the command line
-    comes before all files; an allowance there ranks with those in files, so that it overrides no
+    and only its denials and questions count. A rule that a file names bears the file's source
+    before its name, such as "project/no-push". A denial on the command line comes
+    before all files; an allowance there ranks with those in files, so that it overrides no
     denial and no question.
 
     Raises:
@@ -45,11 +46,11 @@ def rules_of_run(
         ConfigurationError: no such mode.
     """
     path = project_rules_path(workspace)
-    project = _read(path)
+    project = _read(path, "project")
     usable = project if is_trusted(path) else tightening(project)
     rules = [
         _read_inside(),
-        *_read(user_rules_path()),
+        *_read(user_rules_path(), "user"),
         *usable,
         *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
         *(_parse(text, RuleDecision.DENY, RuleScope.USER) for text in deny),
@@ -73,8 +74,13 @@ def _read_inside() -> PermissionRule:
     )
 
 
-def _read(path: Path) -> tuple[PermissionRule, ...]:
-    return read_rules(path) if path.exists() else ()
+def _read(path: Path, source: str) -> list[PermissionRule]:
+    """Read a file; names are unique in a file only, so that its own are told by their source."""
+    rules = read_rules(path) if path.exists() else ()
+    return [
+        rule if rule.id == rule.generated_id else replace(rule, id=f"{source}/{rule.id}")
+        for rule in rules
+    ]
 
 
 def _parse(text: str, decision: RuleDecision, scope: RuleScope) -> PermissionRule:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from greenroom.agents import coder
+from greenroom.cli.conversation import load_session, newest_session
 from greenroom.cli.folders import sessions_folder
 from greenroom.cli.rules import rules_of_run
-from greenroom.core import SessionNotFoundError
 from greenroom.llm import LLMProvider, open_model
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from greenroom.cli.arguments import Options
 
-__all__ = ["RunSetup", "load_session", "open_setup", "open_store"]
+__all__ = ["RunSetup", "open_setup", "open_store"]
 
 _OFFLINE = "no key is set, so the offline model answers; set ANTHROPIC_API_KEY or OPENAI_API_KEY"
 
@@ -117,32 +117,5 @@ async def _session(options: "Options", store: FileStore, workspace: Path) -> Age
     if options.resume is not None:
         return await load_session(options.resume, store)
     if options.continue_last:
-        return await AgentSession.load(await _newest(store, workspace), store=store)
-    session = AgentSession.new("coder", store=store)
-    session.set_metadata("workspace", str(workspace))
-    return session
-
-
-async def load_session(session_id: str, store: FileStore) -> AgentSession:
-    """Load a session.
-
-    Raises:
-        SessionError: it is unknown or can't be read.
-    """
-    try:
-        return await AgentSession.load(session_id, store=store)
-    except SessionNotFoundError as error:
-        raise SessionNotFoundError(
-            error.message, session_id=session_id, hint="`greenroom sessions list` shows them"
-        ) from error
-
-
-async def _newest(store: FileStore, workspace: Path) -> str:
-    for found in await store.list_all():
-        here = found.metadata.get("workspace") == str(workspace)
-        if here and found.parent_session_id is None:
-            return found.session_id
-    raise SessionNotFoundError(
-        f"there is no session of the folder {workspace} to continue",
-        hint="start one without --continue, or name one with --resume ID",
-    )
+        return await newest_session(store, workspace)
+    return AgentSession.new("coder", store=store)

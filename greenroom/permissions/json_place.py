@@ -14,14 +14,14 @@ def place_of(text: str, path: Sequence[str | int]) -> tuple[int, int]:
     r"""Return line and column of the value at a path of keys and indexes, counted from 1.
 
     Where the path leads nowhere, the place is that of the last value found on it. The text must
-    be valid JSON.
+    be valid JSON, or blank.
 
     Example:
         >>> place_of('{"rules":\n  [{"id": 1}]}', ["rules", 0, "id"])
         (2, 11)
     """
     at = _skip(text, 0)
-    for step in path:
+    for step in path if at < len(text) else ():
         found = _member(text, at, step) if text[at] == "{" else _item(text, at, step)
         if found is None:
             break

@@ -4,8 +4,11 @@ import json
 import signal
 import stat
 import subprocess
+from datetime import UTC, datetime
 
 import pytest
+
+from greenroom.core import clock
 
 SECONDS = 30
 
@@ -102,6 +105,28 @@ def test_a_session_is_continued_in_its_folder_and_nowhere_else(run, tmp_path):
     assert "--resume" in elsewhere.err
 
 
+def test_the_last_used_of_two_sessions_of_one_second_is_continued(run, monkeypatch):
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    clock.set_clock(lambda: at)
+    try:
+        ids = [
+            run("-p", "read README.md", "--output-format", "json").json["session_id"]
+            for _ in range(4)
+        ]
+        again = run("-p", "list *", "--continue", "--output-format", "json")
+        assert again.json["session_id"] == ids[-1]
+    finally:
+        clock.set_clock(None)
+
+
+def test_a_session_that_is_unknown_is_told_in_plain_words(run, tmp_path):
+    done = run("sessions", "show", "nope", "--sessions", str(tmp_path))
+    assert done.err == (
+        f"greenroom: there is no session nope in {tmp_path} "
+        "(`greenroom sessions list` shows them)\n"
+    )
+
+
 def test_a_session_is_resumed_by_its_id(run):
     id_ = run("-p", "read README.md", "--output-format", "json").json["session_id"]
     assert run("-p", "list *.md", "--resume", id_).code == 0
@@ -140,6 +165,33 @@ def test_a_malformed_rule_file_is_refused_with_its_place(run, project):
     assert done.code == 2
     assert "permissions.json:2:" in done.err
     assert "tol" in done.err
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{"])
+def test_a_rule_file_that_holds_nothing_is_refused_with_its_place_too(run, project, text):
+    (project / ".greenroom").mkdir()
+    (project / ".greenroom" / "permissions.json").write_text(text)
+    done = run("-p", "read README.md")
+    assert done.code == 2
+    assert "permissions.json:" in done.err
+    assert '{"version": 1' in done.err
+    assert "FAIL  the project's rules" in run("doctor").out
+
+
+def test_rules_of_several_files_may_have_one_name(run, project, tmp_path):
+    denial = {"decision": "deny", "tool": "Write"}
+    write_rules(
+        project / ".greenroom",
+        {**denial, "id": "x", "message": "from the project"},
+        {"decision": "ask", "tool": "Glob", "id": "read-workspace"},
+    )
+    write_rules(tmp_path / "config" / "greenroom", {"decision": "deny", "tool": "Bash", "id": "x"})
+    words = ("--output-format", "json")
+    config = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    done = run("-p", "write a.txt: x", *words, **config)
+    assert "from the project" in done.json["denials"][0]["reason"]
+    done = run("-p", "run ls", *words, **config)
+    assert "'user/x'" in done.json["denials"][0]["reason"]
 
 
 def test_a_projects_file_may_deny_but_not_allow(run, project):

@@ -211,6 +211,28 @@ def test_the_newest_session_of_the_folder_is_continued(terminal, run):
     program.wait_for("so far:", "> read README.md", READY)
 
 
+def test_a_program_that_is_only_opened_stores_no_session(terminal, run):
+    run("-p", "read README.md")
+    program = terminal()
+    program.wait_for(READY)
+    program.type(CTRL_D)
+    assert program.wait() == 0
+    assert len(run("sessions", "list", "--json").json) == 1
+
+
+def test_a_session_is_described_with_its_first_input(terminal, run, project):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "read README.md")
+    program.wait_for("README.md, 1 line:", "idle")
+    ask(program, "list *")
+    program.wait_for("> list *", "idle")
+    program.type(CTRL_D)
+    assert program.wait() == 0
+    [session] = run("sessions", "list", "--json").json
+    assert session["metadata"] == {"workspace": str(project), "title": "read README.md"}
+
+
 def test_what_a_file_holds_can_not_take_over_the_terminal(terminal, project):
     (project / "evil.txt").write_text("\x1b[2J\x1b]0;owned\x07\u202egnp.exe\n")
     program = terminal()

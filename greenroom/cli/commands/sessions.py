@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from greenroom.cli.conversation import load_session
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.recap import recap_text
-from greenroom.cli.run_setup import load_session, open_store
+from greenroom.cli.run_setup import open_store
 from greenroom.core import clock, serde
 from greenroom.session import AgentSession, SessionMetadata
 
@@ -36,8 +37,10 @@ def _row(session: SessionMetadata) -> str:
     child = "  (subagent)" if session.parent_session_id else ""
     model = f"{session.provider}:{session.model}" if session.provider else "-"
     place = session.metadata.get("workspace", "-")
+    title = session.metadata.get("title")
+    said = f"  “{title}”" if title else ""
     changed = clock.timestamp(session.updated_at)
-    return f"{session.session_id}  {changed}  {session.agent_type}  {model}  {place}{child}"
+    return f"{session.session_id}{said}  {changed}  {session.agent_type}  {model}  {place}{child}"
 
 
 async def show_session(options: "Options") -> int:
