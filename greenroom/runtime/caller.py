@@ -26,7 +26,7 @@ def refuse_self_wait(actor: "Actor", what: str) -> None:
                 hint="use interrupt_nowait() or kill(), or call it from outside of the agent",
             )
         # A root may live in a runtime that another agent has opened: it is part of that one.
-        caller = caller.parent or caller.runtime.host
+        caller = caller.parent or caller.runtime._host
 
 
 @contextmanager

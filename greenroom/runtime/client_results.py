@@ -2,7 +2,7 @@
 
 import trio
 
-from greenroom.core import MailboxFullError, ToolError, ToolResult
+from greenroom.core import MailboxFullError, ToolError, ToolResult, ToolResultInput
 
 __all__ = ["ClientResults"]
 
@@ -13,22 +13,23 @@ class ClientResults:
     def __init__(self, limit: int) -> None:
         """Start empty, with room for `limit` results that nobody waits for yet."""
         self._limit = limit
-        self._early: dict[str, ToolResult] = {}
+        self._early: dict[str, ToolResultInput] = {}
         self._arrived: dict[str, trio.Event] = {}
 
-    def put(self, tool_use_id: str, result: ToolResult) -> None:
+    def put(self, message: ToolResultInput) -> None:
         """Hand a result in.
 
         Raises:
             ToolError: a result of this call is here already.
             MailboxFullError: too many results wait for somebody to take them.
         """
+        tool_use_id = message.tool_use_id
         if tool_use_id in self._early:
             raise ToolError(f"the call {tool_use_id} has a result already")
         awaited = self._arrived.get(tool_use_id)
         if awaited is None and len(self._early) >= self._limit:
             raise MailboxFullError(f"{self._limit} results wait for somebody to take them")
-        self._early[tool_use_id] = result
+        self._early[tool_use_id] = message
         if awaited is not None:
             awaited.set()
 
@@ -48,7 +49,7 @@ class ClientResults:
                 await arrived.wait()
         finally:
             del self._arrived[tool_use_id]
-        return self._early.pop(tool_use_id)
+        return self._early.pop(tool_use_id).result
 
     def drop(self) -> tuple[str, ...]:
         """Forget the results that nobody took, and name them."""

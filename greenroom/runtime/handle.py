@@ -11,6 +11,7 @@ from greenroom.core import (
     RuleDecision,
     ToolError,
     ToolResult,
+    ToolResultInput,
     TurnError,
     UserInput,
     as_blocks,
@@ -88,7 +89,7 @@ class AgentHandle(AgentView):
         self._actor.refuse_if_ended()
         if self._actor.turn is None:
             raise ToolError(f"no turn is open that could wait for the call {tool_use_id}")
-        self._actor.client_results.put(tool_use_id, result)
+        self._actor.client_results.put(ToolResultInput(tool_use_id, result))
 
     async def respond_permission(
         self,

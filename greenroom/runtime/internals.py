@@ -277,6 +277,6 @@ class AgentInternals:
             RuntimeClosedError: the runtime has been left.
             TypeError: `agent_fn` is no async function.
         """
-        return self._actor.runtime.spawn_child(
+        return self._actor.runtime._spawn_child(
             self._actor, session, agent_fn, args, detached=detached, name=name
         )

@@ -122,7 +122,7 @@ def _finish(actor: Actor) -> None:
     )
     actor.outcome = outcome
     actor.drop_taken()
-    actor.runtime.forget(actor)
+    actor.runtime._forget(actor)
     actor.context.resources.clear()  # a tool's temporary folder goes with its agent
     actor.output.close_tools()
     if crash is not None:

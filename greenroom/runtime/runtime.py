@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
+from weakref import WeakSet
 
 import trio
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["AgentRuntime"]
 
 Ts = TypeVarTuple("Ts")
+
+_held: "WeakSet[AgentSession]" = WeakSet()
+"""The sessions that agents of this process hold: the lock can't tell two runtimes apart that were
+given one object, which is open already for the second."""
 
 
 class AgentRuntime:
@@ -70,13 +75,13 @@ class AgentRuntime:
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open = False
-        self.host: Actor | None = None
-        """The agent that has opened this runtime, or None."""
+        # The agent that has opened this runtime, or None.
+        self._host: Actor | None = None
 
     async def __aenter__(self) -> Self:
         if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")
-        self.host = current_actor.get()
+        self._host = current_actor.get()
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._open = True
@@ -144,7 +149,8 @@ class AgentRuntime:
 
         Raises:
             RuntimeClosedError: the runtime's block is not open.
-            SessionInUseError: an agent with this session is running.
+            SessionInUseError: an agent with this session is running, here or in another runtime
+                that was given the same object.
             TypeError: `agent_fn` is no async function.
         """
         nursery = self._open_nursery()
@@ -160,7 +166,7 @@ class AgentRuntime:
         )
         return self._start(actor, nursery, agent_fn, args)
 
-    def spawn_child(
+    def _spawn_child(
         self,
         parent: Actor,
         session: "AgentSession",
@@ -218,6 +224,7 @@ class AgentRuntime:
     ) -> AgentHandle:
         nursery.start_soon(run_agent, actor, agent_fn, args, name=f"agent {actor.name}")
         self._agents[actor.session.session_id] = actor
+        _held.add(actor.session)
         return AgentHandle(actor)
 
     def _open_nursery(self) -> trio.Nursery:
@@ -228,17 +235,18 @@ class AgentRuntime:
         return self._nursery
 
     def _refuse(self, session: "AgentSession", agent_fn: object) -> None:
-        if session.session_id in self._agents:
+        if session.session_id in self._agents or session in _held:
             raise SessionInUseError(
                 f"the session {session.session_id} has a running agent",
                 session_id=session.session_id,
-                hint="get its handle with runtime.get(), or fork the session",
+                hint="get its handle from its runtime, or fork the session",
             )
         check_agent_function(agent_fn)
 
-    def forget(self, actor: Actor) -> None:
-        """Take an agent that has ended out of the registry."""
+    def _forget(self, actor: Actor) -> None:
+        """Take an agent that has ended out of the registry; `lifecycle` is the way to call it."""
         del self._agents[actor.session.session_id]
+        _held.discard(actor.session)
 
     def get(self, session_id: str) -> AgentHandle | None:
         """Return the handle of a running agent, or None."""

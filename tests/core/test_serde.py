@@ -48,7 +48,7 @@ def test_what_json_cannot_express_is_a_typed_error():
 
 @pytest.mark.parametrize("value", [(1,), {1: 2}, float("inf"), {"a": {b"b"}}, 2**70, object()])
 def test_what_json_would_change_or_can_t_hold_is_not_plain(value):
-    with pytest.raises(InvalidJSONError, match="^the plan can't be stored: "):
+    with pytest.raises(InvalidJSONError, match=r"^the plan can't be stored: "):
         serde.plain([value], "the plan")
 
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import (
-    AgentState,
     InputMessage,
     InvalidJSONError,
     Message,
@@ -17,6 +16,7 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
     Usage,
+    as_blocks,
     serde,
 )
 
@@ -123,8 +123,8 @@ def test_message_views():
     assert message.tool_results == ()
 
 
-def test_a_final_state_is_never_left():
-    for state in (AgentState.done(), AgentState.failed("boom")):
-        assert state.is_final
-        assert not state.may_become(AgentState.idle())
-    assert AgentState.idle().may_become(AgentState.processing())
+def test_a_text_is_one_block_of_valid_unicode_and_blocks_stay_as_they_are():
+    assert as_blocks("a\ud800") == (TextBlock("a\ufffd"),)
+    blocks = (TextBlock("a"), ToolUseBlock("t1", "Read"))
+    assert as_blocks(iter(blocks)) == blocks
+    assert as_blocks([]) == ()

@@ -66,6 +66,23 @@ def test_nothing_is_left_unsaid_or_undone(module):
     assert not re.search(r"NotImplementedError|# *(TODO|FIXME|XXX|HACK)|no cover", text)
 
 
+def public_signatures(kind):
+    for name, value in inspect.getmembers(kind):
+        if not name.startswith("_") and callable(value):
+            yield f"{kind.__name__}.{name}{inspect.signature(value)}"
+
+
+def test_no_public_method_of_the_runtime_takes_or_returns_its_private_actor():
+    runtime = importlib.import_module("greenroom.runtime")
+    signatures = [
+        signature
+        for name in runtime.__all__
+        for signature in public_signatures(getattr(runtime, name))
+    ]
+    assert any("AgentRuntime.spawn(" in signature for signature in signatures)
+    assert [signature for signature in signatures if re.search(r"\bActor\b", signature)] == []
+
+
 PACKAGES = [
     info.name
     for info in pkgutil.walk_packages([str(ROOT)], "greenroom.")

@@ -29,7 +29,7 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.core.serde import InvalidJSONError
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime import AgentRuntime, AgentStatistics, RuntimeLimits
 from greenroom.runtime.partial import PartialText
 from greenroom.runtime.ring import OutputRing
 from greenroom.session import AgentSession, MemoryStore
@@ -176,6 +176,48 @@ async def test_a_reader_that_never_reads_costs_nothing_and_delays_nobody():
         assert (statistics.kept, statistics.subscribers) == (16, 1)
         assert statistics.largest_lag == statistics.published
         assert (await handle.statistics()).subscribers == 0
+
+
+async def test_how_far_a_reader_lags_behind(runtime):
+    handle = runtime.spawn(new(), parrot)
+    quick, slow = handle.subscribe("all"), handle.subscribe("none")
+    await handle.ask("a b")
+    published = (await handle.statistics()).published
+    assert quick.lag == slow.lag == published
+    await anext(quick)
+    assert (quick.lag, slow.lag) == (published - 1, published)
+    await handle.shutdown()
+    await read(quick)
+    assert quick.lag == 0
+
+
+async def test_statistics_count_what_an_agent_holds(runtime):
+    async def child(agent):
+        await agent.receive()
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.spawn(new(), child)
+                await agent.request_permission("Bash", "run")
+
+    handle = runtime.spawn(new(), agent_fn)
+    assert await handle.statistics() == AgentStatistics(0, 0, 0, 0, 0, 0, 0, 0)
+    async with handle.subscribe():
+        for text in ("taken", "waits", "waits too"):
+            await handle.send_input(text)
+        await wait_all_tasks_blocked()
+        # Published: the turn's start, processing, the subagent, the request, waiting for it.
+        assert await handle.statistics() == AgentStatistics(
+            mailbox=2,
+            published=5,
+            kept=5,
+            subscribers=1,
+            largest_lag=5,
+            pending=1,
+            subagents=1,
+            turns=1,
+        )
 
 
 async def test_send_lets_others_run_at_least_every_64_chunks(runtime):

@@ -37,6 +37,16 @@ async def test_a_session_that_runs_is_refused_a_second_time(runtime):
     assert runtime.list_active() == ("one",)
 
 
+async def test_one_session_object_is_refused_by_a_second_runtime_until_its_agent_has_ended(runtime):
+    session = new()
+    handle = runtime.spawn(session, idle)
+    async with AgentRuntime(store=MemoryStore()) as second:
+        with pytest.raises(SessionInUseError):
+            second.spawn(session, idle)
+        await handle.shutdown()
+        second.spawn(session, idle)
+
+
 async def test_a_refused_spawn_leaves_the_session_as_it_was(runtime):
     session = new()
     with pytest.raises(TypeError):

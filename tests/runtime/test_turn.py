@@ -20,6 +20,7 @@ from greenroom.core import (
     ToolError,
     ToolResult,
     ToolResultBlock,
+    ToolResultInput,
     ToolStart,
     ToolUseBlock,
     TurnError,
@@ -29,6 +30,7 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime.client_results import ClientResults
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import Reply, ScriptedProvider
 
@@ -299,6 +301,15 @@ async def test_a_client_s_result_goes_to_the_one_who_waits_for_it(runtime):
     await handle.send_tool_result("t1", ToolResult.ok("one"))
     await wait_all_tasks_blocked()
     assert collected == ["one", "two"]
+
+
+async def test_a_client_s_result_is_an_input_message_and_is_taken_once():
+    results, message = ClientResults(limit=1), ToolResultInput("t1", ToolResult.ok("one"))
+    results.put(message)
+    assert await results.take("t1") == message.result
+    results.put(message)
+    assert results.drop() == ("t1",)
+    assert results.drop() == ()
 
 
 async def test_a_result_that_comes_twice_late_or_for_nobody(runtime, caplog):
