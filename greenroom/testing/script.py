@@ -68,7 +68,7 @@ Step: TypeAlias = str | Reply | ToolUseBlock | list[ContentBlock] | Callable[[Mo
 """What a script is made of: a text, a reply, one call, blocks, or a function of the request."""
 
 
-def call(name: str, **arguments: object) -> ToolUseBlock:
+def call(name: str, /, **arguments: object) -> ToolUseBlock:
     """Make a tool call with an id of its own, for a script.
 
     Example:
