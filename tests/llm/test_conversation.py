@@ -3,6 +3,7 @@
 import re
 from itertools import pairwise
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,7 +106,16 @@ def test_what_is_said_later_changes_no_id_of_what_was_said_before(messages, late
         made = portable_calls(turns(messages, "acme"), PLAIN)
         return [b.id for turn in made for b in turn.blocks if isinstance(b, ToolUseBlock)]
 
+    # An assistant brings no results: the strategy does so to try what is broken.
+    messages, later = ([said_by_its_side(each) for each in part] for part in (messages, later))
     before = ids(messages)
     assert (
         ids([*messages, Message("assistant", (TextBlock("so"),)), *later])[: len(before)] == before
     )
+
+
+def said_by_its_side(message):
+    if message.role == "user":
+        return message
+    kept = tuple(block for block in message.content if not isinstance(block, ToolResultBlock))
+    return msgspec.structs.replace(message, content=kept)

@@ -1,7 +1,6 @@
 import base64
 import os
 import socket
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -167,14 +166,12 @@ def test_of_a_huge_file_only_what_is_asked_for_is_read(call, root: Path) -> None
             file.write(b"x" * 1_000_000 + b"\n")
     size = (root / "huge.txt").stat().st_size
     tracemalloc.start()
-    began = time.perf_counter()
     text = call(Read(), file_path="huge.txt", limit=1).text
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert text.startswith("     1\tfirst\n")
     assert f"a file of {size} bytes" in text
     assert peak < 5_000_000
-    assert time.perf_counter() - began < 2
 
 
 @pytest.mark.parametrize("query", [{}, {"offset": 3}])
