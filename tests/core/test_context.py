@@ -75,7 +75,7 @@ def test_metadata_is_copied():
 
 def test_without_a_runtime_the_hooks_do_nothing():
     context = AgentContext(session_id="s-1", agent_type="coder")
-    context.progress("a")
+    context.with_tool_use_id("t").progress("a")
     context.abandoned("a thread")
     with context.cleanup(1.0):
         pass
