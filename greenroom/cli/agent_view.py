@@ -120,6 +120,13 @@ class AgentView:
         self._thinking = ""
         return [*thought, *self._end_text()]
 
+    def finish(self) -> list[RenderableType]:
+        """Return all text and thought that is still open, of its subagents too; it is then over."""
+        parts = self._end_all()
+        for name, child in self._children.values():
+            parts += [Prefixed(name, part) for part in child.finish()]
+        return parts
+
     # -- tools ----------------------------------------------------------------------------------
 
     def _feed_tool(self, chunk: ToolStart | ToolProgress | ToolEnd) -> list[RenderableType]:

@@ -15,8 +15,8 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 _FORMATS = ("text", "json", "stream-json")
 _MODES = ("default", "accept-edits", "plan", "deny", "bypass")
 _EPILOG = """\
-exit codes of -p: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn could
-not go on, 130 interrupted
+exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
+not go on; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
 rules: Read, Bash(git status:*), Edit(src/**), WebFetch(domain:docs.python.org), *"""
 
 

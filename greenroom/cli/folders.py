@@ -5,7 +5,23 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["sessions_folder"]
+from greenroom.core import ConfigurationError
+
+__all__ = ["sessions_folder", "working_folder"]
+
+
+def working_folder() -> Path:
+    """Return the folder that the program was started in.
+
+    Raises:
+        ConfigurationError: it has been removed, or may not be looked at.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(
+            "the working directory does not exist any more", hint="cd to another folder"
+        ) from error
 
 
 def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:

@@ -10,7 +10,7 @@ from greenroom.cli.conversation import describe_session
 from greenroom.cli.output_writer import OutputWriter, tell
 from greenroom.cli.piped_input import read_piped, with_context
 from greenroom.cli.run_setup import RunSetup, open_setup
-from greenroom.cli.turn_record import TurnRecord
+from greenroom.cli.turn_record import FAILED, TurnRecord
 from greenroom.core import AgentNotRunningError, Done, Exited, Message, TurnStart, serde
 from greenroom.runtime import AgentHandle, AgentRuntime
 
@@ -49,7 +49,6 @@ class _Headless:
         self._format = output
         self._out = OutputWriter()
         self._record = TurnRecord(handle.session_id, setup.model_name)
-        self._signal: int | None = None
 
     async def answer(self, prompt: str) -> int:
         async with trio.open_nursery() as nursery:
@@ -59,16 +58,20 @@ class _Headless:
             except BrokenPipeError:
                 await self._handle.interrupt()
                 code = _BROKEN_PIPE
+            except OSError as error:
+                await self._handle.interrupt()
+                tell(f"{error.filename}: {error.strerror}")
+                code = FAILED
             nursery.cancel_scope.cancel()
-        return code if self._signal is None else 128 + self._signal
+        return code
 
     async def _heed_signals(self, task_status: trio.TaskStatus[None]) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for number in signals:
-                if self._signal is not None:
+                if self._record.signal is not None:
                     self._handle.kill()
-                self._signal = number
+                self._record.signal = number
                 self._handle.interrupt_nowait()
 
     async def _run_turn(self, prompt: str) -> int:
@@ -90,7 +93,7 @@ class _Headless:
 
     def _begin_turn(self) -> None:
         describe_session(self._setup.session, self._setup.workspace)
-        if self._signal is not None:
+        if self._record.signal is not None:
             self._handle.interrupt_nowait()  # the signal came before the turn
 
     async def _print_result(self, before: int) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_FAILED = 1
 _USAGE = 2
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
@@ -37,6 +38,10 @@ def main(argv: list[str] | None = None) -> int:
         return _INTERRUPTED
     except BrokenPipeError:
         return _BROKEN_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"greenroom: {place}{error.strerror}", file=sys.stderr)
+        return _FAILED
 
 
 def _run(options: "Options") -> int:

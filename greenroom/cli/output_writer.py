@@ -23,6 +23,7 @@ class OutputWriter:
 
         Raises:
             BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
         """
         shown = visible(text) if self._is_terminal else text
         await self.line(shown.encode("utf-8", "replace"))
@@ -32,12 +33,16 @@ class OutputWriter:
 
         Raises:
             BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
         """
         await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def tell(*notes: str) -> None:

@@ -169,16 +169,15 @@ class Person:
                 await self._press_ctrl_d()
 
     def _press_ctrl_c(self, key: Key) -> None:
+        # One alone never leaves: it may have been meant for the turn that ended this moment.
         if self._is_second_press():
             self._leave()
-        elif not self._is_idle:
+            return
+        if not self._is_idle:
             self._interrupt()
-            self._screen.hint = "Ctrl-C again leaves"
         elif key.line:
             self._screen.clear_line()
-            self._screen.hint = "Ctrl-C again leaves"
-        else:
-            self._leave()
+        self._hint("Ctrl-C again leaves")
 
     async def _press_ctrl_d(self) -> None:
         request = self._screen.questions.current
@@ -187,7 +186,17 @@ class Person:
         elif self._is_idle or self._is_second_press():
             self._leave()
         else:
-            self._screen.hint = "Ctrl-D again leaves"
+            self._hint("Ctrl-D again leaves")
+
+    def _hint(self, text: str) -> None:
+        self._screen.hint = text
+        self._nursery.start_soon(self._take_hint_back, self._pressed_at)
+
+    async def _take_hint_back(self, pressed_at: float) -> None:
+        await trio.sleep(_TWICE)
+        if self._pressed_at == pressed_at:
+            self._screen.hint = ""
+            await self._screen.draw()
 
     def _is_second_press(self) -> bool:
         now = trio.current_time()

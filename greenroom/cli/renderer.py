@@ -18,6 +18,8 @@ from greenroom.runtime import AgentHandle, Outcome, Subscription
 
 __all__ = ["ConsoleRenderer", "terminal_opener"]
 
+_LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
+
 
 class ConsoleRenderer:
     """Shows an agent in the terminal until it ends, or the person leaves.
@@ -25,8 +27,8 @@ class ConsoleRenderer:
     Finished output is printed once and scrolls away as usual; below it stand what still changes, an
     input line that is always open, and a status line. What is typed while the agent works goes to
     it as the next input. Permission requests of the agent and its subagents are asked one at a
-    time. Esc and Ctrl-C interrupt; Ctrl-C or Ctrl-D twice, or on an empty line while the agent is
-    idle, leaves.
+    time. Esc and Ctrl-C interrupt; Ctrl-C or Ctrl-D twice leaves, as does one Ctrl-D on an empty
+    line while the agent is idle.
 
     Where standard input or output is no terminal, or `TERM` is "dumb", text is plain and lines are
     read as they come. `NO_COLOR` is honoured.
@@ -73,9 +75,12 @@ class ConsoleRenderer:
         ):
             screen = Screen(terminal, self._colors, self._model)
             screen.print(*self._opening)
-            outcome = await self._show(chunks, screen, terminal.events)
-            await screen.draw()
-        return outcome
+            try:
+                return await self._show(chunks, screen, terminal.events)
+            finally:
+                screen.finish()
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + _LAST_FRAME):
+                    await screen.draw()
 
     async def _show(
         self,

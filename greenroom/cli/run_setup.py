@@ -12,7 +12,7 @@ import trio
 
 from greenroom.agents import coder
 from greenroom.cli.conversation import load_session, newest_session
-from greenroom.cli.folders import sessions_folder
+from greenroom.cli.folders import sessions_folder, working_folder
 from greenroom.cli.rules import rules_of_run
 from greenroom.llm import LLMProvider, open_model
 from greenroom.permissions import PermissionManager
@@ -85,7 +85,7 @@ def open_setup(
 
 @asynccontextmanager
 async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
-    workspace = Path.cwd()
+    workspace = working_folder()
     rules = await trio.to_thread.run_sync(
         rules_of_run, workspace, options.allow, options.deny, options.mode
     )

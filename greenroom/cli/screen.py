@@ -45,6 +45,10 @@ class Screen:
         if renderables:
             self._printed += self._painter.paint(renderables, self._columns)
 
+    def finish(self) -> None:
+        """Print what the agent has said so far, where it was left in the middle."""
+        self.print(*self._view.finish())
+
     def note(self, text: str) -> None:
         """Add a remark of the program."""
         self.print(Text(visible(text), self.scheme.note))

@@ -10,6 +10,7 @@ from greenroom.core import (
     ToolEnd,
     ToolStart,
     ToolStatus,
+    TurnStart,
     TurnStatus,
     Usage,
 )
@@ -19,9 +20,7 @@ __all__ = ["DENIED", "DONE", "FAILED", "INTERRUPTED", "USAGE", "TurnRecord"]
 DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit codes: done, failed, usage or configuration, denied, interrupted."""
 
-_CONFIGURATION = frozenset(
-    {"ConfigurationError", "RuleFileError", "ModelAuthenticationError", "SessionLockedError"}
-)
+_CONFIGURATION = frozenset({"ConfigurationError", "RuleFileError", "ModelAuthenticationError"})
 
 
 class TurnRecord:
@@ -34,6 +33,8 @@ class TurnRecord:
         self._calls: dict[tuple[str, str], ToolStart] = {}
         self._denials: list[dict[str, object]] = []
         self._last_denied = False
+        self._has_begun = False
+        self.signal: int | None = None
         self.error: Error | None = None
         self.end: Done | Exited | None = None
 
@@ -46,6 +47,8 @@ class TurnRecord:
                 self._calls[source, chunk.id] = chunk
             case ToolEnd():
                 self._note_end(chunk, source)
+            case TurnStart() if not source:
+                self._has_begun = True
             case Error() if not source:
                 self.error = chunk
             case Done() | Exited() if not source:
@@ -66,7 +69,9 @@ class TurnRecord:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that the turn's end amounts to."""
+        """The exit code that the turn's end amounts to, or the `signal` that ended it."""
+        if self.signal is not None:
+            return 128 + self.signal
         match self.end:
             case Done(status=TurnStatus.COMPLETED):
                 return DONE
@@ -78,7 +83,8 @@ class TurnRecord:
     @property
     def _failure(self) -> int:
         kind = self.error.kind if self.error else ""
-        if kind in _CONFIGURATION:
+        is_unusable = not self._has_begun and kind.startswith("Session")
+        if kind in _CONFIGURATION or is_unusable:
             return USAGE
         # The model kept on trying what it may not do, until its steps were used up.
         return DENIED if self._last_denied and kind == "BudgetExceededError" else FAILED

@@ -57,7 +57,8 @@ def run(project, env, capfd, monkeypatch):
                 monkeypatch.delenv(name)
         for name, value in {**env, **variables}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.chdir(cwd)
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
         capfd.readouterr()
         code = main(list(words))
         out, err = capfd.readouterr()

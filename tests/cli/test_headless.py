@@ -1,6 +1,7 @@
 """`greenroom -p`: what it prints, what it leaves, how it ends."""
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from greenroom.core import clock
+from tests.cli.conftest import COMMAND
 
 SECONDS = 30
 
@@ -296,6 +298,49 @@ def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, numbe
     shown = run("sessions", "show", session["session_id"]).out
     assert "✗ Bash" in shown
     assert "interrupted" in shown
+
+
+def test_the_json_result_names_the_exit_code_of_the_signal_that_ended_it(start, project):
+    os.mkfifo(project / "runs")
+    process = start("-p", "run echo > runs; sleep 60", *BYPASS[:2], "--output-format", "json")
+    (project / "runs").read_bytes()
+    process.terminate()
+    assert process.wait(SECONDS) == 143
+    assert json.loads(process.stdout.read())["exit_code"] == 143
+
+
+@pytest.mark.parametrize("words", [("-p", "read README.md"), ("sessions", "list")])
+def test_output_that_can_not_be_written_is_one_line_and_exit_code_1(project, env, words):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *words, "--model", "offline:"] if words[0] == "-p" else [*COMMAND, *words],
+            cwd=project,
+            env=env,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=SECONDS,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"greenroom: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", [("-p", "hello"), ("doctor",)])
+def test_a_working_directory_that_is_gone_is_told(run, tmp_path, monkeypatch, words):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    done = run(*words, cwd=None)
+    assert done.code == 2
+    assert done.err.startswith("greenroom: the working directory does not exist any more")
+
+
+def test_a_sessions_folder_that_can_not_be_used_is_exit_code_2(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("-p", "hello", "--sessions", str(tmp_path / "file" / "x"), "--model", "offline:")
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(start):

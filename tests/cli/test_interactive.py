@@ -146,7 +146,7 @@ def test_ctrl_c_interrupts_and_pressed_twice_leaves(terminal):
     program = running_sleep(terminal)
     program.type("typed" + CTRL_C)
     program.wait_for("interrupted", "idle", "> typed")
-    program.type(CTRL_C)
+    program.type(CTRL_C + CTRL_C)
     assert program.wait() == 0
     assert "--resume s-" in program.screen
 

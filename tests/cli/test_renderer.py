@@ -373,6 +373,30 @@ async def test_ctrl_c_interrupts_and_a_second_one_soon_after_leaves():
                 await trio.testing.wait_all_tasks_blocked()
 
 
+async def test_one_ctrl_c_while_idle_says_that_another_leaves(autojump_clock):
+    async with stage(echo) as it:
+        await it.terminal.press(CTRL_C)
+        await it.terminal.wait_for("Ctrl-C again leaves")
+        await it.terminal.wait_for("/help", without=["Ctrl-C again leaves"])
+        await it.terminal.press(CTRL_C)
+        await it.terminal.wait_for("Ctrl-C again leaves")
+        assert it.result == "still running"
+        await it.terminal.press(CTRL_C)
+        while it.result is not None:
+            await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_whoever_leaves_in_the_middle_keeps_what_was_said_so_far():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("/quit")
+        with trio.fail_after(10):
+            while it.result is not None:
+                await trio.testing.wait_all_tasks_blocked()
+        assert "begun with one" in "".join(frame.printed for frame in it.terminal.frames)
+
+
 async def test_ctrl_c_on_a_line_of_an_idle_agent_throws_the_line_away(autojump_clock):
     async with stage(echo) as it:
         await it.terminal.press(CTRL_C, "half a line")

@@ -34,7 +34,9 @@ def test_a_session_with_prompts_an_interrupt_and_an_end(program, tmp_path):
     program.wait_for("Bash allowed by user", "executing tool")
     program.type(ESCAPE)
     program.wait_for("interrupted", "idle")
-    program.type(CTRL_C)  # at an empty line with nothing running: leave
+    program.type(CTRL_C)  # the first one never leaves
+    program.wait_for("Ctrl-C again leaves")
+    program.type(CTRL_C)
     assert program.wait() == 0
     (session,) = (tmp_path / "sessions").iterdir()
     assert b"touch made; sleep 60" in (session / "history.jsonl").read_bytes()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from greenroom.cli.folders import sessions_folder
+from greenroom.cli.folders import sessions_folder, working_folder
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.rules import project_rules_path
 from greenroom.core import ConfigurationError, RuleFileError, serde
@@ -72,7 +72,7 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
         _program("rg", "note", "install ripgrep: searching large folders is faster with it"),
         _folder(folder),
         _rules("your rules", user_rules_path()),
-        _rules("the project's rules", project_rules_path(Path.cwd())),
+        _rules("the project's rules", project_rules_path(working_folder())),
         _terminal(env),
     ]
 
