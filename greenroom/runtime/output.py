@@ -8,6 +8,7 @@ from greenroom.core import (
     TextComplete,
     TextDelta,
     ToolEnd,
+    ToolProgress,
     ToolResult,
     ToolStart,
     ToolStatus,
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Output"]
 
+_PROGRESS = 10_000
+"""Characters that are kept of what an unfinished call tells; its newest ones."""
+
 
 class Output:
     """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
@@ -36,6 +40,7 @@ class Output:
         self.usage = Usage()
         self.open_tools: dict[str, str] = {}
         """The names of the tools that were started and have not ended, by tool-use id."""
+        self._progress: dict[str, PartialText] = {}
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.
@@ -53,11 +58,14 @@ class Output:
             wrapped = SubAgentOutput(self._actor.session.session_id, chunk)
             self._actor.parent.output.publish(wrapped)
 
-    def close_tools(self) -> None:
-        """Say of the calls that were cut off that they have ended."""
+    def close_tools(self) -> dict[str, str]:
+        """Say of the calls that were cut off that they have ended; return what they had told."""
+        told = {key: str(text) for key, text in self._progress.items()}
         for tool_use_id in tuple(self.open_tools):
-            result = ToolResult.error("interrupted", ToolStatus.INTERRUPTED)
+            text = "\n".join(filter(None, [told.get(tool_use_id), "interrupted"]))
+            result = ToolResult.error(text, ToolStatus.INTERRUPTED)
             self.publish(ToolEnd(tool_use_id, result, is_error=True))
+        return told
 
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:
@@ -69,8 +77,11 @@ class Output:
                 self.ring.turn = self.ring.next - 1
             case ToolStart(id=tool_use_id, name=name):
                 self.open_tools[tool_use_id] = name
+            case ToolProgress(id=tool_use_id, output=text) if tool_use_id in self.open_tools:
+                self._progress.setdefault(tool_use_id, PartialText(_PROGRESS)).add(text)
             case ToolEnd(id=tool_use_id):
                 self.open_tools.pop(tool_use_id, None)
+                self._progress.pop(tool_use_id, None)
             case _:
                 pass
 

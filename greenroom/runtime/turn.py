@@ -154,8 +154,8 @@ class Turn:
         actor = self._actor
         if status is not TurnStatus.COMPLETED:
             await actor.children.end(of_turn=self)
-        actor.output.close_tools()
-        self.interruption.repaired = actor.session.pair_tool_uses()
+        told = actor.output.close_tools()
+        self.interruption.repaired = actor.session.pair_tool_uses(told=told)
         try:
             await actor.flush()
         except Exception as refused:  # noqa: BLE001 (an error of ours ends the turn, others go on)

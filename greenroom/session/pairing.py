@@ -1,7 +1,7 @@
 """Tool calls and their results come in pairs: which calls lack one, and what to answer for them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from greenroom.core import Message, TextBlock, ToolResultBlock
 
@@ -27,11 +27,17 @@ def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(call for call in calls if not _take(results, call))
 
 
-def answer_unanswered(ids: Iterable[str], started: Collection[str], reason: str) -> Message:
+def answer_unanswered(
+    ids: Iterable[str], started: Collection[str], reason: str, told: Mapping[str, str]
+) -> Message:
     """Make the user's message that answers these calls with an error, so that each has a result."""
+
+    def answer(id_: str) -> str:
+        said = f". Its output until then:\n{told[id_]}" if told.get(id_) else ""
+        return f"{reason}: {_fate(id_ in started)}{said}"
+
     return Message.user(
-        ToolResultBlock(id_, (TextBlock(f"{reason}: {_fate(id_ in started)}"),), is_error=True)
-        for id_ in ids
+        ToolResultBlock(id_, (TextBlock(answer(id_)),), is_error=True) for id_ in ids
     )
 
 

@@ -1,6 +1,6 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
@@ -164,15 +164,15 @@ class AgentSession(Description):
         """Take back an unsaved `mark_tools_started`: the calls did not start after all."""
         self._transcript.withdraw_started()
 
-    def pair_tool_uses(self, reason: str = "interrupted") -> tuple[str, ...]:
-        """Answer every call of the last reply that has no result, in one message.
+    def pair_tool_uses(
+        self, reason: str = "interrupted", told: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """Answer each call of the last reply that has no result, in one message; return their ids.
 
-        Each answer is an error that names the reason, and says whether the call had started.
-
-        Returns:
-            The ids of the calls answered, in order.
+        Each answer is an error that names the reason, whether the call had started, and what it had
+        `told` until then.
         """
-        if ids := self._transcript.pair(reason):
+        if ids := self._transcript.pair(reason, told or {}):
             self._touch()
         return ids
 

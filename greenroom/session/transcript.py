@@ -1,6 +1,7 @@
 """The conversation in memory: what the entries of a history add up to, and which are not saved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from greenroom.core import Message, SessionError, serde
 from greenroom.session.entry import (
@@ -14,6 +15,8 @@ from greenroom.session.entry import (
 from greenroom.session.pairing import answer_unanswered, unanswered
 
 __all__ = ["Transcript"]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Transcript:
@@ -59,12 +62,12 @@ class Transcript:
             self.pending.pop()
             self._started.pop(self._last_reply(), None)
 
-    def pair(self, reason: str) -> tuple[str, ...]:
+    def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
         """Answer the calls of the last reply that have no result, and return their ids."""
         ids = unanswered(self._messages)
         if ids:
             started = self._started.get(self._last_reply(), ())
-            self.add(MessageEntry(answer_unanswered(ids, started, reason)))
+            self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
         return ids
 
     def until(self, at: int) -> "Transcript":

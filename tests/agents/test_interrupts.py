@@ -90,6 +90,8 @@ async def test_during_processes_that_try_to_get_away(tmp_path):
             report = await settle(handle, "back")
             assert processes_that_mention(marker) == []
             assert len(report.repaired) == 1
+            (answer,) = (await handle.history())[2].tool_results
+            assert "Its output until then:\nready" in answer.text
     loaded = await AgentSession.load(handle.session_id, store=FileStore(tmp_path))
     check_pairs(loaded.history)
 
