@@ -6,7 +6,7 @@ begins and ends), `turn` and `interruption` (what an interrupt cancels, and how)
 `output`, `ring` and `subscription` (what is told, kept and read), `children` (subagents),
 `approvals` (permission requests), `client_results` (tools that the client runs), `cleanup`,
 `budget`, `partial`, `failure` (what an error ends), `caller` (who must not wait for whom),
-`agent_function`; `limits`, `outcome` and `parent` are values.
+`spawn_arguments`; `limits`, `outcome` and `parent` are values.
 """
 
 from greenroom.runtime.handle import AgentHandle as AgentHandle

@@ -16,12 +16,12 @@ from greenroom.core import (
     Workspace,
 )
 from greenroom.runtime.actor import Actor, Unattended
-from greenroom.runtime.agent_function import check_agent_function
 from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
 from greenroom.runtime.limits import RuntimeLimits
+from greenroom.runtime.spawn_arguments import check_agent_function, check_session
 from greenroom.session import default_store
 
 if TYPE_CHECKING:
@@ -235,6 +235,7 @@ class AgentRuntime:
         return self._nursery
 
     def _refuse(self, session: "AgentSession", agent_fn: object) -> None:
+        check_session(session)
         if session.session_id in self._agents or session in _held:
             raise SessionInUseError(
                 f"the session {session.session_id} has a running agent",

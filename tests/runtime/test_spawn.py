@@ -218,3 +218,10 @@ def test_a_negative_time_is_refused():
         RuntimeLimits(flush_grace=-1)
     with pytest.raises(ConfigurationError):
         RuntimeLimits(permission_timeout=-1)
+
+
+@pytest.mark.parametrize("what", ["coder", None, 7])
+async def test_what_is_no_session_is_refused_with_how_to_make_one(what):
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        with pytest.raises(TypeError, match=r"AgentSession\.new"):
+            runtime.spawn(what, idle)

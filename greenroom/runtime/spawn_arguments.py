@@ -1,9 +1,24 @@
-"""What may be spawned: an async function, and a clear word about the usual mistakes."""
+"""What may be spawned: a session and an async function, and a clear word about usual mistakes."""
 
 import functools
 import inspect
 
-__all__ = ["check_agent_function"]
+from greenroom.session import AgentSession
+
+__all__ = ["check_agent_function", "check_session"]
+
+
+def check_session(session: object) -> None:
+    """Refuse what is no session.
+
+    Raises:
+        TypeError: it is something else; the message says how to make one.
+    """
+    if not isinstance(session, AgentSession):
+        raise TypeError(
+            f"spawn wants a session first, and {session!r} is none: write "
+            "spawn(AgentSession.new('coder'), fn, x), or load one by its id"
+        )
 
 
 def check_agent_function(function: object) -> None:
