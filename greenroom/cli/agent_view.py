@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from greenroom import core
 from greenroom.cli.markdown_stream import MarkdownStream
 from greenroom.cli.prefixed import Prefixed
 from greenroom.cli.render_chunk import render_chunk, render_markdown, render_thinking
@@ -57,6 +58,7 @@ class AgentView:
         self._thinking = ""
         self._calls: dict[str, tuple[ToolStart, str]] = {}
         self._children: dict[str, tuple[Text, AgentView]] = {}
+        self._error: Error | None = None
         self.state = AgentState.idle()
         self.usage = Usage()
         self.model = model
@@ -93,10 +95,22 @@ class AgentView:
                 return []  # the user's own words stand there already; prompts are shown one by one
             case Exited() if self._is_nested:
                 return self._end_all()  # its parent tells how it ended
-            case Lagged() | Error() | Done() | Exited():
+            case Exited() if self._has_told(chunk.error):
+                return [*self._end_all(), Text("the agent has ended", self._scheme.note)]
+            case Error():
+                self._error = chunk
+                return [*self._end_all(), *self._shown(chunk)]
+            case Lagged() | Done() | Exited():
                 return [*self._end_all(), *self._shown(chunk)]
             case _:
                 return self._shown(chunk)
+
+    def _has_told(self, reason: str) -> bool:
+        """Whether the reason of an end is the error shown last, and no bug."""
+        error = self._error
+        if error is None or not hasattr(core, error.kind):
+            return False
+        return reason.startswith(f"{error.kind}: {error.message}")
 
     def _shown(self, chunk: OutputChunk) -> list[RenderableType]:
         shown = render_chunk(chunk, self._scheme)
@@ -152,6 +166,8 @@ class AgentView:
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
         if isinstance(chunk, SubAgentComplete):
             self._children.pop(chunk.session_id, None)
+            if child._has_told(chunk.result):
+                chunk = SubAgentComplete(chunk.session_id, chunk.status)
         return [Prefixed(name, part) for part in self._shown(chunk)]
 
     def _meet(

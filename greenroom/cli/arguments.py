@@ -3,7 +3,7 @@
 import argparse
 import sys
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NoReturn, TypeAlias, cast
 
 from greenroom._version import __version__
 
@@ -81,8 +81,15 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     return Options(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # argparse's types
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("argument COMMAND: invalid choice"):
+            message = "there is no such command; to ask something, write greenroom -p PROMPT"
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="greenroom",
         description="A coding agent in your terminal. Without -p it is interactive.",
         epilog=_EPILOG,
@@ -121,7 +128,7 @@ def _add_folder(parser: argparse.ArgumentParser, default: str | None) -> None:
     )
 
 
-def _add_sessions(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_sessions(commands: "argparse._SubParsersAction[_Parser]") -> None:
     sessions = commands.add_parser("sessions", help="list and show stored sessions")
     verbs = sessions.add_subparsers(metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="list sessions, the last changed first")
@@ -139,7 +146,10 @@ def _add_report(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number") from None
     if number < 1:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number

@@ -112,4 +112,6 @@ class _Headless:
             await self._out.text(reply.text)
         error = self._record.error
         if error is not None:
-            tell(f"{error.message} ({error.hint})" if error.hint else error.message)
+            # What can't be stored is gone with this process.
+            hint = error.hint.removesuffix("; what is unsaved is kept in memory")
+            tell(f"{error.message} ({hint})" if hint else error.message)

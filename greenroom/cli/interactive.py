@@ -11,7 +11,7 @@ from rich.text import Text
 from greenroom._version import __version__
 from greenroom.cli.conversation import describe_session
 from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.recap import RecapLine, recap
+from greenroom.cli.recap import RecapLine, earlier_turns, recap
 from greenroom.cli.render_chunk import render_markdown, render_user
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
@@ -19,6 +19,7 @@ from greenroom.cli.theme import ColorScheme
 from greenroom.cli.turn_record import DONE, FAILED, USAGE
 from greenroom.core import EndStatus, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
+from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
@@ -96,10 +97,17 @@ def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
     lines += [Text(visible(note), colors.note) for note in setup.notes]
     told = recap(setup.session.history, _RECALLED)
     if told:
-        lines.append(Text(f"session {setup.session.session_id}, so far:", colors.note))
+        lines.append(Text(_so_far(setup.session), colors.note))
     for line in told:
         lines += [_told(line, colors), Text("")]
     return [*lines, Text("")]
+
+
+def _so_far(session: AgentSession) -> str:
+    left_out = earlier_turns(session.history, _RECALLED)
+    turns = "turn is" if left_out == 1 else "turns are"
+    more = f" ({left_out} earlier {turns} left out)" if left_out else ""
+    return f"session {session.session_id}, so far{more}:"
 
 
 def _told(line: RecapLine, colors: ColorScheme) -> RenderableType:

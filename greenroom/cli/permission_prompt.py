@@ -1,6 +1,7 @@
 """A permission prompt: what it shows, and how its answer is read. Pure; nothing is asked here."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -9,9 +10,11 @@ from greenroom.cli.prefixed import indented
 from greenroom.cli.render_tool import diff_text
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import PermissionRequest, Remember, RuleDecision, visible
+from greenroom.permissions import user_rules_path
 
-__all__ = ["CHOICES", "Choice", "choices_for", "find_choice", "render_request"]
+__all__ = ["CHOICES", "Choice", "choices_for", "find_choice", "render_choices", "render_request"]
 
+_HEAD, _TAIL = 8, 6  # lines of a long diff that leave room for the rest in a small terminal
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
@@ -66,28 +69,40 @@ def find_choice(line: str) -> Choice | None:
 
 
 def render_request(
-    request: PermissionRequest, scheme: ColorScheme, waiting: int = 0
+    request: PermissionRequest, scheme: ColorScheme, waiting: int = 0, warning: str = ""
 ) -> RenderableType:
-    """Show all that a person needs to decide, complete and with nothing hidden.
+    """Show all that a person needs to decide; of a long diff its two ends, and how to see it all.
 
     Args:
         request: the request.
         scheme: the colours.
         waiting: how many more requests wait behind it.
+        warning: what should be known before a choice is made.
     """
     parts: list[RenderableType] = [_head(request, scheme, waiting)]
     if request.details:
         parts.append(indented(Text(visible(request.details), overflow="fold"), 4))
     if request.diff:
-        parts.append(indented(diff_text(request.diff, scheme), 4))
+        parts.append(indented(diff_text(_ends(request.diff), scheme), 4))
     if _hides(request):
         parts.append(
             Text("  it holds characters that would hide; they are shown as \\u{…}", "bold")
         )
     parts += [_part(part.text, part.decision, part.reason, scheme) for part in request.parts]
     parts += [Text(f"  {line}", scheme.note) for line in _remarks(request)]
-    parts.append(_choices(request, scheme))
+    if warning:
+        parts.append(Text(f"  {visible(warning)}", scheme.error))
+    parts.append(render_choices(request, scheme))
     return Group(*parts)
+
+
+def _ends(diff: str) -> str:
+    lines = diff.splitlines()
+    left_out = len(lines) - _HEAD - _TAIL
+    if left_out < 2:
+        return diff
+    middle = f"… {left_out} lines: type diff and Enter to see all …"
+    return "\n".join([*lines[:_HEAD], middle, *lines[-_TAIL:]])
 
 
 def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text:
@@ -120,10 +135,18 @@ def _remarks(request: PermissionRequest) -> list[str]:
         lines.append("no narrow rule fits, so a yes can't be remembered")
     if request.forbids:
         lines.append(f"never stores: {', '.join(visible(rule) for rule in request.forbids)}")
+    if request.remembers or request.forbids:
+        lines.append(f"always and never hold in every project: {_under_home(user_rules_path())}")
     return lines
 
 
-def _choices(request: PermissionRequest, scheme: ColorScheme) -> Text:
+def _under_home(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else visible(str(path))
+
+
+def render_choices(request: PermissionRequest, scheme: ColorScheme) -> Text:
+    """Show what may be answered."""
     offered = (f"[{each.words[0]}] {each.label}" for each in choices_for(request))
     return Text("  " + "  ".join(offered), scheme.question)
 

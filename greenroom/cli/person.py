@@ -1,11 +1,13 @@
 """What the person at the terminal does, and what it does to the agent."""
 
 import re
+from pathlib import Path
 
 import trio
 
 from greenroom.cli.question_queue import TOO_LATE, Decision
 from greenroom.cli.render_chunk import render_user
+from greenroom.cli.rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent
 from greenroom.core import (
@@ -35,6 +37,10 @@ When it asks for permission, type the letter or the word of a choice, and Enter.
 had begun before it asked is no answer: it goes to the agent."""
 
 _COMMAND = re.compile(r"/[a-z-]+")
+_FOREIGN = (
+    "this project: counts in this run only, since {path} holds what is not your answer; "
+    "move that away, and it counts in later runs too"
+)
 _TWICE = 2.0  # seconds within which the second Ctrl-C leaves
 
 
@@ -82,11 +88,14 @@ class Person:
                     by="unattended",
                 )
             return
-        self._ask(self._screen.questions.follow(pending))
+        await self._ask(self._screen.questions.follow(pending))
 
-    def _ask(self, request: PermissionRequest | None) -> None:
-        if request is not None:
-            self._screen.ask(request)
+    async def _ask(self, request: PermissionRequest | None) -> None:
+        if request is None:
+            return
+        path = project_rules_path(Path(request.cwd))
+        warns = bool(request.remembers) and await trio.to_thread.run_sync(is_foreign, path)
+        self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
 
     # -- what the person does -------------------------------------------------------------------
 
@@ -109,6 +118,10 @@ class Person:
 
     async def _enter(self, line: Line) -> None:
         self._screen.hint = ""
+        request = self._screen.questions.current
+        if request is not None and self._screen.questions.asks_for_diff(line):
+            self._screen.show_diff(request)
+            return
         answer = self._screen.questions.read(line)
         if isinstance(answer, Decision):
             await self._decide(answer)
@@ -129,7 +142,7 @@ class Person:
         )
         if not accepted:
             self._screen.note(TOO_LATE)
-        self._ask(self._screen.questions.drop(decision.request_id))
+        await self._ask(self._screen.questions.drop(decision.request_id))
 
     def _send(self, text: str) -> None:
         try:
@@ -150,6 +163,7 @@ class Person:
         self._screen.print(render_user(text, self._screen.scheme))
 
     def _command(self, command: str) -> None:
+        self._echo(command)
         match command:
             case "/help":
                 self._screen.note(HELP)

@@ -73,6 +73,12 @@ class QuestionQueue:
         self._open = tuple(each for each in self._open if each.request_id != request_id)
         return self._changed(before)
 
+    def asks_for_diff(self, line: Line) -> bool:
+        """Whether a line asks to see all of the diff that the question is about."""
+        request = self.current
+        is_word = line.text.strip().casefold() == "diff"
+        return is_word and request is not None and line.question == request.request_id != ""
+
     def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
         if self.current is before:
             return None

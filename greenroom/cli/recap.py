@@ -4,23 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from greenroom.cli.call_words import call_words
 from greenroom.core import (
     ContentBlock,
     Message,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    clip,
-    serde,
     visible,
 )
 
-__all__ = ["RecapKind", "RecapLine", "recap", "recap_text"]
+__all__ = ["RecapKind", "RecapLine", "earlier_turns", "recap", "recap_text"]
 
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
 """What a line is: the user's words, the model's, a call that was made, a call that failed."""
 
-_ARGUMENT = 120
 _MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "failed": "✗ "}
 
 
@@ -56,6 +54,11 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
     return lines
 
 
+def earlier_turns(messages: Sequence[Message], last: int) -> int:
+    """Count the turns that `recap` of the last few messages leaves out."""
+    return sum(_is_said(message) for message in messages[: _beginning(messages, last)])
+
+
 def _beginning(messages: Sequence[Message], last: int) -> int:
     """Return where the last few messages begin, or somewhat before, at words of the user's."""
     start = max(len(messages) - last, 0)
@@ -86,8 +89,7 @@ def _line(
 
 
 def _call(call: ToolUseBlock, results: Sequence[ToolResultBlock]) -> RecapLine:
-    words = visible(clip(serde.encode(call.input).decode(), _ARGUMENT))
-    head = f"{visible(call.name)} {words}".replace("\n", " ")
+    head = f"{visible(call.name)}  {call_words(call.input)}"
     result = next((each for each in results if each.tool_use_id == call.id), None)
     if result is None or not result.is_error:
         return RecapLine("call", head)

@@ -3,9 +3,10 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from greenroom.cli.call_words import call_words
 from greenroom.cli.prefixed import indented
 from greenroom.cli.theme import ColorScheme
-from greenroom.core import ToolEnd, ToolInfo, ToolStart, ToolStatus, clip, serde, visible
+from greenroom.core import ToolEnd, ToolInfo, ToolStart, ToolStatus, visible
 
 __all__ = ["diff_text", "render_call", "render_progress", "render_result"]
 
@@ -17,7 +18,7 @@ _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 def render_call(start: ToolStart, scheme: ColorScheme) -> RenderableType:
     """Show which tool runs, and on what; long details are cut, since a prompt has shown them."""
-    info = start.info or ToolInfo("", clip(serde.encode(start.input).decode(), 200))
+    info = start.info or ToolInfo("", call_words(start.input))
     head = Text("● ")
     head.append(visible(start.name), scheme.tool)
     details = visible(info.details).splitlines()

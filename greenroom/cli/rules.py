@@ -18,7 +18,7 @@ from greenroom.permissions import (
     user_rules_path,
 )
 
-__all__ = ["RunRules", "project_rules_path", "rules_of_run"]
+__all__ = ["RunRules", "ignored_rules", "is_foreign", "project_rules_path", "rules_of_run"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,24 @@ def rules_of_run(
 def project_rules_path(workspace: Path) -> Path:
     """Return the project's rule file, which need not exist."""
     return workspace / ".greenroom" / "permissions.json"
+
+
+def ignored_rules(path: Path) -> int:
+    """Count the rules of a project's file that allow and don't count, since it is not trusted.
+
+    Raises:
+        RuleFileError: it can't be read or used.
+    """
+    rules = read_rules(path)
+    return 0 if is_trusted(path) else len(rules) - len(tightening(rules))
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether what is remembered in this project's file would not count in later runs."""
+    try:
+        return path.exists() and not is_trusted(path)
+    except RuleFileError:  # who is trusted can't be told, so nobody is
+        return True
 
 
 def _read_inside() -> PermissionRule:

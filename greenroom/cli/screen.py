@@ -5,8 +5,9 @@ from rich.text import Text
 
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import Painter
-from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.permission_prompt import render_choices, render_request
 from greenroom.cli.question_queue import QuestionQueue
+from greenroom.cli.render_tool import diff_text
 from greenroom.cli.terminal import Frame, Terminal
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import OutputChunk, PermissionRequest, StateKind, visible
@@ -57,9 +58,14 @@ class Screen:
         """Add what went wrong."""
         self.print(Text(visible(text), self.scheme.error))
 
-    def ask(self, request: PermissionRequest) -> None:
+    def ask(self, request: PermissionRequest, warning: str = "") -> None:
         """Add a permission prompt."""
-        self.print(render_request(request, self.scheme, self.questions.waiting))
+        self.print(render_request(request, self.scheme, self.questions.waiting, warning))
+
+    def show_diff(self, request: PermissionRequest) -> None:
+        """Add the whole diff of a request, and what may be answered."""
+        choices = render_choices(request, self.scheme)
+        self.print(diff_text(request.diff, self.scheme), choices)
 
     def clear_line(self) -> None:
         """Throw away what stands in the input line."""
@@ -86,7 +92,7 @@ class Screen:
 
     def _status(self) -> str:
         view = self._view
-        parts = [visible(str(view.state)), visible(view.model)]
+        parts = [visible(self._state()), visible(view.model)]
         if view.usage.total:
             parts.append(f"{view.usage.total:,} tokens")
         if self.questions.waiting:
@@ -94,6 +100,10 @@ class Screen:
         parts.append(self.hint or self._usual_hint())
         status = " · ".join(part for part in parts if part)
         return status[: self._columns]
+
+    def _state(self) -> str:
+        asked = self.questions.current  # a subagent's too, for which the agent itself only waits
+        return f"waiting for permission: {asked.tool_name}" if asked else str(self._view.state)
 
     def _usual_hint(self) -> str:
         return "/help" if self._view.state.kind is StateKind.IDLE else "Esc interrupts"

@@ -6,6 +6,7 @@ from greenroom.cli.theme import ColorScheme
 from greenroom.core import (
     Done,
     EndStatus,
+    Error,
     Exited,
     SubAgentComplete,
     SubAgentOutput,
@@ -113,6 +114,33 @@ def test_the_end_of_a_subagent_is_told_once():
     )
     assert text.count("ended") == 1
     assert seen.view.live() == []
+
+
+def test_an_error_that_ends_a_subagent_or_an_agent_is_told_once_and_is_no_crash():
+    seen = Seen()
+    reason = "SessionStorageError: the disk is full (free some)"
+    text = seen.feed(
+        SubAgentSpawned("s-1", "helper", "outer"),
+        SubAgentOutput("s-1", Error("the disk is full", "SessionStorageError", "free some")),
+        SubAgentOutput("s-1", Exited(EndStatus.CRASHED, reason)),
+        SubAgentComplete("s-1", EndStatus.CRASHED, reason),
+        Error("the disk is full", "SessionStorageError", "free some"),
+        Exited(EndStatus.CRASHED, reason),
+    )
+    assert text.count("the disk is full") == 2
+    assert text.endswith("the agent has ended\n")
+
+
+def test_a_bug_that_ends_an_agent_is_called_a_crash():
+    text = Seen().feed(Error("x", "KeyError"), Exited(EndStatus.CRASHED, "KeyError: x"))
+    assert "the agent has ended: crashed: KeyError: x" in text
+
+
+def test_text_that_a_subagent_had_not_finished_is_kept_at_the_end():
+    seen = Seen()
+    seen.feed(SubAgentOutput("s-1", TextDelta("half a")), TextDelta("and mine"))
+    shown = Painter(None).paint(seen.view.finish(), 60)
+    assert shown.splitlines() == ["and mine", "", "s-1 │ half a", "s-1 │"]
 
 
 def test_a_subagent_whose_start_was_missed_goes_by_its_session():

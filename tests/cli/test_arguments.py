@@ -58,13 +58,18 @@ def test_commands_take_json():
         (["--resume", "s-1", "--continue"], "exclude"),
         (["sessions"], "VERB"),
         (["sessions", "show"], "ID"),
+        (["read a.py"], "write greenroom -p PROMPT"),
+        (["--max-steps", "0"], "0 is less than 1"),
+        (["--max-steps", "many"], "many is no whole number"),
     ],
 )
 def test_a_command_line_that_can_not_be_read_is_exit_code_2(words, says, capsys):
     with pytest.raises(SystemExit) as error:
         read_arguments(words)
     assert error.value.code == 2
-    assert says in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert says in told
+    assert "_positive" not in told
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])
@@ -79,6 +84,13 @@ def test_version_and_help_load_next_to_nothing(word):
     )
     assert done.stderr.strip() == "[]"
     assert __version__ in done.stdout or "exit codes" in done.stdout
+
+
+def test_help_lists_the_codes_of_the_signals(capsys):
+    with pytest.raises(SystemExit):
+        read_arguments(["--help"])
+    told = capsys.readouterr().out
+    assert all(code in told for code in ("129", "130", "141", "143"))
 
 
 def test_the_module_runs_as_the_command_does():

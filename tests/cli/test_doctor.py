@@ -72,6 +72,16 @@ def test_rule_files_are_read_and_a_bad_one_is_named(look, project):
     assert "permissions.json:1" in broken.detail
 
 
+def test_rules_of_a_project_that_are_ignored_are_not_said_to_be_fine(look, project):
+    (project / ".greenroom").mkdir()
+    path = project / ".greenroom" / "permissions.json"
+    path.write_text('{"version": 1, "rules": [{"decision": "allow", "tool": "Bash"}]}')
+    found = look()["the project's rules"]
+    assert found.status == "note"
+    assert found.detail.endswith("ignored, since a project may only deny and ask: 1")
+    assert "copy what you trust to" in found.fix
+
+
 @pytest.mark.parametrize(
     ("more", "status", "says"),
     [

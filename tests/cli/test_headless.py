@@ -341,6 +341,7 @@ def test_a_sessions_folder_that_can_not_be_used_is_exit_code_2(run, tmp_path):
     done = run("-p", "hello", "--sessions", str(tmp_path / "file" / "x"), "--model", "offline:")
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
+    assert "kept in memory" not in done.err
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(start):

@@ -115,11 +115,32 @@ def test_an_answer_for_the_project_holds_in_its_next_run(terminal, run, project)
     assert (project / "made").exists()
 
 
+def test_a_prompt_says_where_an_answer_for_the_project_would_not_count(terminal, project):
+    (project / ".greenroom").mkdir()
+    (project / ".greenroom" / "permissions.json").write_text('{"version": 1}')
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >", "this project: counts in this run only")
+
+
+def test_a_session_that_is_open_elsewhere_is_told_of_once(terminal):
+    first = terminal()
+    first.wait_for(READY)
+    ask(first, "read README.md")
+    first.wait_for("README.md, 1 line:", "idle")
+    second = terminal("--continue")
+    assert second.wait() == 2
+    assert second.screen.count("is being written by process") == 1
+    assert "the agent has ended\n" in second.screen
+    assert "crashed" not in second.screen
+
+
 def test_a_subagents_prompt_says_who_asks_and_is_answered_here(terminal, project):
     program = terminal()
     program.wait_for(READY)
     ask(program, "ask a subagent to run touch made")
-    program.wait_for("coder > run touch made asks", "allow? >")
+    program.wait_for("coder > run touch made asks", "allow? >", "waiting for permission: Bash")
     ask(program, "y")
     screen = program.wait_for("The subagent answered:", "idle")
     assert "run touch made │ ● Bash  touch made" in screen
@@ -183,7 +204,7 @@ def test_a_command_that_does_not_exist_gets_a_clear_line_and_help_helps(terminal
     program = terminal()
     program.wait_for(READY)
     ask(program, "/frobnicate")
-    program.wait_for("there is no command /frobnicate")
+    program.wait_for("> /frobnicate\nthere is no command /frobnicate")
     ask(program, "/help")
     program.wait_for("Alt-Enter")
     ask(program, "/exit")

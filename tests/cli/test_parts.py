@@ -15,7 +15,7 @@ from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.painter import Painter, colors_of
 from greenroom.cli.piped_input import MAX_PIPED, read_piped, with_context
 from greenroom.cli.plain_terminal import open_plain_terminal
-from greenroom.cli.recap import recap, recap_text
+from greenroom.cli.recap import earlier_turns, recap, recap_text
 from greenroom.cli.run_setup import open_setup
 from greenroom.cli.terminal import Closed, Frame, Line, Question
 from greenroom.cli.turn_record import TurnRecord
@@ -153,8 +153,7 @@ HISTORY = (
 
 def test_a_recap_tells_what_was_said_and_done_and_how_it_went():
     assert recap_text(HISTORY) == (
-        '> build it\n\n✗ Bash {"command":"make"}\n  failed\n\nIt failed\\u{1b}[2J.\n\n'
-        '> again\n\n● Bash {"command":"make"}'
+        "> build it\n\n✗ Bash  make\n  failed\n\nIt failed\\u{1b}[2J.\n\n> again\n\n● Bash  make"
     )
 
 
@@ -162,6 +161,11 @@ def test_a_recap_of_the_last_messages_begins_with_words_of_the_user():
     assert [line.kind for line in recap(HISTORY, 2)] == ["user", "call"]
     assert recap(HISTORY, 3)[0].kind == "user"
     assert recap((), 3) == []
+
+
+def test_a_recap_counts_the_turns_that_it_leaves_out():
+    assert earlier_turns(HISTORY, 2) == 1
+    assert earlier_turns(HISTORY, 6) == 0
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ GOLDEN = [
     (ThinkingComplete("hmm, well\n"), "hmm, well"),
     (ToolStart("t", "Bash", {"command": "ls"}, ToolInfo("Run a command", "ls")), "● Bash  ls"),
     (ToolStart("t", "Mine", {"a": 1}), '● Mine  {"a":1}'),
+    (ToolStart("t", "Edit", {"old_string": "a", "file_path": "a.py"}), "● Edit  a.py"),
     (
         ToolStart("t", "Write", {}, ToolInfo("Write", "1\n2\n3\n4\n5\n6\n7\n8")),
         "● Write  Write\n  1\n  2\n  3\n  4\n  5\n  6\n  … 2 lines more",
@@ -94,6 +95,7 @@ GOLDEN = [
   in /work
   remembered as: allow Bash(rm -rf build)
   never stores: deny Bash(rm -rf build)
+  always and never hold in every project: ~/.config/greenroom/permissions.json
   [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why""",
     ),
     (PermissionResponse("p-1", "Bash", ALLOW, "user"), "  Bash allowed by user"),

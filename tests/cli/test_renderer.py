@@ -541,3 +541,24 @@ async def test_what_comes_first_is_printed_first():
 
 def test_what_is_no_terminal_gets_plain_text():
     assert terminal_opener({"TERM": "xterm"}).__name__ == "open_plain_terminal"
+
+
+async def test_of_a_long_diff_both_ends_are_shown_and_all_of_it_where_asked():
+    diff = "\n".join(f"+line {number}" for number in range(200))
+
+    async def edits(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.request_permission("Edit", "Edit a file", details="a.py", diff=diff)
+
+    async with stage(edits) as it:
+        await it.terminal.say("go")
+        await it.terminal.wait_for("[y] once")
+        assert len(it.terminal.text.splitlines()) < 28
+        assert "… 186 lines: type diff and Enter to see all …" in it.terminal.text
+        assert "+line 0\n" in it.terminal.text
+        assert "+line 199\n" in it.terminal.text
+        await it.terminal.answer("diff")
+        await it.terminal.wait_for("+line 100\n", "+line 199\n  [y] once")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("Edit allowed by user")

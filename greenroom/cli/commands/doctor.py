@@ -13,7 +13,7 @@ import trio
 
 from greenroom.cli.folders import sessions_folder, working_folder
 from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.rules import project_rules_path
+from greenroom.cli.rules import ignored_rules, project_rules_path
 from greenroom.core import ConfigurationError, RuleFileError, serde
 from greenroom.llm import default_model, open_model
 from greenroom.permissions import read_rules, user_rules_path
@@ -72,7 +72,7 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
         _program("rg", "note", "install ripgrep: searching large folders is faster with it"),
         _folder(folder),
         _rules("your rules", user_rules_path()),
-        _rules("the project's rules", project_rules_path(working_folder())),
+        _project_rules(project_rules_path(working_folder())),
         _terminal(env),
     ]
 
@@ -125,6 +125,20 @@ def _rules(about: str, path: Path) -> Finding:
     except RuleFileError as error:
         return Finding(about, "problem", error.message, error.hint)
     return Finding(about, "ok", f"{count} in {path}")
+
+
+def _project_rules(path: Path) -> Finding:
+    found = _rules("the project's rules", path)
+    if found.status == "problem" or not path.exists():
+        return found
+    try:
+        ignored = ignored_rules(path)
+    except RuleFileError as error:
+        return Finding(found.about, "problem", error.message, error.hint)
+    if not ignored:
+        return found
+    detail = f"{found.detail}; ignored, since a project may only deny and ask: {ignored}"
+    return Finding(found.about, "note", detail, f"copy what you trust to {user_rules_path()}")
 
 
 def _terminal(env: Mapping[str, str]) -> Finding:
