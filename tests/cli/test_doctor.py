@@ -1,9 +1,12 @@
 """`greenroom doctor` and `greenroom sessions`."""
 
+from pathlib import Path
+
 import pytest
 
 from greenroom.cli.arguments import Options
 from greenroom.cli.commands.doctor import examine
+from greenroom.cli.rules import is_foreign
 
 
 @pytest.fixture
@@ -80,6 +83,22 @@ def test_rules_of_a_project_that_are_ignored_are_not_said_to_be_fine(look, proje
     assert found.status == "note"
     assert found.detail.endswith("ignored, since a project may only deny and ask: 1")
     assert "copy what you trust to" in found.fix
+
+
+def test_a_record_of_trust_that_is_broken_is_a_problem_and_trusts_nobody(
+    look, project, env, monkeypatch
+):
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (project / ".greenroom").mkdir()
+    path = project / ".greenroom" / "permissions.json"
+    path.write_text('{"version": 1, "rules": [{"decision": "allow", "tool": "Bash"}]}')
+    config = Path(env["HOME"], ".config", "greenroom")
+    config.mkdir(parents=True)
+    (config / "trusted.json").write_text("{")
+    found = look()["the project's rules"]
+    assert found.status == "problem"
+    assert "trusted.json" in found.detail
+    assert is_foreign(path)
 
 
 @pytest.mark.parametrize(

@@ -397,6 +397,18 @@ async def test_whoever_leaves_in_the_middle_keeps_what_was_said_so_far():
         assert "begun with one" in "".join(frame.printed for frame in it.terminal.frames)
 
 
+async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_screen():
+    terminal = HandTerminal()
+    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+        handle = runtime.spawn(AgentSession.new("actor"), sleeper)
+        nursery.start_soon(ConsoleRenderer(handle, terminal=terminal.open).run)
+        await terminal.say("one")
+        await terminal.wait_for("begun with one")
+        assert "begun with one" not in "".join(frame.printed for frame in terminal.frames)
+        nursery.cancel_scope.cancel()
+    assert "begun with one" in "".join(frame.printed for frame in terminal.frames)
+
+
 async def test_ctrl_c_on_a_line_of_an_idle_agent_throws_the_line_away(autojump_clock):
     async with stage(echo) as it:
         await it.terminal.press(CTRL_C, "half a line")
