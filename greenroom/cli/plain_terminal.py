@@ -36,7 +36,7 @@ class _PlainTerminal:
 
     def __init__(self) -> None:
         self._out = OutputWriter()
-        self._question = ""
+        self._question = self._hint = ""
         self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
 
     @property
@@ -53,6 +53,9 @@ class _PlainTerminal:
     async def _show(self, frame: Frame) -> None:
         if frame.printed:
             await self._out.line(frame.printed.removesuffix("\n").encode("utf-8", "replace"))
+        hint, self._hint = self._hint, frame.hint
+        if frame.hint and frame.hint != hint:
+            await self._out.line(frame.hint.encode())
         question = frame.question
         before, self._question = self._question, question.id if question else ""
         if question is not None and question.id != before:

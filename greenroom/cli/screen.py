@@ -75,7 +75,7 @@ class Screen:
         """Show everything as it is now."""
         printed, self._printed = self._printed, ""
         await self._terminal.show(
-            Frame(printed, self._live(), self._status(), self.questions.question)
+            Frame(printed, self._live(), self._status(), self.questions.question, self.hint)
         )
 
     @property

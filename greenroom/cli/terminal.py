@@ -47,12 +47,14 @@ class Frame:
         live: text that may still change.
         status: one line about the agent.
         question: the question that is open, or None.
+        hint: what the person should know for the moment; the status says it too.
     """
 
     printed: str = ""
     live: str = ""
     status: str = ""
     question: Question | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True)

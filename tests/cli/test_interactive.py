@@ -287,6 +287,15 @@ def test_a_dumb_terminal_gets_plain_text_and_takes_lines(terminal, project):
     assert b"\x1b" not in program.output
 
 
+def test_a_dumb_terminal_says_too_that_another_ctrl_c_leaves(terminal):
+    program = terminal(term="dumb")
+    program.wait_for("offline:rules")
+    program.type(CTRL_C)
+    program.wait_for("Ctrl-C again leaves")
+    program.type(CTRL_C)
+    assert program.wait() == 0
+
+
 def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
     process = start("--model", "offline:", stdin=subprocess.PIPE)
     out, err = process.communicate(b"read README.md\nrun touch made\nlist *\n", timeout=30)
