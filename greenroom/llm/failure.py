@@ -103,14 +103,16 @@ def error_of_response(
     """
     complaint = _read(body)
     kind = _kind_by_status(status, complaint)
+    wait = retry_after(headers)
+    todo = _hint(kind, status, complaint, hint)
     return kind(
         f"{provider} answered {status}: {complaint.message or 'no reason given'}",
         provider=provider,
         status=status,
         code=complaint.code or complaint.kind,
         request_id=request_id(headers) or complaint.request_id,
-        retry_after=retry_after(headers),
-        hint=_hint(kind, status, complaint, hint),
+        retry_after=wait,
+        hint=f"{todo}; it asks to wait {wait:g} seconds" if wait else todo,
     )
 
 

@@ -213,3 +213,9 @@ def test_the_wait_is_read_in_every_form(headers, seconds):
 
 def test_an_error_carries_the_wait():
     assert error_of(429, {}, retry_after="7").retry_after == 7.0
+
+
+def test_how_long_the_provider_asks_to_wait_is_told():
+    error = error_of_response("acme", 429, {"retry-after": "17"}, b"slow down")
+    assert "asks to wait 17 seconds" in str(error)
+    assert "asks to wait" not in str(error_of_response("acme", 429, {}, b"slow down"))
