@@ -112,7 +112,7 @@ class _Gate:
         verdict = self._verdicts[id(context)]
         info = None if verdict.refusal else self._tools.info(name, input)
         await self._agent.send(ToolStart(verdict.call.id, name, input, info))
-        refusal = verdict.refusal or verdict.changed(self._tools, self._permissions, context)
+        refusal = verdict.refusal or await verdict.changed(self._tools, self._permissions, context)
         result = refusal or await self._tools.execute(name, input, context)
         if verdict.edited:
             result = _after_edit(result, input)

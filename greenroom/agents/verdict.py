@@ -24,6 +24,9 @@ from greenroom.tools import RegisteredTool, ToolRegistry
 
 __all__ = ["Verdict", "judge"]
 
+_LONG = 8_000
+"""Characters; a command of this length is judged within a few tens of milliseconds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
@@ -47,13 +50,13 @@ class Verdict:
     edited: bool = False
     refusal: ToolResult | None = None
 
-    def changed(
+    async def changed(
         self, tools: ToolRegistry, permissions: PermissionManager, context: AgentContext
     ) -> ToolResult | None:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
-        now = permissions.explain(self.tool, self.input, context)
+        now = await _explain(permissions, self.tool, self.input, context)
         same = now.digest == self.digest and tools.get(self.call.name) is self.tool
         if same and now.decision is not RuleDecision.DENY:
             return None
@@ -77,7 +80,7 @@ async def judge(
     if fault is not None:  # nobody is asked about a call that can't run
         return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
-    found = permissions.explain(tool, call.input, context)
+    found = await _explain(permissions, tool, call.input, context)
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found)
     if found.decision is RuleDecision.DENY:
@@ -85,6 +88,18 @@ async def judge(
     by_path = found.rule is not None and bool(found.rule.matcher.path)
     paths = _paths(tool, call.input, context) if by_path else ()
     return Verdict(call, call.input, tool, found.digest, paths)
+
+
+async def _explain(
+    permissions: PermissionManager,
+    tool: RegisteredTool,
+    input: dict[str, object],  # noqa: A002
+    context: AgentContext,
+) -> Explanation:
+    """Judge a call; one with a long text in a thread, since a long script takes a while to read."""
+    if all(len(value) <= _LONG for value in input.values() if isinstance(value, str)):
+        return permissions.explain(tool, input, context)
+    return await trio.to_thread.run_sync(permissions.explain, tool, input, context)
 
 
 async def _ask(
@@ -119,7 +134,7 @@ async def _ask(
     if edited and answer.input is not None:
         # What the person wrote is approved by the person, unless a rule forbids it.
         approved = answer.input
-        found = permissions.explain(tool, approved, context)
+        found = await _explain(permissions, tool, approved, context)
         if found.decision is RuleDecision.DENY:
             return _refused(call, approved, tool, found)
     paths = _paths(tool, approved, context)

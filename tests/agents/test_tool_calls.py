@@ -1,5 +1,7 @@
 """`run_tools`: judged, asked about, recorded, run, and answered in order."""
 
+import threading
+
 import pytest
 import trio
 import trio.testing
@@ -499,3 +501,22 @@ async def test_results_are_on_record_while_the_next_reply_is_on_its_way():
         loaded = await AgentSession.load(stage.handle.session_id, store=store)
         await stage.handle.interrupt()
     assert loaded.history[-1].tool_results[0].text == "3"
+
+
+async def test_a_long_command_is_judged_beside_the_event_loop():
+    threads = []
+
+    class Noting(FakeBash):
+        def effects(self, input, context):
+            threads.append(threading.current_thread())
+            return super().effects(input, context)
+
+    for length, here in ((100, True), (100_000, False)):
+        threads.clear()
+        command = "echo " + "x" * length
+        rules = [PermissionRule.allow_command("echo")]
+        async with Stage([Noting()], call("Bash", command=command), "ok", rules=rules) as stage:
+            await stage.handle.ask("go")
+        assert stage.seen(ToolEnd)[0].result.text == "ran"
+        assert all((thread is threading.main_thread()) is here for thread in threads)
+        assert threads
