@@ -49,13 +49,16 @@ def prctl(option: int, value: int) -> bool:
 
 
 def start(command: list[str], tell: int, note: int, linux: bool) -> int:
-    """Start the command in a session of its own; return its process id, and tell it first."""
+    """Start the command in a session of its own; return its process id, and report it first."""
     child = os.fork()
     if child:
         return child
     try:
         os.setsid()
-        os.write(tell, b"%d\n" % os.getpid())
+        line = b"%d\n" % os.getpid()
+        os.write(tell, line)
+        # From here and not from the guard, which the command may kill before it gets to it.
+        report(line)
         if linux:
             # Should its parent be killed, the shell at least dies with it.
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
@@ -226,7 +229,6 @@ def main(command: list[str]) -> None:
         signal.signal(number, lambda *_: None)
     said = os.read(told, 64)
     child = said.partition(b"\n")[0]
-    report(child + b"\n")
     ended = watch(parent, wake)
     gone = kill_family(int(child or -1), wake, linux)
     code = (said + read_now(told)).split(b"\n")[1:2] if ended else []
