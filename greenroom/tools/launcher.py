@@ -173,8 +173,8 @@ def family(root: int, child: int) -> "list[int]":
 
 
 def kill(victims: "list[int]") -> None:
-    """Kill those that we may kill."""
-    for pid in victims:
+    """Kill those that we may kill, parents first: a shell must not tell of its children's death."""
+    for pid in sorted(victims):
         try:
             os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

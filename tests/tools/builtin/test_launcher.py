@@ -199,3 +199,10 @@ async def test_where_there_is_no_subreaper_the_group_is_killed(
     assert output == b"up\n"
     assert report[1:] == [b"0", b"gone", b""]
     assert trio.current_time() - began < 20
+
+
+def test_parents_are_killed_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
+    launcher.kill([9003, 9001, 9002])
+    assert killed == [9001, 9002, 9003]
