@@ -42,7 +42,8 @@ class AgentContext:
         workspace: the folder it works in; shared by all copies of this context.
         metadata: JSON values of the programmer's, saved with the session; `set_metadata` checks
             them, and what got in unchecked and is no JSON is logged and not saved.
-        resources: run-time objects by class; never serialised, shared by all copies.
+        resources: run-time objects by class; never serialised, shared by all copies. What is not
+            here is looked up among those of the runtime (`resources.shared`).
         spill_folder: where results too long for the model are kept, or empty for a temporary file
             folder; the newest 200 files there live as long as the session.
         on_progress: put in by the runtime; takes what `progress` is told: the call's id, the text.

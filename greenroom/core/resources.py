@@ -1,5 +1,6 @@
-"""Resources: objects that an agent's tools share, found by their class."""
+"""Resources: objects that an agent's tools share, or all agents of a runtime, found by their class."""
 
+from collections.abc import Iterator
 from typing import TypeVar, cast
 
 __all__ = ["ResourceMap"]
@@ -10,6 +11,8 @@ T = TypeVar("T")
 class ResourceMap:
     """Objects keyed by their class: never serialised, never shown to the model.
 
+    An agent's map stands on that of its runtime: what it does not hold itself is looked up there.
+
     Example:
         >>> resources = ResourceMap()
         >>> resources.insert([1, 2])
@@ -17,11 +20,19 @@ class ResourceMap:
         [1, 2]
         >>> resources.get(dict) is None
         True
+        >>> ResourceMap(shared=resources).get(list)
+        [1, 2]
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, *, shared: "ResourceMap | None" = None) -> None:
+        """Start empty, on top of the map that others share, if any."""
         self._values: dict[type, object] = {}
+        self._shared = shared
+
+    @property
+    def shared(self) -> "ResourceMap":
+        """The map that all agents of the runtime share; this one where it stands alone."""
+        return self if self._shared is None else self._shared
 
     def insert(self, value: object) -> None:
         """Hold a value under its class, in place of one that was there."""
@@ -29,18 +40,20 @@ class ResourceMap:
 
     def get(self, kind: type[T]) -> T | None:
         """Return the value of this class, or None."""
+        if kind not in self._values and self._shared is not None:
+            return self._shared.get(kind)
         return cast("T | None", self._values.get(kind))
 
     def contains(self, kind: type) -> bool:
-        """Whether a value of this class is held."""
-        return kind in self._values
+        """Whether a value of this class is held, here or in the shared map."""
+        return kind in self._values or (self._shared is not None and self._shared.contains(kind))
 
     def remove(self, kind: type[T]) -> T | None:
-        """Take the value of this class out and return it, or None."""
+        """Take the value of this class out and return it, or None; the shared map keeps its own."""
         return cast("T | None", self._values.pop(kind, None))
 
     def clear(self) -> None:
-        """Let go of every value."""
+        """Let go of every value; the shared map keeps its own."""
         self._values.clear()
 
     def overlaid(self, value: object) -> "ResourceMap":
@@ -59,12 +72,16 @@ class ResourceMap:
     def __len__(self) -> int:
         return len(self._values)
 
+    def __iter__(self) -> Iterator[object]:
+        return iter(tuple(self._values.values()))
+
 
 class _Overlay(ResourceMap):
     """A map that shares its values with another one, and holds one of its own."""
 
     def __init__(self, below: ResourceMap, value: object) -> None:
         self._values = below._values
+        self._shared = below._shared
         self._kind = type(value)
         self._value = value
 

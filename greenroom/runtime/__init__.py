@@ -1,12 +1,13 @@
 """The actor kernel: it runs agents and knows nothing of models.
 
 Modules: `runtime` (owns every agent's task), `handle` with `view` (what you hold outside),
-`internals` (what an agent holds inside), `actor` (the state both look at), `lifecycle` (how an agent
-begins and ends), `turn` and `interruption` (what an interrupt cancels, and how), `mailbox` and `inputs`,
-`output`, `ring` and `subscription` (what is told, kept and read), `children` (subagents),
-`approvals` (permission requests), `client_results` (tools that the client runs), `cleanup`,
-`budget`, `partial`, `failure` (what an error ends), `caller` (who must not wait for whom),
-`spawn_arguments`; `limits`, `outcome` and `parent` are values.
+`internals` with `delegation` (what an agent holds inside), `actor` (the state both look at), `registry`,
+`spawning` and `lifecycle` (how an agent is found, begins and ends), `turn`, `turns` and `interruption`
+(what an interrupt cancels, and how), `mailbox` and `inputs`, `output`, `ring` and `subscription` (what
+is told, kept and read), `children` (subagents), `approvals` (permission requests), `client_results`
+(tools that the client runs), `cleanup`, `budget`, `partial`, `failure` (what an error ends), `caller`
+(who must not wait for whom), `shared_resources` (what ends with the runtime), `spawn_arguments`;
+`limits`, `outcome` and `parent` are values.
 """
 
 from greenroom.runtime.handle import AgentHandle as AgentHandle

@@ -12,12 +12,11 @@ from greenroom.core import (
     AgentState,
     InvalidJSONError,
     OutputChunk,
+    ResourceMap,
     SessionStorageError,
     StateChange,
-    SubAgentResult,
     ToolProgress,
     TurnError,
-    UserInput,
     Workspace,
     serde,
 )
@@ -25,19 +24,17 @@ from greenroom.runtime.approvals import Approvals
 from greenroom.runtime.children import Children
 from greenroom.runtime.cleanup import Cleanups, CleanupScope
 from greenroom.runtime.client_results import ClientResults
-from greenroom.runtime.interruption import InterruptMode
 from greenroom.runtime.mailbox import Mailbox
-from greenroom.runtime.outcome import Outcome, TurnResult
 from greenroom.runtime.output import Output
-from greenroom.runtime.turn import Turn
+from greenroom.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from greenroom.runtime.budget import BudgetScope
     from greenroom.runtime.limits import RuntimeLimits
+    from greenroom.runtime.outcome import Outcome
     from greenroom.runtime.runtime import AgentRuntime
     from greenroom.runtime.subscription import Subscription
+    from greenroom.runtime.turn import Turn
     from greenroom.session import AgentSession
 
 __all__ = ["Actor", "Unattended"]
@@ -76,19 +73,14 @@ class Actor:
         self.client_results = ClientResults(limits.pending)
         self.subscriptions: set[Subscription] = set()
         self.state = AgentState.idle()
-        self.turns = 0
-        self.turn: Turn | None = None
-        self.last_turn: Turn | None = None
-        # The turn whose message was taken but which is not entered yet: an interrupt counts for it.
-        self.taken: Turn | None = None
+        self.turns = Turns(self)
         # The turn of the parent in which this agent was spawned: it is cancelled with that turn.
-        self.spawn_turn = parent.turn if parent else None
+        self.spawn_turn = parent.turns.current if parent else None
         # Whether the parent has waited for this agent's end, or is doing so: then it needs no word.
         self.is_collected = False
         # What it has answered its parent in `ask`, last.
         self.told: str | None = None
         self.children = Children(self)
-        self.waiting_for_turn: dict[str, Callable[[TurnResult | None], None]] = {}
         self.inherited_budgets = parent.active_budgets() if parent else []
         self.budgets: list[BudgetScope] = []
         self.cleanups = Cleanups(self)
@@ -115,6 +107,7 @@ class Actor:
             parent_tool_use_id=session.parent_tool_use_id,
             workspace=workspace,
             metadata=dict(session.metadata),
+            resources=ResourceMap(shared=self.runtime.resources),
             spill_folder=os.path.join(folder, "output") if folder else "",
             on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
             on_cleanup=lambda grace: CleanupScope(self.cleanups, grace),
@@ -160,7 +153,7 @@ class Actor:
         self.state = state
         self.publish(StateChange(state))
 
-    def running(self, turn: Turn) -> tuple[str, ...]:
+    def running(self, turn: "Turn") -> tuple[str, ...]:
         """Name what runs in a turn: its tools and its subagents."""
         tools = [f"tool {name} ({id_})" for id_, name in self.output.open_tools.items()]
         agents = [
@@ -169,74 +162,7 @@ class Actor:
         ]
         return (*tools, *agents)
 
-    # -- turns ----------------------------------------------------------------------------------
-
-    def await_input(self) -> None:
-        """The agent is about to wait for input: whatever it took before is answered."""
-        self.drop_taken()
-        if self.turn is None:
-            self.set_state(AgentState.idle())
-
-    def take(self, message: UserInput | SubAgentResult) -> None:
-        """Remember a message that was taken: from now on an interrupt is meant for its turn.
-
-        One that is taken inside a turn is part of that turn.
-        """
-        if self.turn is None:
-            self.taken = Turn(self, message)
-        else:
-            self.turn.inputs.append(message.id)
-
-    def drop_taken(self) -> None:
-        """Forget a message that was taken and answered without a turn."""
-        if self.taken is not None:
-            self.taken.interruption.finish()
-            self._wake(self.taken, None)
-            self.taken = None
-
-    def make_turn(self, message: UserInput | SubAgentResult, *, steer: bool) -> Turn:
-        """Return the turn of this message: the one that was taken, else a new one."""
-        taken = self.taken
-        turn = taken if taken is not None and taken.message is message else Turn(self, message)
-        turn.steer = steer
-        return turn
-
-    def open_turn(self, turn: Turn) -> None:
-        """A turn is entered."""
-        if self.taken is not turn:
-            self.drop_taken()
-        self.taken = None
-        self.turn = turn
-        self.turns += 1
-        self.context.current_turn = self.turns
-
-    def close_turn(self, turn: Turn, result: TurnResult) -> None:
-        """A turn has ended: wake who waits for its result."""
-        self.turn, self.last_turn = None, turn
-        self.output.partial.clear()
-        self.children.turn_ended(result.status)
-        for tool_use_id in self.client_results.drop():
-            logger.warning(
-                "%s: a result came for the call %s, for which nobody waited",
-                self.session.session_id,
-                tool_use_id,
-            )
-        self._wake(turn, result)
-
-    def _wake(self, turn: Turn, result: TurnResult | None) -> None:
-        for input_id in turn.inputs:
-            wake = self.waiting_for_turn.pop(input_id, None)
-            if wake is not None:
-                wake(result)
-
-    def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
-        """Interrupt the turn in flight and return it; None where there is none."""
-        turn = self.turn or self.taken
-        if turn is None:
-            self.mailbox.interrupt()
-        else:
-            turn.interruption.order(mode, grace)
-        return turn
+    # -- budgets --------------------------------------------------------------------------------
 
     def active_budgets(self) -> list["BudgetScope"]:
         """Return the budgets that count here: its own, and those it was spawned under."""

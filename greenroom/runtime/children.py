@@ -69,7 +69,7 @@ class Children:
         is_known = result.status is EndStatus.COMPLETED and result.text == child.told
         if child.is_collected or is_known:
             return
-        if child.spawn_turn is not None and child.spawn_turn is self._parent.turn:
+        if child.spawn_turn is not None and child.spawn_turn is self._parent.turns.current:
             self._held.append((child, result))
         else:
             self._parent.mailbox.put_result(result)

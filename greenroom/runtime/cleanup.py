@@ -60,7 +60,7 @@ class Cleanups:
     @property
     def deadline(self) -> float:
         """Until when clean-up may run here: nobody who waits for it may be kept longer."""
-        turn = self._actor.turn
+        turn = self._actor.turns.current
         return min(self._agent_deadline, turn.interruption.deadline if turn else float("inf"))
 
     @property
@@ -85,12 +85,12 @@ class Cleanups:
     def note_cleaned(self, what: str) -> None:
         """A clean-up ran to its end: tell the turns that an interrupt is ending."""
         for actor in (self._actor, *self._actor.ancestors()):
-            if actor.turn is not None:
-                actor.turn.interruption.note_cleaned(what)
+            if actor.turns.current is not None:
+                actor.turns.current.interruption.note_cleaned(what)
 
     def abandon(self, what: str) -> None:
         """Something of this agent, and so of those above it, could not be stopped."""
         for actor in (self._actor, *self._actor.ancestors()):
             actor.cleanups.abandoned.append(what)
-            if actor.turn is not None:
-                actor.turn.interruption.note_abandoned(what)
+            if actor.turns.current is not None:
+                actor.turns.current.interruption.note_abandoned(what)

@@ -72,7 +72,7 @@ class AgentHandle(AgentView):
         return self._receipt(message, delivered)
 
     def _receipt(self, message: UserInput, delivered: bool) -> Receipt:
-        turn = self._actor.turn
+        turn = self._actor.turns.current
         if turn is not None and turn.is_steerable:
             return Receipt(message.id, "steered")
         return Receipt(message.id, "delivered" if delivered else "queued")
@@ -87,7 +87,7 @@ class AgentHandle(AgentView):
         """
         await trio.lowlevel.checkpoint()
         self._actor.refuse_if_ended()
-        if self._actor.turn is None:
+        if self._actor.turns.current is None:
             raise ToolError(f"no turn is open that could wait for the call {tool_use_id}")
         self._actor.client_results.put(ToolResultInput(tool_use_id, result))
 
@@ -137,12 +137,12 @@ class AgentHandle(AgentView):
         """
         refuse_self_wait(self._actor, "interrupt()")
         await trio.lowlevel.checkpoint()
-        turn = self._actor.interrupt(mode, grace)
+        turn = self._actor.turns.interrupt(mode, grace)
         return InterruptReport() if turn is None else await turn.interruption.report()
 
     def interrupt_nowait(self, mode: InterruptMode = "now", grace: float = 2.0) -> None:
         """Ask for an interrupt and do not wait; allowed from inside the agent too."""
-        self._actor.interrupt(mode, grace)
+        self._actor.turns.interrupt(mode, grace)
 
     async def shutdown(self, grace: float = 5.0) -> None:
         """End the agent: no more input, `grace` seconds for the turn in hand, then cancel.
@@ -196,13 +196,13 @@ class AgentHandle(AgentView):
         refuse_self_wait(self._actor, "ask()")
         message = _input(content)
         waiter = _TurnWaiter()
-        self._actor.waiting_for_turn[message.id] = waiter.wake
+        self._actor.turns.waiting[message.id] = waiter.wake
         try:
             with collecting(self._actor):
                 await self._send(message)
                 await waiter.event.wait()
         finally:
-            self._actor.waiting_for_turn.pop(message.id, None)
+            self._actor.turns.waiting.pop(message.id, None)
         if waiter.result is None:
             self._actor.refuse_if_ended()
             raise TurnError("the agent took the input, and opened no turn for it")

@@ -21,9 +21,9 @@ class Inputs:
         return self
 
     async def __anext__(self) -> UserInput | SubAgentResult:
-        self._actor.await_input()
+        self._actor.turns.await_input()
         message = await self._actor.mailbox.next_input()
         if message is None:
             raise StopAsyncIteration
-        self._actor.take(message)
+        self._actor.turns.take(message)
         return message

@@ -1,6 +1,6 @@
 """The agent's side: what an agent function is given."""
 
-from typing import TYPE_CHECKING, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -22,24 +22,20 @@ from greenroom.core import (
 )
 from greenroom.runtime.budget import BudgetScope
 from greenroom.runtime.cleanup import CleanupScope
+from greenroom.runtime.delegation import Delegation
 from greenroom.runtime.inputs import Inputs
 from greenroom.runtime.turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from greenroom.runtime.actor import Actor
-    from greenroom.runtime.handle import AgentHandle
     from greenroom.session import AgentSession
 
 __all__ = ["AgentInternals"]
 
-Ts = TypeVarTuple("Ts")
-
 _YIELD_EVERY = 64
 
 
-class AgentInternals:
+class AgentInternals(Delegation):
     """What an agent can do: receive input, open turns, send chunks, ask, spawn.
 
     The runtime makes one for each agent and passes it as the function's first argument.
@@ -55,7 +51,7 @@ class AgentInternals:
 
     def __init__(self, actor: "Actor") -> None:
         """Made by the runtime."""
-        self._actor = actor
+        super().__init__(actor)
         self._sent = 0
 
     @property
@@ -99,10 +95,10 @@ class AgentInternals:
         An interrupt shows here only while no turn is open. After `Shutdown` nothing follows: the
         function is expected to return.
         """
-        self._actor.await_input()
+        self._actor.turns.await_input()
         message = await self._actor.mailbox.next_message()
         if isinstance(message, (UserInput, SubAgentResult)):
-            self._actor.take(message)
+            self._actor.turns.take(message)
         return message
 
     async def wait_tool_result(self, tool_use_id: str) -> ToolResult:
@@ -133,7 +129,7 @@ class AgentInternals:
             AgentNotRunningError: the agent has ended.
             InvalidJSONError: the message holds something that can't be stored.
         """
-        return self._actor.make_turn(message, steer=steer)
+        return self._actor.turns.make(message, steer=steer)
 
     async def step(self) -> None:
         """Mark the boundary between two steps, before each model call.
@@ -145,16 +141,16 @@ class AgentInternals:
             BudgetExceededError: a budget of this agent, or of one above it, is spent.
         """
         actor = self._actor
-        if actor.turn is not None:
-            actor.turn.interruption.at_boundary()
+        if actor.turns.current is not None:
+            actor.turns.current.interruption.at_boundary()
         await trio.lowlevel.checkpoint()
         budgets = actor.active_budgets()
         for budget in budgets:
             budget.check()
         for budget in budgets:
             budget.count(model_calls=1)
-        if actor.turn is not None:
-            actor.turn.take_steering()
+        if actor.turns.current is not None:
+            actor.turns.current.take_steering()
 
     def budget(
         self,
@@ -252,31 +248,3 @@ class AgentInternals:
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)
-
-    def spawn(
-        self,
-        session: "AgentSession",
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
-        *args: *Ts,
-        detached: bool = False,
-        name: str | None = None,
-    ) -> "AgentHandle":
-        """Start a subagent and return its handle at once.
-
-        It lives in this agent's task tree and remembers the turn that spawned it: interrupted or
-        failed, the turn takes it along; completed, it goes on, and its end arrives as a
-        `SubAgentResult`, unless this agent has waited for it by the handle. It ends with this agent, unless it is `detached`: then it belongs to the
-        runtime alone. Its chunks show in this agent's output as `SubAgentOutput`; its permission
-        requests can be answered here.
-
-        Raises:
-            SessionInUseError: the session has an agent already.
-            SessionError: the session has another parent, or is stored as a root already.
-            TurnError: as many subagents as the limit allows are alive, or have untaken results.
-            AgentNotRunningError: this agent's function has returned.
-            RuntimeClosedError: the runtime has been left.
-            TypeError: `agent_fn` is no async function.
-        """
-        return self._actor.runtime._spawn_child(
-            self._actor, session, agent_fn, args, detached=detached, name=name
-        )

@@ -121,8 +121,8 @@ def _finish(actor: Actor) -> None:
         abandoned=tuple(actor.cleanups.abandoned),
     )
     actor.outcome = outcome
-    actor.drop_taken()
-    actor.runtime._forget(actor)
+    actor.turns.drop_taken()
+    actor.runtime._registry.forget(actor)
     actor.context.resources.clear()  # a tool's temporary folder goes with its agent
     actor.output.close_tools()
     if crash is not None:
@@ -133,9 +133,7 @@ def _finish(actor: Actor) -> None:
     actor.publish(Exited(outcome.status, text))
     _tell_parent(actor, outcome, text)
     actor.output.ring.close()
-    for wake in tuple(actor.waiting_for_turn.values()):
-        wake(None)
-    actor.waiting_for_turn.clear()
+    actor.turns.end()
     actor.ended.set()
 
 

@@ -87,8 +87,8 @@ class Output:
 
     def _count(self, report: UsageReport) -> UsageReport:
         self.usage += report.usage
-        if self._actor.turn is not None:
-            self._actor.turn.usage += report.usage
+        if self._actor.turns.current is not None:
+            self._actor.turns.current.usage += report.usage
         for budget in self._actor.active_budgets():
             budget.count(tokens=report.usage.total)
         return UsageReport(report.usage, self.usage, report.model)

@@ -3,26 +3,18 @@
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
-from weakref import WeakSet
 
 import trio
 
-from greenroom.core import (
-    AgentNotRunningError,
-    RuntimeClosedError,
-    SessionInUseError,
-    SubAgentSpawned,
-    TurnError,
-    Workspace,
-)
+from greenroom.core import AgentNotRunningError, ResourceMap, RuntimeClosedError
 from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.handle import AgentHandle
-from greenroom.runtime.lifecycle import run_agent
 from greenroom.runtime.limits import RuntimeLimits
-from greenroom.runtime.spawn_arguments import check_agent_function, check_session
-from greenroom.session import default_store
+from greenroom.runtime.registry import Registry
+from greenroom.runtime.shared_resources import close_resources
+from greenroom.runtime.spawning import spawn_child, spawn_root
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,10 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["AgentRuntime"]
 
 Ts = TypeVarTuple("Ts")
-
-_held: "WeakSet[AgentSession]" = WeakSet()
-"""The sessions that agents of this process hold: the lock can't tell two runtimes apart that were
-given one object, which is open already for the second."""
 
 
 class AgentRuntime:
@@ -69,9 +57,12 @@ class AgentRuntime:
     ) -> None:
         """Make a runtime; it opens with `async with`."""
         self.limits = limits or RuntimeLimits()
+        self.resources = ResourceMap()
+        """Objects for all agents, found by `context.resources.get`; what has an `aclose()` is closed
+        when the block is left, after the last agent."""
         self._store = store
         self._workspace = Path(workspace)
-        self._agents: dict[str, Actor] = {}
+        self._registry = Registry()
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open = False
@@ -102,6 +93,7 @@ class AgentRuntime:
                 own = interrupted
         self._open = False
         own = await self._close_nursery(own)
+        await close_resources(self.resources, self.limits.flush_grace)
         if own is not None and own is not error:
             raise own from own.__cause__
         return own is None
@@ -153,18 +145,7 @@ class AgentRuntime:
                 that was given the same object.
             TypeError: `agent_fn` is no async function.
         """
-        nursery = self._open_nursery()
-        self._refuse(session, agent_fn)
-        session.bind(self._store or default_store())
-        actor = Actor(
-            self,
-            session,
-            parent=None,
-            name=name,
-            unattended=unattended,
-            workspace=Workspace(self._workspace),
-        )
-        return self._start(actor, nursery, agent_fn, args)
+        return spawn_root(self, session, agent_fn, args, unattended=unattended, name=name)
 
     def _spawn_child(
         self,
@@ -177,55 +158,7 @@ class AgentRuntime:
         name: str | None,
     ) -> AgentHandle:
         """Start a subagent; `AgentInternals.spawn` is the way to call it."""
-        root_nursery = self._open_nursery()
-        if parent.nursery is None:
-            raise AgentNotRunningError(
-                f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
-            )
-        if parent.children.unsettled >= self.limits.subagents:
-            raise TurnError(
-                f"{parent.name} has {self.limits.subagents} subagents already that are alive, "
-                "or whose results it has not taken",
-                hint="wait for some of them, or raise RuntimeLimits.subagents",
-            )
-        self._refuse(session, agent_fn)
-        if session.parent_session_id is None:
-            session.adopt(parent.session.session_id, None)
-        session.bind(parent.session.store or default_store())
-        actor = Actor(
-            self,
-            session,
-            parent=None if detached else parent,
-            name=name,
-            unattended=parent.unattended,
-            workspace=Workspace(parent.context.workspace.root, parent.context.workspace.cwd),
-        )
-        nursery = root_nursery if detached else parent.nursery
-        handle = self._start(actor, nursery, agent_fn, args)
-        parent.session.add_child_session(session.session_id)
-        if not detached:
-            parent.children.add(actor)
-        parent.publish(
-            SubAgentSpawned(
-                session.session_id,
-                session.agent_type,
-                actor.name,
-                session.parent_tool_use_id or "",
-            )
-        )
-        return handle
-
-    def _start(
-        self,
-        actor: Actor,
-        nursery: trio.Nursery,
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
-        args: tuple[*Ts],
-    ) -> AgentHandle:
-        nursery.start_soon(run_agent, actor, agent_fn, args, name=f"agent {actor.name}")
-        self._agents[actor.session.session_id] = actor
-        _held.add(actor.session)
-        return AgentHandle(actor)
+        return spawn_child(parent, session, agent_fn, args, detached=detached, name=name)
 
     def _open_nursery(self) -> trio.Nursery:
         if self._nursery is None or not self._open:
@@ -234,33 +167,18 @@ class AgentRuntime:
             )
         return self._nursery
 
-    def _refuse(self, session: "AgentSession", agent_fn: object) -> None:
-        check_session(session)
-        if session.session_id in self._agents or session in _held:
-            raise SessionInUseError(
-                f"the session {session.session_id} has a running agent",
-                session_id=session.session_id,
-                hint="get its handle from its runtime, or fork the session",
-            )
-        check_agent_function(agent_fn)
-
-    def _forget(self, actor: Actor) -> None:
-        """Take an agent that has ended out of the registry; `lifecycle` is the way to call it."""
-        del self._agents[actor.session.session_id]
-        _held.discard(actor.session)
-
     def get(self, session_id: str) -> AgentHandle | None:
         """Return the handle of a running agent, or None."""
-        actor = self._agents.get(session_id)
+        actor = self._registry.get(session_id)
         return None if actor is None else AgentHandle(actor)
 
     def is_running(self, session_id: str) -> bool:
         """Whether an agent with this session is running."""
-        return session_id in self._agents
+        return self._registry.get(session_id) is not None
 
     def list_active(self) -> tuple[str, ...]:
         """Return the session ids of all running agents, subagents included, oldest first."""
-        return tuple(self._agents)
+        return tuple(actor.session.session_id for actor in self._registry)
 
     async def shutdown(self, session_id: str, grace: float = 5.0) -> None:
         """End one agent, as `AgentHandle.shutdown` does.
@@ -281,7 +199,7 @@ class AgentRuntime:
             SelfWaitError: called from inside an agent.
         """
         await trio.lowlevel.checkpoint()
-        roots = [actor for actor in self._agents.values() if actor.parent is None]
+        roots = self._registry.roots
         for actor in roots:
             refuse_self_wait(actor, "shutdown_all()")
         for actor in roots:

@@ -117,7 +117,9 @@ class TurnStream:
         self._turn = _find(actor, receipt)
         self._id = self._turn.message.id if self._turn else self._wanted
         # The newest turn can be read although its beginning may be gone.
-        self._begun = self._turn is not None and self._turn is (actor.turn or actor.last_turn)
+        self._begun = self._turn is not None and self._turn is (
+            actor.turns.current or actor.turns.last
+        )
         self._over = self._turn is None and receipt is not None and not _is_known(actor, receipt)
         replay: Replay = "turn" if self._begun else "all" if receipt else "none"
         self._chunks = Subscription(actor, replay, answers=False)
@@ -150,17 +152,20 @@ class TurnStream:
 
 def _find(actor: "Actor", receipt: Receipt | None) -> "Turn | None":
     if receipt is None:
-        return actor.turn
-    for turn in (actor.turn, actor.last_turn):
+        return actor.turns.current
+    for turn in (actor.turns.current, actor.turns.last):
         if turn is not None and receipt.input_id in turn.inputs:
             return turn
-    return actor.turn if receipt.input_id in actor.mailbox and receipt.status == "steered" else None
+    joins = receipt.status == "steered" and receipt.input_id in actor.mailbox
+    return actor.turns.current if joins else None
 
 
 def _is_known(actor: "Actor", receipt: Receipt) -> bool:
     """Whether the turn of this input is yet to come, or its end can still be read."""
-    taken = actor.taken is not None and actor.taken.message.id == receipt.input_id
-    if taken or receipt.input_id in actor.mailbox:
+    taken = actor.turns.taken
+    if (
+        taken is not None and taken.message.id == receipt.input_id
+    ) or receipt.input_id in actor.mailbox:
         return True
     ends = (chunk for chunk in actor.output.ring if isinstance(chunk, Done))
     return any(end.input_id == receipt.input_id for end in ends)

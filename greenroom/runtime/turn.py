@@ -60,7 +60,7 @@ class Turn:
     async def __aenter__(self) -> Self:
         actor = self._actor
         actor.refuse_if_ended()
-        if self._is_used or actor.turn is not None:
+        if self._is_used or actor.turns.current is not None:
             raise TurnError(
                 "a turn is open already", hint="leave its `async with` block before the next one"
             )
@@ -69,7 +69,7 @@ class Turn:
         # is entered must reach its exit.
         actor.session.add_message(Message.user(self.message.content))
         self._is_used = True
-        actor.open_turn(self)
+        actor.turns.open(self)
         actor.publish(TurnStart(self.message.id))
         actor.set_state(AgentState.processing())
         self._scope.__enter__()
@@ -175,7 +175,7 @@ class Turn:
         self._actor.publish(
             Done(self.message.id, status, result.stop_reason, result.usage, result.error)
         )
-        self._actor.close_turn(self, result)
+        self._actor.turns.close(self, result)
 
 
 def _words(failure: BaseException) -> str:

@@ -95,7 +95,7 @@ class AgentView:
             largest_lag=max((reader.lag for reader in actor.subscriptions), default=0),
             pending=len(actor.approvals.open),
             subagents=len(actor.children),
-            turns=actor.turns,
+            turns=actor.turns.count,
         )
 
 

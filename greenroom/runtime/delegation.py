@@ -1,0 +1,51 @@
+"""What an agent does with agents of its own."""
+
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.runtime.actor import Actor
+    from greenroom.runtime.handle import AgentHandle
+    from greenroom.runtime.internals import AgentInternals
+    from greenroom.session import AgentSession
+
+__all__ = ["Delegation"]
+
+Ts = TypeVarTuple("Ts")
+
+
+class Delegation:
+    """The part of `AgentInternals` that starts other agents."""
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by the runtime."""
+        self._actor = actor
+
+    def spawn(
+        self,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        *args: *Ts,
+        detached: bool = False,
+        name: str | None = None,
+    ) -> "AgentHandle":
+        """Start a subagent and return its handle at once.
+
+        It lives in this agent's task tree and remembers the turn that spawned it: interrupted or
+        failed, the turn takes it along; completed, it goes on, and its end arrives as a
+        `SubAgentResult`, unless this agent has waited for it by the handle. It ends with this agent, unless it is `detached`: then it belongs to the
+        runtime alone. Its chunks show in this agent's output as `SubAgentOutput`; its permission
+        requests can be answered here.
+
+        Raises:
+            SessionInUseError: the session has an agent already.
+            SessionError: the session has another parent, or is stored as a root already.
+            TurnError: as many subagents as the limit allows are alive, or have untaken results.
+            AgentNotRunningError: this agent's function has returned.
+            RuntimeClosedError: the runtime has been left.
+            TypeError: `agent_fn` is no async function.
+        """
+        return self._actor.runtime._spawn_child(
+            self._actor, session, agent_fn, args, detached=detached, name=name
+        )

@@ -1,0 +1,112 @@
+"""The turns of one agent: the one in hand, the one before it, and the one that is about to begin."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from greenroom.core import AgentState, SubAgentResult, UserInput
+from greenroom.runtime.interruption import InterruptMode
+from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Turns"]
+
+logger = logging.getLogger("greenroom.runtime")
+
+
+class Turns:
+    """Which turn is open, and who waits for the end of which."""
+
+    def __init__(self, actor: "Actor") -> None:
+        """Start with none."""
+        self._actor = actor
+        self.count = 0
+        """How many have begun."""
+        self.current: Turn | None = None
+        """The open turn."""
+        self.last: Turn | None = None
+        """The one that ended last."""
+        self.taken: Turn | None = None
+        """The turn whose message was taken and which is not entered yet: an interrupt counts for it."""
+        self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
+        """Whom to tell of the end of the turn that takes an input, by the input's id."""
+
+    def await_input(self) -> None:
+        """The agent is about to wait for input: whatever it took before is answered."""
+        self.drop_taken()
+        if self.current is None:
+            self._actor.set_state(AgentState.idle())
+
+    def take(self, message: UserInput | SubAgentResult) -> None:
+        """Remember a message that was taken: from now on an interrupt is meant for its turn.
+
+        One that is taken inside a turn is part of that turn.
+        """
+        if self.current is None:
+            self.taken = Turn(self._actor, message)
+        else:
+            self.current.inputs.append(message.id)
+
+    def drop_taken(self) -> None:
+        """Forget a message that was taken and answered without a turn."""
+        if self.taken is not None:
+            self.taken.interruption.finish()
+            self._wake(self.taken, None)
+            self.taken = None
+
+    def make(self, message: UserInput | SubAgentResult, *, steer: bool) -> Turn:
+        """Return the turn of this message: the one that was taken, else a new one."""
+        taken = self.taken
+        turn = (
+            taken if taken is not None and taken.message is message else Turn(self._actor, message)
+        )
+        turn.steer = steer
+        return turn
+
+    def open(self, turn: Turn) -> None:
+        """A turn is entered."""
+        if self.taken is not turn:
+            self.drop_taken()
+        self.taken = None
+        self.current = turn
+        self.count += 1
+        self._actor.context.current_turn = self.count
+
+    def close(self, turn: Turn, result: TurnResult) -> None:
+        """A turn has ended: wake who waits for its result."""
+        actor = self._actor
+        self.current, self.last = None, turn
+        actor.output.partial.clear()
+        actor.children.turn_ended(result.status)
+        for tool_use_id in actor.client_results.drop():
+            logger.warning(
+                "%s: a result came for the call %s, for which nobody waited",
+                actor.session.session_id,
+                tool_use_id,
+            )
+        self._wake(turn, result)
+
+    def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
+        """Interrupt the turn in flight and return it; None where there is none."""
+        turn = self.current or self.taken
+        if turn is None:
+            self._actor.mailbox.interrupt()
+        else:
+            turn.interruption.order(mode, grace)
+        return turn
+
+    def end(self) -> None:
+        """No turn follows: release whoever still waits for one."""
+        for wake in tuple(self.waiting.values()):
+            wake(None)
+        self.waiting.clear()
+
+    def _wake(self, turn: Turn, result: TurnResult | None) -> None:
+        for input_id in turn.inputs:
+            wake = self.waiting.pop(input_id, None)
+            if wake is not None:
+                wake(result)
