@@ -1,0 +1,263 @@
+"""One whole life of an agent in one call, and everything that came of it."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, TypeVar, TypeVarTuple, Unpack
+
+import trio
+from trio.testing import MockClock
+
+from greenroom.core import (
+    AgentNotRunningError,
+    ContentBlock,
+    Message,
+    OutputChunk,
+    TurnError,
+    TurnStatus,
+)
+from greenroom.runtime import (
+    AgentHandle,
+    AgentInternals,
+    AgentRuntime,
+    Outcome,
+    RuntimeLimits,
+    TurnResult,
+)
+from greenroom.session import AgentSession, MemoryStore, SessionStore
+from greenroom.testing.approver import ScriptedApprover
+
+__all__ = ["AgentRun", "AgentRunError", "Content", "run_agent", "run_agent_async"]
+
+Ts = TypeVarTuple("Ts")
+Chunk = TypeVar("Chunk")
+
+Content: TypeAlias = str | Iterable[ContentBlock]
+"""What an agent can be told: a text, or content blocks."""
+
+_A_DAY = 86_400.0  # seconds; on a clock that jumps, a hang shows at once all the same
+_A_MINUTE = 60.0
+_GENEROUS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
+
+
+@dataclass(frozen=True)
+class AgentRun:
+    """What an agent said and did, from its spawn to its end.
+
+    Attributes:
+        chunks: everything that it published, `Exited` last. They are bounded by the run's limits:
+            100,000 chunks by default; where more came, the first is a `Lagged` that counts the rest.
+        results: how each turn ended, in the order of the inputs.
+        outcome: how the agent ended.
+        history: its conversation at the end.
+        session_id: its session, which its store still has.
+    """
+
+    chunks: tuple[OutputChunk, ...]
+    results: tuple[TurnResult, ...]
+    outcome: Outcome
+    history: tuple[Message, ...]
+    session_id: str
+
+    @property
+    def text(self) -> str:
+        """The text of the last turn's reply; empty where there was none."""
+        return self.results[-1].text if self.results else ""
+
+    def of(self, kind: type[Chunk]) -> tuple[Chunk, ...]:
+        """Return the agent's own chunks of one kind, such as `run.of(ToolEnd)`."""
+        return tuple(chunk for chunk in self.chunks if isinstance(chunk, kind))
+
+
+class AgentRunError(AssertionError):
+    """A run did not go as a test expects; `run` holds what there was of it.
+
+    Its cause is the error that crashed the agent, where one did.
+    """
+
+    def __init__(self, message: str, run: AgentRun) -> None:
+        """Say what went wrong."""
+        super().__init__(message)
+        self.run = run
+
+
+def run_agent(
+    agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    *args: *Ts,
+    inputs: str | Iterable[Content] = (),
+    approver: ScriptedApprover | None = None,
+    session: AgentSession | None = None,
+    store: SessionStore | None = None,
+    limits: RuntimeLimits | None = None,
+    workspace: str | Path = ".",
+    real_time: bool = False,
+    timeout: float | None = None,
+    check: bool = True,
+) -> AgentRun:
+    """Run an agent in a runtime of its own, tell it each input in turn, and return what came of it.
+
+    For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours pass
+    in no time. While a thread, a process or a socket works, every task waits and such a clock would
+    run away from it: for tools of that kind, and for a `FileStore`, say `real_time=True`.
+
+    Args:
+        agent_fn: the agent, as for `AgentRuntime.spawn`.
+        *args: what else it is given.
+        inputs: what it is told, each after the turn of the one before; one text may stand alone.
+            After the last one it is shut down, and may finish what it does. Without any, it has to
+            end by itself.
+        approver: answers its permission requests; by default none is expected.
+        session: the conversation that it continues; by default a new one.
+        store: where the session lives; by default in memory.
+        limits: the bounds of the runtime; by default more chunks are kept than usual.
+        workspace: the folder in which it works.
+        real_time: let the clock run as it does.
+        timeout: seconds of that clock until a run counts as hanging; by default a day, or a minute
+            of real time.
+        check: whether a run that went wrong raises.
+
+    Raises:
+        AgentRunError: with `check`: the agent crashed, a turn of it failed, it ended before its last
+            input, or its approver was asked something that is not in the script. In any case: it
+            hangs. Code that can't be cancelled hangs this call too.
+        RuntimeError: called from inside trio; there, await `run_agent_async`.
+
+    Example:
+        >>> async def echo(agent: AgentInternals) -> None:
+        ...     async for message in agent.inputs():
+        ...         async with agent.turn(message):
+        ...             await trio.sleep(3600)
+        ...             agent.session.add_message(Message.assistant(message.text))
+        >>> run_agent(echo, inputs=["one", "two"]).text
+        'two'
+    """
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError("run_agent starts trio itself: inside trio, await run_agent_async")
+    whole = partial(
+        run_agent_async,
+        agent_fn,
+        *args,
+        inputs=inputs,
+        approver=approver,
+        session=session,
+        store=store,
+        limits=limits,
+        workspace=workspace,
+        timeout=timeout,
+        check=check,
+    )
+    return trio.run(whole, clock=None if real_time else MockClock(autojump_threshold=0))
+
+
+async def run_agent_async(
+    agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    *args: *Ts,
+    inputs: str | Iterable[Content] = (),
+    approver: ScriptedApprover | None = None,
+    session: AgentSession | None = None,
+    store: SessionStore | None = None,
+    limits: RuntimeLimits | None = None,
+    workspace: str | Path = ".",
+    timeout: float | None = None,
+    check: bool = True,
+) -> AgentRun:
+    """Do what `run_agent` does, inside trio and on the clock that runs there.
+
+    Raises:
+        AgentRunError: as `run_agent` says.
+    """
+    told: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
+    person = approver or ScriptedApprover()
+    session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))
+    async with AgentRuntime(store or MemoryStore(), limits or _GENEROUS, workspace) as runtime:
+        talk = _Conversation(runtime.spawn(session, agent_fn, *args), told)
+        with trio.move_on_after(_patience(timeout)) as patience:
+            await talk.hold(person)
+        if patience.cancelled_caught:
+            raise await talk.hangs()
+        run = await talk.run()
+    if check:
+        talk.check(run, person)
+    return run
+
+
+def _patience(timeout: float | None) -> float:
+    if timeout is not None:
+        return timeout
+    return _A_DAY if isinstance(trio.lowlevel.current_clock(), MockClock) else _A_MINUTE
+
+
+class _Conversation:
+    """The inputs of one run, told one after the other."""
+
+    def __init__(self, handle: AgentHandle, told: list[Content]) -> None:
+        self._handle = handle
+        # A reader from the beginning: it is told what the ring has forgotten when it reads.
+        self._chunks = handle.subscribe("all")
+        self._told = told
+        self._heard = 0
+        self._results: list[TurnResult] = []
+
+    async def hold(self, person: ScriptedApprover) -> None:
+        """Tell every input, and wait for the agent's end."""
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(person.attend, self._handle)
+                with suppress(AgentNotRunningError):  # then the outcome says why
+                    await self._tell()
+                if self._told:
+                    await self._handle.shutdown(grace=float("inf"))
+                await self._handle.wait()
+        except BaseExceptionGroup as group:
+            # What a function of the approver's script raises is the test's own: it comes out bare.
+            raise _only(group) from None
+
+    async def _tell(self) -> None:
+        for content in self._told:
+            with suppress(TurnError):  # it opened no turn for this one
+                self._results.append(await self._handle.ask(content))
+            self._heard += 1
+
+    async def run(self) -> AgentRun:
+        """Collect what came of it."""
+        return AgentRun(
+            chunks=tuple([chunk async for chunk in self._chunks]),
+            results=tuple(self._results),
+            outcome=await self._handle.wait(),
+            history=await self._handle.history(),
+            session_id=self._handle.session_id,
+        )
+
+    async def hangs(self) -> AgentRunError:
+        """End the agent, and say where it hung."""
+        handle = self._handle
+        where = f"in input {self._heard + 1} of {len(self._told)}, {handle.state}"
+        if self._heard == len(self._told):
+            where = f"after its last input, {handle.state}"
+        await handle.shutdown(grace=0)
+        return AgentRunError(f"the agent hangs {where}", await self.run())
+
+    def check(self, run: AgentRun, person: ScriptedApprover) -> None:
+        """Fail unless the run went as a test expects."""
+        crash = run.outcome.error
+        if crash is not None:
+            text = f"the agent crashed: {type(crash).__name__}: {crash}"
+            raise AgentRunError(text, run) from crash
+        for number, result in enumerate(run.results, 1):
+            if result.status is TurnStatus.FAILED:
+                raise AgentRunError(f"turn {number} failed: {result.error}", run)
+        if self._heard < len(self._told):
+            text = f"the agent ended before input {self._heard + 1} of {len(self._told)}"
+            raise AgentRunError(text, run)
+        try:
+            person.check_requests()
+        except AssertionError as error:
+            raise AgentRunError(str(error), run) from None
+
+
+def _only(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

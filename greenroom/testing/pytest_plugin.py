@@ -1,0 +1,85 @@
+"""Fixtures for pytest, for test suites that ask for them.
+
+Put `pytest_plugins = ["greenroom.testing.pytest_plugin"]` into the top `conftest.py`, or run
+`pytest -p greenroom.testing.pytest_plugin`. It is no entry point on purpose: a plugin that loads by
+itself is imported in every test run of its environment, also in those that have no agent, and before
+coverage begins to count.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+try:
+    import pytest
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "greenroom.testing.pytest_plugin needs pytest: pip install 'greenroom[testing]'",
+        name=missing.name,
+    ) from missing
+
+import trio
+from trio.testing import MockClock
+
+from greenroom.runtime import AgentRuntime
+from greenroom.session import MemoryStore
+from greenroom.testing.agent_run import AgentRun
+from greenroom.testing.agent_run import run_agent as run_agent_in
+
+if TYPE_CHECKING:
+    from trio.abc import Clock, Instrument
+
+__all__ = ["agent_runtime", "memory_store", "run_agent"]
+
+_PYTEST_TRIO = "trio"  # the name under which it registers
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run tests that use `agent_runtime` on a clock that jumps, unless they name another one."""
+    if not config.pluginmanager.has_plugin(_PYTEST_TRIO):
+        return  # the fixture itself says what is missing
+    for item in items:
+        if "agent_runtime" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.trio(run=_run), append=False)
+
+
+def _run(
+    function: Callable[[], Awaitable[object]],
+    clock: "Clock | None" = None,
+    instruments: "Sequence[Instrument]" = (),
+) -> object:
+    jumping = clock or MockClock(autojump_threshold=0)
+    return trio.run(function, clock=jumping, instruments=instruments)
+
+
+@pytest.fixture
+def memory_store() -> MemoryStore:
+    """A store of the test's own, in memory."""
+    return MemoryStore()
+
+
+@pytest.fixture
+def run_agent(memory_store: MemoryStore, tmp_path: Path) -> partial[AgentRun]:
+    """`greenroom.testing.run_agent`, with `memory_store` and `tmp_path` as its workspace."""
+    return partial(run_agent_in, store=memory_store, workspace=tmp_path)
+
+
+@pytest.fixture
+def _pytest_trio(pytestconfig: pytest.Config) -> None:
+    if not pytestconfig.pluginmanager.has_plugin(_PYTEST_TRIO):
+        missing = "the fixture agent_runtime needs pytest-trio: pip install 'greenroom[testing]'"
+        pytest.fail(missing, pytrace=False)
+
+
+@pytest.fixture
+async def agent_runtime(
+    _pytest_trio: None, memory_store: MemoryStore, tmp_path: Path
+) -> AsyncIterator[AgentRuntime]:
+    """An open runtime for async tests: `memory_store`, `tmp_path` as workspace, a clock that jumps.
+
+    When the test is over its agents are shut down. Name pytest-trio's `mock_clock` too to move the
+    clock yourself.
+    """
+    async with AgentRuntime(memory_store, workspace=tmp_path) as runtime:
+        yield runtime

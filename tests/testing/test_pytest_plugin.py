@@ -1,0 +1,103 @@
+"""The plugin in test runs of its own: opt-in, in memory, on a clock that jumps."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+AGENT = """
+import pytest
+import trio
+from trio.testing import MockClock
+
+from greenroom import AgentSession, Message
+
+
+async def slow(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await trio.sleep(3600)
+            root = agent.context.workspace.root
+            agent.session.add_message(Message.assistant(f"{message.text} in {root}"))
+"""
+
+OPT_IN = "pytest_plugins = ['greenroom.testing.pytest_plugin']\n"
+
+
+def run_tests(folder, tests, conftest=OPT_IN, *options):
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    (folder / "test_it.py").write_text(AGENT + tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_run_agent_works_in_a_plain_test_in_a_folder_of_its_own(tmp_path):
+    tests = """
+def test_plain(run_agent, memory_store, tmp_path):
+    run = run_agent(slow, inputs="hello")
+    assert run.text == f"hello in {tmp_path}"
+    load = lambda: AgentSession.load(run.session_id, store=memory_store)
+    assert trio.run(load).history == run.history
+"""
+    assert "1 passed" in run_tests(tmp_path, tests)
+
+
+def test_a_runtime_for_async_tests_has_a_clock_that_jumps_unless_another_is_named(tmp_path):
+    tests = """
+async def test_jumping(agent_runtime, tmp_path):
+    handle = agent_runtime.spawn(AgentSession.new("slow"), slow)
+    assert (await handle.ask("hello")).text == f"hello in {tmp_path}"
+
+
+async def test_by_hand(agent_runtime, mock_clock):
+    handle = agent_runtime.spawn(AgentSession.new("slow"), slow)
+    mock_clock.rate = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(handle.ask, "hello")
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(3600)
+"""
+    assert "2 passed" in run_tests(tmp_path, tests)
+
+
+def test_it_is_found_by_option_too(tmp_path):
+    tests = (
+        "def test_plain(run_agent): assert run_agent(slow, inputs='a').text.startswith('a in')\n"
+    )
+    option = ("-p", "greenroom.testing.pytest_plugin")
+    assert "1 passed" in run_tests(tmp_path, tests, "", *option)
+
+
+def test_nothing_of_it_is_loaded_where_nobody_asks(tmp_path):
+    tests = "def test_loaded(request): import sys; assert 'greenroom.testing' not in sys.modules\n"
+    assert "1 passed" in run_tests(tmp_path, tests, "")
+    assert "fixture 'run_agent' not found" in run_tests(
+        tmp_path, "def test_plain(run_agent): pass\n", ""
+    )
+
+
+@pytest.mark.parametrize("head", ["async def", "def"])
+def test_without_pytest_trio_the_fixture_says_what_to_install(tmp_path, head):
+    tests = f"{head} test_it(agent_runtime): pass\ndef test_plain(run_agent): pass\n"
+    said = run_tests(tmp_path, tests, OPT_IN, "-p", "no:trio")
+    assert "agent_runtime needs pytest-trio: pip install 'greenroom[testing]'" in said
+    assert "1 passed, 1 error" in said
+
+
+def test_without_pytest_importing_it_says_what_to_install(tmp_path):
+    script = (
+        "import sys; sys.modules['pytest'] = None; import greenroom.testing;"
+        "import greenroom.testing.pytest_plugin"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "ModuleNotFoundError: greenroom.testing.pytest_plugin needs pytest" in done.stderr
+    assert "pip install 'greenroom[testing]'" in done.stderr
