@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from greenroom.runtime import Subscription as Subscription
     from greenroom.runtime import TurnResult as TurnResult
     from greenroom.runtime import TurnStream as TurnStream
+    from greenroom.runtime import fan_out as fan_out
     from greenroom.session import AgentSession as AgentSession
     from greenroom.session import FileStore as FileStore
     from greenroom.session import MemoryStore as MemoryStore
@@ -245,6 +246,7 @@ _HOMES = {
         "Subscription",
         "TurnResult",
         "TurnStream",
+        "fan_out",
     ),
     "greenroom.session": (
         "AgentSession",
@@ -405,6 +407,7 @@ __all__ = [
     "__version__",
     "builtin_tools",
     "coder",
+    "fan_out",
     "open_model",
     "run_tools",
     "stream_reply",

@@ -44,6 +44,16 @@ def test_subagents_waited_for_and_in_the_background(tmp_path):
     ]
 
 
+def test_a_fan_out_in_its_three_ways(tmp_path):
+    assert run("fan_out.py", cwd=tmp_path).splitlines() == [
+        "all: core is fine; tools is fine; runtime is fine",
+        "the first: ['runtime is fine']",
+        "core: not needed any more",
+        "misspelt: there is no package misspelt",
+        "tools: not needed any more",
+    ]
+
+
 def test_the_coder_of_primitives_reads_a_file_and_leaves_a_session(tmp_path):
     (tmp_path / "README.md").write_text("# Of mice and agents\n")
     assert "Of mice and agents" in run("coder.py", "read README.md", cwd=tmp_path)

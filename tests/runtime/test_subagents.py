@@ -462,3 +462,64 @@ async def test_killing_the_parent_kills_below_without_time_for_clean_up(runtime)
     handle.kill()
     assert (await handle.wait()).status is EndStatus.KILLED
     assert trio.current_time() == before
+
+
+PLACES = [
+    "before any turn",
+    "in a turn",
+    "in a tool",
+    "in a loop",
+    "beside the loop",
+    "after a turn",
+]
+
+
+async def spawning(agent, place):
+    """Spawn a subagent that never ends by itself, in one of the places where code may stand."""
+
+    def spawn():
+        agent.spawn(new(session_id="child"), forever)
+
+    async def spawn_in_a_task():
+        await trio.lowlevel.checkpoint()
+        spawn()
+
+    if place == "before any turn":
+        spawn()
+    async with trio.open_nursery() as beside:
+        async for message in agent.inputs():
+            if message.text == "return":
+                return
+            if message.text == "crash":
+                raise ValueError("bug")
+            if place == "in a loop":
+                spawn()
+            elif place == "beside the loop":
+                beside.start_soon(spawn_in_a_task)
+            async with agent.turn(message):
+                if place == "in a turn":
+                    spawn()
+                elif place == "in a tool":
+                    async with trio.open_nursery() as tools:
+                        tools.start_soon(spawn_in_a_task)
+            if place == "after a turn":
+                spawn()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("end", ["return", "crash", "shutdown", "kill"])
+async def test_wherever_it_was_spawned_a_subagent_ends_with_its_parent(runtime, place, end):
+    handle = runtime.spawn(new(), spawning, place)
+    await handle.ask("go")
+    await wait_all_tasks_blocked()
+    assert runtime.is_running("child")
+    if end == "shutdown":
+        await handle.shutdown()
+    elif end == "kill":
+        handle.kill()
+    else:
+        await handle.send_input(end)
+    await handle.wait()
+    assert runtime.list_active() == ()
+    (complete,) = await completes(handle)
+    assert complete.status is EndStatus.CANCELLED

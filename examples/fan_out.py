@@ -1,0 +1,55 @@
+"""One agent per prompt, a few at once: wait for all, for the first few, or until one fails.
+
+python examples/fan_out.py
+"""
+
+import trio
+
+from greenroom import (
+    AgentInternals,
+    AgentRuntime,
+    AgentSession,
+    MemoryStore,
+    Message,
+    ModelError,
+    fan_out,
+)
+
+SIZES = {"core": 3, "tools": 2, "runtime": 1}
+
+
+async def reviewer(agent: AgentInternals) -> None:
+    """Look at one package; how long that takes is its size."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            if message.text not in SIZES:
+                raise ModelError(f"there is no package {message.text}")
+            await trio.sleep(0.05 * SIZES[message.text])
+            agent.session.add_message(Message.assistant(f"{message.text} is fine"))
+
+
+async def lead(agent: AgentInternals) -> None:
+    """Have the packages that are named reviewed, each by a subagent of its own."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            reviews = await fan_out(agent, reviewer, prompts=message.text.split(), limit=2)
+            agent.session.add_message(Message.assistant("; ".join(r.text for r in reviews)))
+
+
+async def main() -> None:
+    """Ask a lead, who asks reviewers; then ask reviewers directly, in two other ways."""
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("lead"), lead)
+        print("all:", (await handle.ask("core tools runtime")).text)
+
+        quickest = await fan_out(runtime, reviewer, prompts=SIZES, until=1)
+        print("the first:", [result.text for result in quickest if result is not None])
+
+        prompts = ["core", "misspelt", "tools"]
+        results = await fan_out(runtime, reviewer, prompts=prompts, until="first_failure")
+        for prompt, result in zip(prompts, results, strict=True):
+            print(f"{prompt}:", "not needed any more" if result is None else result.error)
+
+
+if __name__ == "__main__":
+    trio.run(main)

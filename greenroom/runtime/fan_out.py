@@ -1,0 +1,193 @@
+"""Fan-out: one agent for each of several prompts, a few of them alive at once."""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
+
+import trio
+
+from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus
+from greenroom.runtime.failure import describe, unwrapped
+from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.internals import AgentInternals
+from greenroom.runtime.outcome import Outcome, TurnResult
+from greenroom.runtime.runtime import AgentRuntime
+from greenroom.runtime.spawn_arguments import check_agent_function
+from greenroom.session import AgentSession
+
+__all__ = ["fan_out"]
+
+Ts = TypeVarTuple("Ts")
+
+Prompt: TypeAlias = str | Iterable[ContentBlock]
+
+
+@overload
+async def fan_out(
+    spawner: AgentInternals | AgentRuntime,
+    agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    *args: *Ts,
+    prompts: Iterable[Prompt],
+    agent_type: str = ...,
+    limit: int = ...,
+    until: Literal["all"] = ...,
+) -> list[TurnResult]: ...
+
+
+@overload
+async def fan_out(
+    spawner: AgentInternals | AgentRuntime,
+    agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    *args: *Ts,
+    prompts: Iterable[Prompt],
+    agent_type: str = ...,
+    limit: int = ...,
+    until: Literal["first_failure"] | int,
+) -> list[TurnResult | None]: ...
+
+
+async def fan_out(
+    spawner: AgentInternals | AgentRuntime,
+    agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    *args: *Ts,
+    prompts: Iterable[Prompt],
+    agent_type: str = "worker",
+    limit: int = 5,
+    until: Literal["all", "first_failure"] | int = "all",
+) -> list[TurnResult] | list[TurnResult | None]:
+    """Ask one new agent per prompt, at most `limit` at once, and return what they answered.
+
+    The results stand in the order of the prompts, and equal prompts get an agent each. An agent is
+    shut down when it has answered; one that is not needed any more is cancelled. However this ends,
+    by its result, an error or a cancel, none of its agents is alive afterwards.
+
+    A failure is a value: a turn that failed or was interrupted is a result with that status, and so
+    is an agent that crashed or ended without an answer (failed, with the reason in `error`).
+
+    Args:
+        spawner: under whom the agents live. Under an agent they are its subagents, so an interrupt
+            of its turn ends them, and what they answer does not come again as a `SubAgentResult`.
+            Under a runtime they are roots; nobody holds their handles, so what would be asked of a
+            person is denied.
+        agent_fn: the function of every agent; it should take its prompt with `agent.inputs()`.
+        *args: what else it is given.
+        prompts: what each of them is asked, as in `AgentHandle.ask`.
+        agent_type: the type of their sessions; they are called "worker 1", "worker 2" and so on.
+        limit: how many are alive at once. Under an agent that has room for fewer subagents
+            (`RuntimeLimits.subagents`) it is that many.
+        until: "all" waits for every result; "first_failure" until one is anything but completed; a
+            number until so many have completed, or all have ended. The places of the others,
+            cancelled or never begun, hold None.
+
+    Raises:
+        ValueError: `limit` or `until` is below 1, or `until` is another word.
+        TurnError: the agent has no room for a single subagent more.
+        AgentNotRunningError: the agent's function has returned.
+        RuntimeClosedError: the runtime has been left.
+        InvalidJSONError: a prompt holds something that can't be stored.
+        TypeError: `agent_fn` is no async function, or `prompts` is a single one.
+
+    Example:
+        ```python
+        answers = await fan_out(agent, reviewer, llm, prompts=files, limit=3)
+        print([answer.text for answer in answers])
+        ```
+    """
+    check_agent_function(agent_fn)
+    _check(prompts, limit, until)
+
+    def spawn(number: int) -> AgentHandle:
+        session, name = AgentSession.new(agent_type), f"{agent_type} {number}"
+        if isinstance(spawner, AgentRuntime):
+            return spawner.spawn(session, agent_fn, *args, unattended="deny", name=name)
+        return spawner.spawn(session, agent_fn, *args, name=name)
+
+    fan = _Fan(spawn, list(prompts), until)
+    await fan.run(min(limit, _room(spawner)))
+    return fan.results
+
+
+def _check(prompts: object, limit: int, until: str | int) -> None:
+    if isinstance(prompts, str):
+        raise TypeError(f"prompts are several: write prompts=[{prompts!r}]")
+    if limit < 1:
+        raise ValueError(f"limit must be 1 or more, not {limit}")
+    if until not in {"all", "first_failure"} and (isinstance(until, str) or until < 1):
+        raise ValueError(f"until must be 'all', 'first_failure' or a number from 1, not {until!r}")
+
+
+def _room(spawner: AgentInternals | AgentRuntime) -> float:
+    """Return how many agents may be spawned; where it is none, the first spawn says so."""
+    if isinstance(spawner, AgentRuntime):
+        return float("inf")
+    actor = spawner._actor
+    return max(1, actor.limits.subagents - actor.children.unsettled)
+
+
+class _Fan:
+    """One fan-out while it runs."""
+
+    def __init__(
+        self,
+        spawn: Callable[[int], AgentHandle],
+        prompts: list[Prompt],
+        until: str | int,
+    ) -> None:
+        self._spawn = spawn
+        self._until = until
+        # Shared by all workers: whoever is free takes the next one. It is emptied at an end of any
+        # kind, so that nobody begins another.
+        self._rest = deque(enumerate(prompts))
+        self._is_enough = False
+        self._completed = 0
+        self.results: list[TurnResult | None] = [None] * len(prompts)
+
+    async def run(self, width: float) -> None:
+        """Start as many workers as may be busy at once, and wait for them."""
+        await trio.lowlevel.checkpoint()
+        try:
+            async with trio.open_nursery() as nursery:
+                for _ in range(int(min(width, len(self.results)))):
+                    nursery.start_soon(self._work, nursery.cancel_scope)
+        except BaseExceptionGroup as group:
+            failure = unwrapped(group)
+            raise failure from failure.__cause__
+
+    async def _work(self, all_workers: trio.CancelScope) -> None:
+        try:
+            while self._rest:
+                await self._answer(*self._rest.popleft(), all_workers)
+        finally:
+            self._rest.clear()
+
+    async def _answer(self, index: int, prompt: Prompt, all_workers: trio.CancelScope) -> None:
+        handle = self._spawn(index + 1)
+        try:
+            self._keep(index, await _ask(handle, prompt))
+            if self._is_enough:
+                all_workers.cancel()
+            await handle.shutdown()
+        finally:
+            with trio.CancelScope(shield=True):
+                await handle.shutdown(grace=0)
+
+    def _keep(self, index: int, result: TurnResult) -> None:
+        if self._is_enough:
+            return
+        self.results[index] = result
+        is_completed = result.status is TurnStatus.COMPLETED
+        self._completed += is_completed
+        self._is_enough = self._completed == self._until or (
+            self._until == "first_failure" and not is_completed
+        )
+
+
+async def _ask(handle: AgentHandle, prompt: Prompt) -> TurnResult:
+    try:
+        return await handle.ask(prompt)
+    except AgentNotRunningError as error:
+        outcome = error.outcome
+        problem = describe(outcome.error) if isinstance(outcome, Outcome) else ""
+        return TurnResult(TurnStatus.FAILED, error=problem or str(error))
+    except TurnError as error:
+        return TurnResult(TurnStatus.FAILED, error=str(error))

@@ -1,0 +1,395 @@
+"""Fan-out: one agent per prompt, a few at once, and none of them left behind."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from greenroom.core import (
+    AgentNotRunningError,
+    Message,
+    ModelError,
+    RuntimeClosedError,
+    SubAgentComplete,
+    SubAgentResult,
+    SubAgentSpawned,
+    TextBlock,
+    TurnError,
+    TurnStatus,
+)
+from greenroom.core.serde import InvalidJSONError
+from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
+from greenroom.session import AgentSession, MemoryStore
+
+
+def new():
+    return AgentSession.new("parent")
+
+
+class Crew:
+    """Agents that do what their prompt says, and a count of those alive."""
+
+    def __init__(self):
+        self.alive = 0
+        self.most = 0
+        self.begun = []
+
+    async def work(self, agent, prefix=""):
+        self.alive += 1
+        self.most = max(self.most, self.alive)
+        try:
+            async for message in agent.inputs():
+                self.begun.append(message.text)
+                async with agent.turn(message):
+                    await self.answer(agent, prefix, *message.text.split())
+        finally:
+            with agent.cleanup(60):
+                await trio.sleep(0.125)
+            self.alive -= 1
+
+    async def answer(self, agent, prefix, order, seconds="0"):
+        await trio.sleep(float(seconds))
+        match order:
+            case "fail":
+                raise ModelError("down")
+            case "crash":
+                raise ValueError("bug")
+            case "interrupt":
+                agent.interrupt_me()
+            case _:
+                agent.session.add_message(Message.assistant(f"{prefix}{order}"))
+
+
+@pytest.fixture
+def crew():
+    return Crew()
+
+
+def told(results):
+    return [result and (result.text or result.error or str(result.status)) for result in results]
+
+
+async def in_a_turn(runtime, body):
+    """Run `body(agent)` in a turn; return the turn's result and the subagents' results it got."""
+    seen = []
+
+    async def parent(agent):
+        async for message in agent.inputs():
+            if isinstance(message, SubAgentResult):
+                seen.append(message)
+                continue
+            async with agent.turn(message):
+                await body(agent)
+
+    handle = runtime.spawn(new(), parent)
+    result = await handle.ask("go")
+    await wait_all_tasks_blocked()
+    return result, seen
+
+
+async def test_each_prompt_is_answered_and_the_answers_stand_in_their_order(runtime, crew):
+    results = await fan_out(runtime, crew.work, "re ", prompts=["a 3", "b 1", "c 2"])
+    assert told(results) == ["re a", "re b", "re c"]
+    assert sorted(crew.begun) == ["a 3", "b 1", "c 2"]
+    assert (crew.alive, runtime.list_active()) == (0, ())
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (5, 5), (50, 10)])
+async def test_no_more_are_alive_at_once_than_the_limit_says(runtime, crew, limit, most):
+    prompts = [f"{n} {n % 3}" for n in range(10)]
+    results = await fan_out(runtime, crew.work, prompts=prompts, limit=limit)
+    assert told(results) == [str(n) for n in range(10)]
+    assert crew.most == most
+
+
+async def test_without_prompts_there_is_nothing_to_do(runtime, crew):
+    assert await fan_out(runtime, crew.work, prompts=[]) == []
+    assert await fan_out(runtime, crew.work, prompts=[], until=3) == []
+    assert crew.most == 0
+
+
+async def test_equal_prompts_get_an_agent_each(runtime, crew):
+    assert told(await fan_out(runtime, crew.work, prompts=["same"] * 3)) == ["same"] * 3
+    assert crew.begun == ["same"] * 3
+
+
+async def test_prompts_may_be_blocks_and_any_iterable(runtime, crew):
+    prompts = ([TextBlock(text)] for text in "ab")
+    assert told(await fan_out(runtime, crew.work, prompts=prompts)) == ["a", "b"]
+
+
+async def test_failures_are_values_and_stop_nobody(runtime, crew):
+    prompts = ["fail", "a 1", "crash", "b 1"]
+    results = await fan_out(runtime, crew.work, prompts=prompts)
+    assert told(results) == ["down", "a", "ValueError: bug", "b"]
+    assert [str(result.status) for result in results] == [
+        "failed",
+        "completed",
+        "failed",
+        "completed",
+    ]
+
+
+async def ends(agent):
+    await agent.receive()
+
+
+async def crashes(agent):
+    await agent.receive()
+    raise ValueError("before any turn")
+
+
+async def ignores(agent):
+    async for _ in agent.inputs():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("agent_fn", "problem"),
+    [(ends, "completed"), (crashes, "ValueError: before any turn"), (ignores, "opened no turn")],
+)
+async def test_an_agent_that_gives_no_answer_has_failed_and_says_why(runtime, agent_fn, problem):
+    (result,) = await fan_out(runtime, agent_fn, prompts=["a"])
+    assert result.status is TurnStatus.FAILED
+    assert problem in result.error
+    assert runtime.list_active() == ()
+
+
+async def test_an_agent_that_somebody_else_shuts_down_has_failed(runtime):
+    async def deaf(agent):
+        await trio.sleep_forever()
+
+    results = []
+
+    async def fan():
+        results.extend(await fan_out(runtime, deaf, prompts=["a", "b"]))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fan)
+        await wait_all_tasks_blocked()
+        await runtime.shutdown_all(grace=1)
+    assert [result.status for result in results] == [TurnStatus.FAILED] * 2
+    assert all("has ended: cancelled" in result.error for result in results)
+
+
+@pytest.mark.parametrize("bad", ["fail", "crash", "interrupt"])
+async def test_the_first_failure_ends_the_others_and_begins_no_more(runtime, crew, bad):
+    async def work(agent):
+        agent.interrupt_me = runtime.get(agent.session.session_id).interrupt_nowait
+        await crew.work(agent)
+
+    prompts = ["a 1", f"{bad} 2", "b 3", "c 4"]
+    results = await fan_out(runtime, work, prompts=prompts, limit=3, until="first_failure")
+    assert results[0].text == "a"
+    assert results[1].status is not TurnStatus.COMPLETED
+    assert results[2:] == [None, None]
+    assert (crew.alive, runtime.list_active()) == (0, ())
+
+
+async def test_without_a_failure_the_first_one_ends_nothing(runtime, crew):
+    prompts = ["a 1", "b 2"]
+    results = await fan_out(runtime, crew.work, prompts=prompts, until="first_failure")
+    assert told(results) == ["a", "b"]
+
+
+async def test_the_first_few_that_complete_end_the_others(runtime, crew):
+    prompts = ["a 5", "fail 2.9375", "b 3", "c 2.9375", "d 60", "never 0"]
+    before = trio.current_time()
+    results = await fan_out(runtime, crew.work, prompts=prompts, until=2)
+    assert told(results) == [None, "down", "b", "c", None, None]
+    assert "d 60" in crew.begun
+    assert "never 0" not in crew.begun
+    # The others were cancelled, and what they had to clean up is done.
+    assert trio.current_time() == before + 3.125
+    assert (crew.alive, runtime.list_active()) == (0, ())
+
+
+async def test_of_those_that_complete_in_one_moment_no_more_count_than_were_wanted(runtime, crew):
+    results = await fan_out(runtime, crew.work, prompts=["a 1"] * 5, until=2)
+    assert sum(result is not None for result in results) == 2
+
+
+@pytest.mark.parametrize("until", [3, 100])
+async def test_where_fewer_can_complete_all_are_waited_for(runtime, crew, until):
+    results = await fan_out(runtime, crew.work, prompts=["a", "fail 1", "b 2"], until=until)
+    assert told(results) == ["a", "down", "b"]
+
+
+async def test_it_refuses_what_makes_no_sense(runtime, crew):
+    for options in ({"limit": 0}, {"until": 0}, {"until": -1}, {"until": "some"}):
+        with pytest.raises(ValueError, match="must be"):
+            await fan_out(runtime, crew.work, prompts=["a"], **options)
+    with pytest.raises(TypeError, match=r"\['a b'\]"):
+        await fan_out(runtime, crew.work, prompts="a b")
+    with pytest.raises(TypeError, match="async function"):
+        await fan_out(runtime, print, prompts=["a"])
+    assert crew.most == 0
+
+
+async def test_a_prompt_that_can_t_be_stored_is_the_caller_s_error_and_ends_all(runtime, crew):
+    bad = [TextBlock("x", {"bad": object()})]
+    with pytest.raises(InvalidJSONError):
+        await fan_out(runtime, crew.work, prompts=["a 60", bad])
+    assert runtime.list_active() == ()
+
+
+async def test_a_runtime_that_was_left_refuses(crew):
+    async with AgentRuntime(store=MemoryStore()) as closed:
+        pass
+    with pytest.raises(RuntimeClosedError):
+        await fan_out(closed, crew.work, prompts=["a", "b"])
+
+
+async def test_a_cancel_leaves_no_agent_behind(runtime, crew):
+    before = trio.current_time()
+    with trio.move_on_after(2) as scope:
+        await fan_out(runtime, crew.work, prompts=["a 1", "b 60", "c 60"], limit=2)
+    assert scope.cancelled_caught
+    assert trio.current_time() == before + 2.125
+    assert (crew.alive, runtime.list_active()) == (0, ())
+
+
+async def test_a_cancel_while_an_agent_leaves_does_not_wait_for_its_grace(runtime):
+    async def lingers(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                pass
+        await trio.sleep(4)
+
+    before = trio.current_time()
+    with trio.move_on_after(1):
+        await fan_out(runtime, lingers, prompts=["a"])
+    assert trio.current_time() == before + 1
+    assert runtime.list_active() == ()
+
+
+async def test_nobody_is_asked_about_roots_that_nobody_holds(runtime):
+    async def asks(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                answer = await agent.request_permission("Tool", "run")
+                agent.session.add_message(Message.assistant(str(answer.decision)))
+
+    assert told(await fan_out(runtime, asks, prompts=["a"])) == ["deny"]
+
+
+# -- under an agent -------------------------------------------------------------------------------
+
+
+async def test_under_an_agent_they_are_its_subagents_and_named(runtime, crew):
+    async def body(agent):
+        answers = await fan_out(agent, crew.work, prompts=["a", "b"], agent_type="reader")
+        agent.session.add_message(Message.assistant(" ".join(told(answers))))
+
+    handle = runtime.spawn(new(), turning(body))
+    assert (await handle.ask("go")).text == "a b"
+    await handle.shutdown()
+    chunks = [chunk async for chunk in handle.subscribe("all")]
+    spawned = [chunk for chunk in chunks if isinstance(chunk, SubAgentSpawned)]
+    assert [(chunk.agent_type, chunk.name) for chunk in spawned] == [
+        ("reader", "reader 1"),
+        ("reader", "reader 2"),
+    ]
+    completes = [chunk for chunk in chunks if isinstance(chunk, SubAgentComplete)]
+    assert [str(chunk.status) for chunk in completes] == ["completed"] * 2
+    assert await handle.children() == tuple(chunk.session_id for chunk in spawned)
+
+
+def turning(body):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await body(agent)
+
+    return agent_fn
+
+
+async def test_their_results_do_not_come_again_as_input_however_they_ended(runtime, crew):
+    async def body(agent):
+        prompts = ["a", "fail", "crash", "b 1", "c 60"]
+        results = await fan_out(agent, crew.work, prompts=prompts, until=2)
+        assert told(results) == ["a", "down", "ValueError: bug", "b", None]
+        with trio.move_on_after(1):
+            await fan_out(agent, crew.work, prompts=["d 60", "e 60"])
+
+    result, seen = await in_a_turn(runtime, body)
+    assert (result.status, seen) == (TurnStatus.COMPLETED, [])
+
+
+async def test_an_interrupt_of_the_turn_ends_all_of_them_in_its_grace(runtime, crew):
+    async def body(agent):
+        await fan_out(agent, crew.work, prompts=["a 60", "b 60", "c 60"], limit=2)
+
+    handle = runtime.spawn(new(), turning(body))
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    before = trio.current_time()
+    report = await handle.interrupt(grace=0.0625)
+    assert trio.current_time() == before + 0.0625
+    assert report.abandoned == ()
+    assert sum(what.startswith("subagent worker") for what in report.stopped) == 2
+    assert runtime.list_active() == (handle.session_id,)
+
+
+@pytest.mark.parametrize("where", ["turn", "loop", "nursery", "after a turn"])
+async def test_it_works_wherever_an_agent_runs_code(runtime, crew, where):
+    done = []
+
+    async def fan(agent):
+        done.append(told(await fan_out(agent, crew.work, prompts=["a", "b 1"])))
+
+    async def parent(agent):
+        async for message in agent.inputs():
+            if where == "loop":
+                await fan(agent)
+            async with agent.turn(message):
+                if where == "turn":
+                    await fan(agent)
+                elif where == "nursery":
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(fan, agent)
+                        nursery.start_soon(fan, agent)
+            if where == "after a turn":
+                await fan(agent)
+
+    handle = runtime.spawn(new(), parent)
+    assert (await handle.ask("go")).status is TurnStatus.COMPLETED
+    await trio.sleep(2)
+    assert done == [["a", "b"]] * (2 if where == "nursery" else 1)
+    assert runtime.list_active() == (handle.session_id,)
+
+
+def few(subagents):
+    return AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(subagents=subagents))
+
+
+async def test_where_the_agent_has_less_room_fewer_are_alive_at_once(crew):
+    async def body(agent):
+        agent.spawn(AgentSession.new("another"), ignores)
+        results = await fan_out(agent, crew.work, prompts=["a 1"] * 6, limit=5)
+        assert told(results) == ["a"] * 6
+
+    async with few(3) as runtime:
+        result, _ = await in_a_turn(runtime, body)
+        assert (result.error, crew.most) == ("", 2)
+
+
+async def test_where_it_has_none_it_says_so(crew):
+    async def body(agent):
+        agent.spawn(AgentSession.new("another"), ignores)
+        with pytest.raises(TurnError, match="1 subagents already"):
+            await fan_out(agent, crew.work, prompts=["a"])
+
+    async with few(1) as runtime:
+        result, _ = await in_a_turn(runtime, body)
+        assert result.error == ""
+
+
+async def test_an_agent_that_has_returned_refuses(runtime, crew):
+    kept = []
+
+    async def leaves(agent):
+        kept.append(agent)
+
+    await runtime.spawn(new(), leaves).wait()
+    with pytest.raises(AgentNotRunningError):
+        await fan_out(kept[0], crew.work, prompts=["a", "b"])
