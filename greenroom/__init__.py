@@ -141,8 +141,10 @@ if TYPE_CHECKING:
     from greenroom.session import RepairReport as RepairReport
     from greenroom.session import SessionMetadata as SessionMetadata
     from greenroom.session import SessionStore as SessionStore
+    from greenroom.tools import ProcessLimits as ProcessLimits
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
+    from greenroom.tools import WorkerPool as WorkerPool
     from greenroom.tools import builtin_tools as builtin_tools
     from greenroom.tools import tool as tool
 
@@ -264,8 +266,10 @@ _HOMES = {
         "RuleScope",
     ),
     "greenroom.tools": (
+        "ProcessLimits",
         "Tool",
         "ToolRegistry",
+        "WorkerPool",
         "builtin_tools",
         "tool",
     ),
@@ -344,6 +348,7 @@ __all__ = [
     "PermissionRequest",
     "PermissionResponse",
     "PermissionRule",
+    "ProcessLimits",
     "Receipt",
     "RedactedThinkingBlock",
     "RepairReport",
@@ -403,6 +408,7 @@ __all__ = [
     "Usage",
     "UsageReport",
     "UserInput",
+    "WorkerPool",
     "Workspace",
     "__version__",
     "builtin_tools",

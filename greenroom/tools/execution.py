@@ -1,7 +1,7 @@
 """Execution: one call behind the gate, and several calls side by side."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import trio
@@ -12,7 +12,7 @@ from greenroom.tools.spill import capped
 if TYPE_CHECKING:
     from greenroom.tools.registered_tool import RegisteredTool
 
-__all__ = ["Call", "Gate", "execute_tool", "run_batch"]
+__all__ = ["Call", "Gate", "described", "execute_tool", "leaves", "run_batch"]
 
 Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
@@ -86,15 +86,15 @@ def _checked(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
 
 def _failed(tool: "RegisteredTool", error: BaseException) -> ToolResult:
     """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
-    leaves = list(_leaves(error))
-    passing = [leaf for leaf in leaves if isinstance(leaf, _PASSING)]
-    if len(passing) < len(leaves):
+    found = leaves(error)
+    passing = [leaf for leaf in found if isinstance(leaf, _PASSING)]
+    if len(passing) < len(found):
         _logged(tool, error)
     if passing == [error]:
         raise error
     if passing:
         raise BaseExceptionGroup(f"{tool.name} was stopped", passing) from None
-    return ToolResult.error(clip(_described(leaves), _MAX_MESSAGE))
+    return ToolResult.error(described(error))
 
 
 def _logged(tool: "RegisteredTool", error: BaseException) -> None:
@@ -107,9 +107,11 @@ def _logged(tool: "RegisteredTool", error: BaseException) -> None:
         _log.error("tool %s raised %s, nested too deeply to show", tool.name, type(error).__name__)
 
 
-def _described(leaves: Sequence[BaseException]) -> str:
-    more = f"; and {len(leaves) - _MAX_LEAVES} more" if len(leaves) > _MAX_LEAVES else ""
-    return "; ".join(map(_told, leaves[:_MAX_LEAVES])) + more
+def described(error: BaseException) -> str:
+    """Say what a tool raised, in words for the model: the first five of a group."""
+    found = leaves(error)
+    more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
+    return clip("; ".join(map(_told, found[:_MAX_LEAVES])) + more, _MAX_MESSAGE)
 
 
 def _told(error: BaseException) -> str:
@@ -120,15 +122,16 @@ def _told(error: BaseException) -> str:
     return message if isinstance(error, ToolError) else f"{type(error).__name__}: {message}"
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Walk through the groups in order, without recursion: they may be nested to any depth."""
-    waiting = [error]
+def leaves(error: BaseException) -> list[BaseException]:
+    """Return what a group holds, in order, without recursion: they may be nested to any depth."""
+    found, waiting = [], [error]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, BaseExceptionGroup):
-            waiting.extend(reversed(found.exceptions))
+        next_one = waiting.pop()
+        if isinstance(next_one, BaseExceptionGroup):
+            waiting.extend(reversed(next_one.exceptions))
         else:
-            yield found
+            found.append(next_one)
+    return found
 
 
 async def run_batch(

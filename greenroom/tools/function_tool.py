@@ -3,18 +3,24 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.docstring import parse_docstring
+from greenroom.tools.function_reference import FunctionReference
+from greenroom.tools.process_limits import ProcessLimits
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_info
 from greenroom.tools.schema import Arguments, to_json
+from greenroom.tools.worker_pool import run_isolated
 
-__all__ = ["FunctionTool", "tool"]
+__all__ = ["FunctionTool", "Isolation", "tool"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Isolation: TypeAlias = Literal["thread", "process"]
+"""Where a plain function runs: in a thread of this process, or in a process that can be killed."""
 
 
 class _Function(Protocol):
@@ -29,6 +35,7 @@ class FunctionTool(Generic[P, R]):
     Attributes:
         name, description, category, parameters, requires_permission, timeout, concurrent: see
             `greenroom.tools.Tool`.
+        isolation: where a plain function runs.
     """
 
     def __init__(
@@ -41,6 +48,8 @@ class FunctionTool(Generic[P, R]):
         requires_permission: bool = True,
         concurrent: bool = False,
         effects: EffectsFunction | None = None,
+        isolation: Isolation = "thread",
+        limits: ProcessLimits | None = None,
     ) -> None:
         """Make a tool of a function; `tool` says how.
 
@@ -61,6 +70,12 @@ class FunctionTool(Generic[P, R]):
         self.timeout = timeout
         self.requires_permission = requires_permission
         self.concurrent = concurrent
+        self.isolation = isolation
+        self._limits = limits or ProcessLimits()
+        _check_isolation(self.name, isolation, limits, self._is_async)
+        self._reference = (
+            FunctionReference.of(function, self.name) if isolation == "process" else None
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, with nothing in between."""
@@ -83,10 +98,29 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the input does not fit the function, or its result can't be written as JSON.
         """
+        if self._reference:
+            self._reference.check(self._function, self)
+            return await run_isolated(self._reference, self.name, input, context, self._limits)
         call = functools.partial(self._call, input)
         outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
+        return _result(self.name, outcome)
+
+    def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Run a call right here and now, as a worker process does.
+
+        Raises:
+            ToolError: as `execute`; or the function has given an awaitable.
+        """
+        outcome = self._call(input, context)
+        if inspect.isawaitable(outcome):
+            if inspect.iscoroutine(outcome):
+                outcome.close()
+            raise ToolError(
+                f"{self.name} returned an awaitable, and nothing awaits it in its own process",
+                hint="leave isolation='process' out",
+            )
         return _result(self.name, outcome)
 
     def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
@@ -104,6 +138,8 @@ def tool(
     requires_permission: bool = True,
     concurrent: bool = False,
     effects: EffectsFunction | None = None,
+    isolation: Isolation = "thread",
+    limits: ProcessLimits | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None,
@@ -115,6 +151,8 @@ def tool(
     requires_permission: bool = True,
     concurrent: bool = False,
     effects: EffectsFunction | None = None,
+    isolation: Isolation = "thread",
+    limits: ProcessLimits | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -130,6 +168,12 @@ def tool(
     `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
     end early it can call `trio.from_thread.check_cancelled`.
 
+    With `isolation="process"` a plain function runs in a process of its own, which is killed with all
+    that it has started after a time-out or an interrupt, and when it goes beyond its `limits`. The
+    function has to stand at the top of a module, so that the process can import it. Its arguments are
+    made there, by the same rules, and its result and what it prints and reports come back; of the
+    context, `resources` and `cleanup` are not there. See `greenroom.tools.WorkerPool`.
+
     Args:
         function: the function, where the decorator is written without brackets.
         name: the name that the model calls; by default the function's.
@@ -138,9 +182,12 @@ def tool(
         requires_permission: whether each call has to be allowed.
         concurrent: whether a call may run beside others.
         effects: says what a call would do, for permission rules.
+        isolation: where a plain function runs; it means nothing to an async one.
+        limits: what one call may use, with `isolation="process"`.
 
     Raises:
-        ToolError: a parameter has no type, or one that no schema can express; it says which.
+        ToolError: a parameter has no type, or one that no schema can express; it says which. Or the
+            function can't run in a process of its own.
 
     Example:
         >>> @tool(category="read")
@@ -164,6 +211,8 @@ def tool(
             requires_permission=requires_permission,
             concurrent=concurrent,
             effects=effects,
+            isolation=isolation,
+            limits=limits,
         )
 
     return decorate if function is None else decorate(function)
@@ -176,6 +225,24 @@ def _check(function: object) -> None:
         raise ToolError(
             f"{function.__name__} yields, so it has no single result",
             hint="return the result; report progress with context.progress(text)",
+        )
+
+
+def _check_isolation(
+    name: str, isolation: str, limits: ProcessLimits | None, is_async: bool
+) -> None:
+    if isolation not in ("thread", "process"):
+        raise ToolError(
+            f"tool {name}: isolation is {isolation!r}", hint="give 'thread' or 'process'"
+        )
+    if isolation == "process" and is_async:
+        raise ToolError(
+            f"tool {name}: an async function runs in this process, where a cancel stops it",
+            hint="leave isolation='process' out, or make it a plain function",
+        )
+    if isolation == "thread" and limits is not None:
+        raise ToolError(
+            f"tool {name}: limits hold in a process of its own", hint="add isolation='process'"
         )
 
 

@@ -1,7 +1,6 @@
 """Bash: run a shell command, and leave nothing running."""
 
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.output_buffer import OutputBuffer
 from greenroom.tools.builtin.paths import in_thread, is_inside
+from greenroom.tools.contained_process import signal_name
+from greenroom.tools.live_output import LiveOutput
 from greenroom.tools.process import Exit, run_contained
 
 __all__ = ["Bash"]
@@ -27,7 +28,6 @@ __all__ = ["Bash"]
 _DEFAULT_MILLISECONDS = 120_000
 _MAX_MILLISECONDS = 600_000
 _KEPT_CHARACTERS = 1_000_000
-_LIVE_CHARACTERS = 1_000_000
 # Linux takes 131,072 bytes for one argument, its final NUL included.
 _MAX_COMMAND_BYTES = 131_071
 _ALL_KILLED = "; all it started was killed"
@@ -122,17 +122,10 @@ class _Stream:
 
     def __init__(self, context: AgentContext) -> None:
         self.buffer = OutputBuffer(_KEPT_CHARACTERS)
-        self._context = context
-        self._room = _LIVE_CHARACTERS
+        self._live = LiveOutput(context.progress)
 
     def add(self, data: bytes, *, final: bool = False) -> None:
-        text = self.buffer.feed(data, final=final)
-        if not text or self._room <= 0:
-            return
-        self._context.progress(text[: self._room])
-        self._room -= len(text)
-        if self._room <= 0:
-            self._context.progress("\n… the rest of the output is not shown live …\n")
+        self._live.show(self.buffer.feed(data, final=final))
 
     def end(self) -> None:
         self.add(b"", final=True)
@@ -212,12 +205,5 @@ def _ending(ended: Exit, milliseconds: int) -> str:
     if ended.code is None:
         return f"stopped: it interfered with the process that waits for it{'' if ended.left else _ALL_KILLED}"
     if ended.code < 0:
-        return f"killed by signal {-ended.code} ({_signal_name(-ended.code)})"
+        return f"killed by signal {-ended.code} ({signal_name(-ended.code)})"
     return f"exit code {ended.code}" if ended.code else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unnamed"

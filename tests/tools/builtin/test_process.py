@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from greenroom.core import ToolError
-from greenroom.tools import launcher, process
-from greenroom.tools.process import Exit, _Report, run_contained
+from greenroom.tools import contained_process, launcher
+from greenroom.tools.contained_process import Report
+from greenroom.tools.process import Exit, run_contained
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
@@ -53,10 +54,10 @@ async def test_a_launcher_that_does_not_answer_is_killed_with_its_group(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # As if the launcher could not be woken up again.
-    monkeypatch.setattr(process.signal, "SIGCONT", signal.SIGWINCH)
-    monkeypatch.setattr(process, "_kill_below", lambda _: None)
-    monkeypatch.setattr(process, "_CLEANUP_GRACE", 0.05)
-    monkeypatch.setattr(process, "_LAST_MOMENT", 0.05)
+    monkeypatch.setattr(contained_process.signal, "SIGCONT", signal.SIGWINCH)
+    monkeypatch.setattr(contained_process, "_kill_below", lambda _: None)
+    monkeypatch.setattr(contained_process, "_CLEANUP_GRACE", 0.05)
+    monkeypatch.setattr(contained_process, "_LAST_MOMENT", 0.05)
     script = f"echo $$ > {tmp_path}/pid; kill -STOP {GUARD}; echo stopped >&19; sleep 60"
     ended, _ = await run(script, timeout=2)
     assert ended == Exit(None, timed_out=True, left=True)
@@ -88,43 +89,43 @@ async def test_what_is_left_in_the_pipe_is_not_lost(monkeypatch: pytest.MonkeyPa
     async def read_nothing(*_: object) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(process, "_read", read_nothing)
+    monkeypatch.setattr(contained_process, "_read", read_nothing)
     assert await run("echo late") == (Exit(0), b"late\n")
 
 
 async def test_a_pipe_that_never_dries_up_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_DRAIN_LIMIT", 1)
+    monkeypatch.setattr(contained_process, "_DRAIN_LIMIT", 1)
     reader, writer = os.pipe()
     os.write(writer, b"x" * 100)
-    assert len(process._drain(trio.lowlevel.FdStream(reader))) == 100
+    assert len(contained_process._drain(trio.lowlevel.FdStream(reader))) == 100
     os.close(writer)
 
 
 async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
     reader, writer = os.pipe()
     os.write(writer, b"x")
-    assert process._drain(trio.lowlevel.FdStream(reader)) == b"x"
+    assert contained_process._drain(trio.lowlevel.FdStream(reader)) == b"x"
     os.close(writer)
 
 
 @pytest.mark.parametrize(
     ("data", "report"),
     [
-        (b"", _Report(None)),
-        (b"Traceback\n", _Report(None, note=b"Traceback\n")),
-        (b"12", _Report(None, note=b"12")),
-        (b"12\n", _Report(12, left=True)),
-        (b"12\n-9", _Report(12, left=True)),
-        (b"12\n-9\ngo", _Report(12, left=True)),
-        (b"12\nabc\ngone\n", _Report(12, left=True)),
-        (b"12\nabc\n0\ngone\n", _Report(12, left=True)),
-        (b"12\n-9\ngone\n", _Report(12, True, -9)),
-        (b"12\n0\nleft\n", _Report(12, True, 0, left=True)),
-        (b"12\n\ngone\n/a\nb\n", _Report(12, True, note=b"/a\nb\n")),
+        (b"", Report(None)),
+        (b"Traceback\n", Report(None, note=b"Traceback\n")),
+        (b"12", Report(None, note=b"12")),
+        (b"12\n", Report(12, left=True)),
+        (b"12\n-9", Report(12, left=True)),
+        (b"12\n-9\ngo", Report(12, left=True)),
+        (b"12\nabc\ngone\n", Report(12, left=True)),
+        (b"12\nabc\n0\ngone\n", Report(12, left=True)),
+        (b"12\n-9\ngone\n", Report(12, True, -9)),
+        (b"12\n0\nleft\n", Report(12, True, 0, left=True)),
+        (b"12\n\ngone\n/a\nb\n", Report(12, True, note=b"/a\nb\n")),
     ],
 )
-def test_a_report_may_end_anywhere_and_hold_anything(data: bytes, report: _Report) -> None:
-    assert _Report.parse(data) == report
+def test_a_report_may_end_anywhere_and_hold_anything(data: bytes, report: Report) -> None:
+    assert Report.parse(data) == report
 
 
 @LINUX

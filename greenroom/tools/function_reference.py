@@ -1,0 +1,136 @@
+"""Where another process finds a function: by module and name, as an import does."""
+
+import functools
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import ParamSpec
+
+from greenroom.core import ToolError, Wire
+
+__all__ = ["FunctionReference", "is_loading_script"]
+
+P = ParamSpec("P")
+
+SCRIPT_NAME = "__mp_main__"
+"""The name under which a script is loaded again, the same as in the standard multiprocessing."""
+
+_GUARD = re.compile(r"^if\b.*__name__", re.MULTILINE)
+
+_loading: set[str] = set()
+
+
+def is_loading_script() -> bool:
+    """Whether this process is loading a script to find a function in it."""
+    return bool(_loading)
+
+
+class FunctionReference(Wire, frozen=True):
+    """The place of a function.
+
+    Attributes:
+        module: the name of its module.
+        qualname: its qualified name there.
+        script: the path of the program that it stands in, where that was run as a script.
+    """
+
+    module: str
+    qualname: str
+    script: str = ""
+
+    @classmethod
+    def of(cls, function: Callable[P, object], tool: str) -> "FunctionReference":
+        """Return where a function can be found.
+
+        Raises:
+            ToolError: another process can't find it.
+        """
+        if "<" in function.__qualname__ or getattr(function, "__self__", None) is not None:
+            raise ToolError(
+                f"tool {tool}: another process can't find {function.__qualname__}",
+                hint="define the function at the top of a module, with a name of its own",
+            )
+        if function.__module__ != "__main__":
+            return cls(function.__module__, function.__qualname__)
+        main = sys.modules["__main__"]
+        spec = main.__spec__
+        if spec is not None and spec.name != "__main__":
+            return cls(spec.name, function.__qualname__)  # it was run as `python -m …`
+        return cls("__main__", function.__qualname__, _script(main, tool))
+
+    def check(self, function: Callable[P, object], tool: object) -> None:
+        """Make sure that in this process the tool, or its function, is what stands in this place.
+
+        Raises:
+            ToolError: something else stands there, which another process would call instead.
+        """
+        found = _look_up(sys.modules.get(function.__module__), self.qualname)
+        if found is not tool and found is not function:
+            raise ToolError(
+                f"{function.__module__}.{self.qualname} is not the function of {tool!r}, so another "
+                "process can't find that",
+                hint="give it a name of its own at the top of the module",
+            )
+
+    def load(self) -> object:
+        """Import what stands in this place.
+
+        Raises:
+            ToolError: nothing does.
+        """
+        module = _load(self.script) if self.script else importlib.import_module(self.module)
+        found = _look_up(module, self.qualname)
+        if found is None:
+            raise ToolError(f"{self.script or self.module} has no {self.qualname} any more")
+        return found
+
+
+def _look_up(module: object, qualname: str) -> object:
+    return functools.reduce(
+        lambda found, name: getattr(found, name, None), qualname.split("."), module
+    )
+
+
+def _script(main: ModuleType, tool: str) -> str:
+    """Return the path of the script that runs, if it can be loaded without being run again."""
+    path = Path(getattr(main, "__file__", None) or "")
+    if not path.is_file():
+        raise ToolError(
+            f"tool {tool}: another process can't find a function of an interactive session",
+            hint="put it into a module, and import it from there",
+        )
+    if not _GUARD.search(path.read_text(encoding="utf-8", errors="replace")):
+        raise ToolError(
+            f"tool {tool}: another process that loads {path.name} would run all of it",
+            hint='put what starts the program under `if __name__ == "__main__":`',
+        )
+    return str(path.absolute())
+
+
+def _load(script: str) -> ModuleType:
+    """Load a script as a module of another name, so that its guarded part does not run."""
+    loaded = sys.modules.get(SCRIPT_NAME)
+    if loaded is not None and loaded.__file__ == script:
+        return loaded
+    loader = SourceFileLoader(SCRIPT_NAME, script)
+    spec = importlib.util.spec_from_file_location(SCRIPT_NAME, script, loader=loader)
+    assert spec is not None  # the loader is given
+    module = importlib.util.module_from_spec(spec)
+    own = sys.modules["__main__"]
+    # Before it runs: dataclasses and pydantic look their module up while a class is made.
+    sys.modules["__main__"] = sys.modules[SCRIPT_NAME] = module
+    _loading.add(script)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        sys.modules["__main__"] = own
+        del sys.modules[SCRIPT_NAME]
+        raise
+    finally:
+        _loading.discard(script)
+    return module
