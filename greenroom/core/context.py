@@ -22,7 +22,7 @@ def _no_abandon(_: str) -> None:
     pass
 
 
-def _no_cleanup(_: float) -> AbstractContextManager[object]:
+def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     return nullcontext()
 
 
@@ -47,7 +47,8 @@ class AgentContext:
         spill_folder: where results too long for the model are kept, or empty for a temporary file
             folder; the newest 200 files there live as long as the session.
         on_progress: put in by the runtime; takes what `progress` is told: the call's id, the text.
-        on_cleanup: put in by the runtime; makes the scope that `cleanup` gives, from its seconds.
+        on_cleanup: put in by the runtime; makes the scope that `cleanup` gives: the call's id, or
+            "" outside of any, and the seconds.
         on_abandon: put in by the runtime; takes what `abandoned` is told.
 
     Example:
@@ -69,7 +70,7 @@ class AgentContext:
     resources: ResourceMap = field(default_factory=ResourceMap)
     spill_folder: str = ""
     on_progress: Callable[[str, str], None] = field(default=_no_progress, repr=False)
-    on_cleanup: Callable[[float], AbstractContextManager[object]] = field(
+    on_cleanup: Callable[[str, float], AbstractContextManager[object]] = field(
         default=_no_cleanup, repr=False
     )
     on_abandon: Callable[[str], None] = field(default=_no_abandon, repr=False)
@@ -89,9 +90,13 @@ class AgentContext:
     def cleanup(self, grace: float) -> AbstractContextManager[object]:
         """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
 
-        Use it as `with context.cleanup(2.0):` inside a `finally`.
+        Use it as `with context.cleanup(2.0):` inside a `finally`. The report of an interrupt names
+        the call as cleaned when the block has run to its end.
+
+        Raises:
+            ValueError: the grace is negative, or not a number.
         """
-        return self.on_cleanup(grace)
+        return self.on_cleanup(self.current_tool_use_id or "", grace)
 
     def abandoned(self, what: str) -> None:
         """Report something that could not be stopped, such as a thread; the interrupt lists it."""

@@ -4,10 +4,11 @@ Modules: `runtime` (owns every agent's task), `handle` with `view` (what you hol
 `internals` with `delegation` (what an agent holds inside), `actor` (the state both look at), `registry`,
 `spawning` and `lifecycle` (how an agent is found, begins and ends), `turn`, `turns` and `interruption`
 (what an interrupt cancels, and how), `mailbox` and `inputs`, `output`, `ring` and `subscription` (what
-is told, kept and read), `children` and `fan_out` (subagents, and several at once), `approvals` (permission requests), `client_results`
-(tools that the client runs), `cleanup`, `budget`, `partial`, `failure` (what an error ends), `caller`
-(who must not wait for whom), `shared_resources` (what ends with the runtime), `spawn_arguments`;
-`limits`, `outcome` and `parent` are values.
+is told, kept and read), `children` and `fan_out` (subagents, one by one and many at once), `approvals`
+(permission requests), `client_results` (tools that the client runs), `cleanup` and `grace` (what may
+still take time), `budget`, `partial`, `failure` (what an error ends), `caller` (who must not wait for
+whom), `shared_resources` (what ends with the runtime), `spawn_arguments`; `limits`, `outcome` and
+`parent` are values.
 """
 
 from greenroom.runtime.fan_out import fan_out as fan_out

@@ -67,13 +67,13 @@ class Actor:
         self.name = name or session.agent_type
         self.unattended = unattended
         self.epoch = 1
-        self.mailbox = Mailbox(limits.mailbox)
+        self.turns = Turns(self)
+        self.mailbox = Mailbox(limits.mailbox, self.turns.take)
         self.output = Output(self)
         self.approvals = Approvals(self, limits.pending)
         self.client_results = ClientResults(limits.pending)
         self.subscriptions: set[Subscription] = set()
         self.state = AgentState.idle()
-        self.turns = Turns(self)
         # The turn of the parent in which this agent was spawned: it is cancelled with that turn.
         self.spawn_turn = parent.turns.current if parent else None
         # Whether the parent has waited for this agent's end, or is doing so: then it needs no word.
@@ -110,7 +110,7 @@ class Actor:
             resources=ResourceMap(shared=self.runtime.resources),
             spill_folder=os.path.join(folder, "output") if folder else "",
             on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
-            on_cleanup=lambda grace: CleanupScope(self.cleanups, grace),
+            on_cleanup=lambda call_id, grace: CleanupScope(self.cleanups, grace, call_id),
             on_abandon=self.cleanups.abandon,
         )
 
@@ -153,14 +153,19 @@ class Actor:
         self.state = state
         self.publish(StateChange(state))
 
-    def running(self, turn: "Turn") -> tuple[str, ...]:
-        """Name what runs in a turn: its tools and its subagents."""
-        tools = [f"tool {name} ({id_})" for id_, name in self.output.open_tools.items()]
-        agents = [
-            f"subagent {child.name} ({child.session.session_id})"
+    @property
+    def label(self) -> str:
+        """What people are told of this agent as part of another."""
+        return f"subagent {self.name} ({self.session.session_id})"
+
+    def running(self, turn: "Turn | None" = None) -> tuple[str, ...]:
+        """Name what runs here, or only in a turn: the tools, the subagents, and what runs in those."""
+        below = [
+            what
             for child in self.children.alive(of_turn=turn)
+            for what in (child.label, *(f"{what} of {child.label}" for what in child.running()))
         ]
-        return (*tools, *agents)
+        return (*self.output.open_tool_labels(), *below)
 
     # -- budgets --------------------------------------------------------------------------------
 

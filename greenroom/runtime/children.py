@@ -50,10 +50,12 @@ class Children:
 
     async def end(self, of_turn: "Turn | None" = None) -> None:
         """Cancel them, or only those of one turn, and wait until they are gone."""
-        for child in self.alive(of_turn):
-            child.scope.cancel()
-        for child in self.alive(of_turn):
-            await child.ended.wait()
+        # Again and again: code that runs beside the turn may spawn one meanwhile.
+        while alive := self.alive(of_turn):
+            for child in alive:
+                child.scope.cancel()
+            for child in alive:
+                await child.ended.wait()
 
     async def shut_down(self, grace: float) -> None:
         """Shut all of them down at once; they share the grace."""

@@ -18,7 +18,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.runtime.caller import collecting, refuse_self_wait, told
-from greenroom.runtime.interruption import InterruptMode
+from greenroom.runtime.grace import check_grace
+from greenroom.runtime.interruption import InterruptMode, check_order
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime.subscription import Replay, Subscription, TurnStream
 from greenroom.runtime.view import AgentView
@@ -61,21 +62,18 @@ class AgentHandle(AgentView):
         """
         message = _input(content)
         self._actor.refuse_if_ended()
-        delivered = self._actor.mailbox.has_receiver
-        self._actor.mailbox.put_nowait(message)
-        return self._receipt(message, delivered)
+        return self._receipt(message, self._actor.mailbox.put_nowait(message))
 
     async def _send(self, message: UserInput) -> Receipt:
         self._actor.refuse_if_ended()
-        delivered = self._actor.mailbox.has_receiver
-        await self._actor.mailbox.put(message)
-        return self._receipt(message, delivered)
+        return self._receipt(message, await self._actor.mailbox.put(message))
 
-    def _receipt(self, message: UserInput, delivered: bool) -> Receipt:
+    def _receipt(self, message: UserInput, is_delivered: bool) -> Receipt:
+        if is_delivered:
+            return Receipt(message.id, "delivered")
         turn = self._actor.turns.current
-        if turn is not None and turn.is_steerable:
-            return Receipt(message.id, "steered")
-        return Receipt(message.id, "delivered" if delivered else "queued")
+        is_steered = turn is not None and turn.is_steerable
+        return Receipt(message.id, "steered" if is_steered else "queued")
 
     async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:
         """Hand in the result of a tool that the client runs; it may come before it is waited for.
@@ -130,18 +128,25 @@ class AgentHandle(AgentView):
         With "after_step" the turn goes on to its next boundary between two steps. The agent lives
         on; its state is idle, unless input is queued. Clean-up has `grace` seconds; a quarter of a
         second later this returns in any case, and names what it had to leave behind. With no turn
-        in flight it changes nothing.
+        in flight it changes nothing. Cancelling this does not take the interrupt back.
 
         Raises:
             SelfWaitError: called from inside the agent.
+            ValueError: the mode is unknown, or the grace negative or not a number.
         """
         refuse_self_wait(self._actor, "interrupt()")
+        check_order(mode, grace)
         await trio.lowlevel.checkpoint()
         turn = self._actor.turns.interrupt(mode, grace)
         return InterruptReport() if turn is None else await turn.interruption.report()
 
     def interrupt_nowait(self, mode: InterruptMode = "now", grace: float = 2.0) -> None:
-        """Ask for an interrupt and do not wait; allowed from inside the agent too."""
+        """Ask for an interrupt and do not wait; allowed from inside the agent too.
+
+        Raises:
+            ValueError: the mode is unknown, or the grace negative or not a number.
+        """
+        check_order(mode, grace)
         self._actor.turns.interrupt(mode, grace)
 
     async def shutdown(self, grace: float = 5.0) -> None:
@@ -151,8 +156,10 @@ class AgentHandle(AgentView):
 
         Raises:
             SelfWaitError: called from inside the agent.
+            ValueError: the grace is negative, or not a number.
         """
         refuse_self_wait(self._actor, "shutdown()")
+        check_grace(grace)
         with collecting(self._actor):
             await self._actor.shut_down(grace)
 

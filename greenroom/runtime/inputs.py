@@ -25,5 +25,4 @@ class Inputs:
         message = await self._actor.mailbox.next_input()
         if message is None:
             raise StopAsyncIteration
-        self._actor.turns.take(message)
         return message

@@ -96,10 +96,7 @@ class AgentInternals(Delegation):
         function is expected to return.
         """
         self._actor.turns.await_input()
-        message = await self._actor.mailbox.next_message()
-        if isinstance(message, (UserInput, SubAgentResult)):
-            self._actor.turns.take(message)
-        return message
+        return await self._actor.mailbox.next_message()
 
     async def wait_tool_result(self, tool_use_id: str) -> ToolResult:
         """Wait for the result of a tool that the client runs (`handle.send_tool_result`).
@@ -171,7 +168,11 @@ class AgentInternals(Delegation):
     def cleanup(self, grace: float) -> CleanupScope:
         """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
 
-        Use it inside a `finally`: `with agent.cleanup(2.0): await connection.aclose()`.
+        Use it inside a `finally`: `with agent.cleanup(2.0): await connection.aclose()`. The grace
+        of an interrupt shortens it, a kill ends it; one inside another ends with the outer one.
+
+        Raises:
+            ValueError: the grace is negative, or not a number.
         """
         return CleanupScope(self._actor.cleanups, grace)
 

@@ -1,18 +1,30 @@
 """The interrupt of one turn: who ordered it, how long it may take, and what came of it."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import trio
 
+from greenroom.runtime.grace import check_grace
 from greenroom.runtime.outcome import InterruptReport
 
-__all__ = ["InterruptMode", "Interruption"]
+__all__ = ["InterruptMode", "Interruption", "check_order"]
 
 InterruptMode: TypeAlias = Literal["now", "after_step"]
 """When an interrupt takes effect: at once, or at the next boundary between two steps."""
 
 _MARGIN = 0.25  # seconds beyond the grace until an interrupt returns with the rest as abandoned
+
+
+def check_order(mode: str, grace: float) -> None:
+    """Refuse an interrupt that has no meaning.
+
+    Raises:
+        ValueError: the mode is unknown, or the grace negative or not a number.
+    """
+    if mode not in get_args(InterruptMode):
+        raise ValueError(f"an interrupt takes effect 'now' or 'after_step', not {mode!r}")
+    check_grace(grace)
 
 
 class Interruption:
@@ -31,6 +43,7 @@ class Interruption:
         self._is_ordered = False
         self._grace = float("inf")
         self._body_is_over = False
+        self._is_completed = False
         self._stopped: tuple[str, ...] = ()
         self._cleaned: list[str] = []
         self._abandoned: list[str] = []
@@ -38,6 +51,8 @@ class Interruption:
         # Set when the interrupt takes effect, or can no longer: the turn is over.
         self._settled = trio.Event()
         self._over = trio.Event()
+        # Until when those who wait do so, but for the margin.
+        self._patience = float("inf")
         self.deadline = float("inf")
         """Until when clean-up of the turn may run; infinite while nothing is being stopped."""
         self.repaired: tuple[str, ...] = ()
@@ -54,15 +69,15 @@ class Interruption:
         """Ask the turn to end; joins an earlier interrupt, of which the shorter grace wins."""
         self._grace = min(self._grace, grace)
         self._is_ordered = True
-        if self._settled.is_set():
-            self._clip(min(self.deadline, trio.current_time() + grace))
+        if self._settled.is_set() or self._body_is_over:
+            self._take_effect()
         elif mode == "now":
             self._stop()
 
     async def report(self) -> InterruptReport:
         """Wait for the end of the interrupted turn, at most its grace and a quarter of a second."""
         await self._settled.wait()
-        with trio.CancelScope(deadline=self.deadline + _MARGIN) as scope:
+        with trio.CancelScope(deadline=self._patience + _MARGIN) as scope:
             self._waiters.add(scope)
             try:
                 await self._over.wait()
@@ -83,9 +98,14 @@ class Interruption:
         if self._is_ordered and not self._settled.is_set():
             self._stop()
 
-    def body_is_over(self) -> None:
-        """There is nothing left to cancel: an interrupt that comes now waits for the end alone."""
-        self._body_is_over = True
+    def body_is_over(self, *, is_completed: bool) -> None:
+        """There is nothing left to cancel: an interrupt that comes now waits for the end alone.
+
+        The subagents of a turn that completed go on; nobody shortens their clean-up.
+        """
+        self._body_is_over, self._is_completed = True, is_completed
+        if self._is_ordered:
+            self._take_effect()
 
     def note_cleaned(self, what: str) -> None:
         """A clean-up ran to its end."""
@@ -102,15 +122,22 @@ class Interruption:
         self._over.set()
         self._settled.set()
 
-    def _stop(self) -> None:
-        if not self._body_is_over:
-            self._stopped = self._running() or ("the turn",)
-            self._scope.cancel()
-        self._clip(trio.current_time() + self._grace)
-        self._settled.set()
+    def drop(self) -> None:
+        """The message was answered without a turn: nothing was stopped."""
+        self._stopped = ()
+        self.finish()
 
-    def _clip(self, deadline: float) -> None:
-        self.deadline = deadline
+    def _stop(self) -> None:
+        self._stopped = self._running() or ("the turn",)
+        self._scope.cancel()
+        self._take_effect()
+
+    def _take_effect(self) -> None:
+        """From now on time counts: for those who wait, and for clean-up."""
+        self._patience = min(self._patience, trio.current_time() + self._grace)
         for scope in self._waiters:
-            scope.deadline = deadline + _MARGIN
-        self._clip_cleanups(deadline)
+            scope.deadline = self._patience + _MARGIN
+        if not self._is_completed:
+            self.deadline = self._patience
+            self._clip_cleanups(self.deadline)
+        self._settled.set()

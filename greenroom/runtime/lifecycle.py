@@ -12,9 +12,17 @@ from typing import TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import AgentState, EndStatus, Exited, SubAgentComplete, SubAgentResult
+from greenroom.core import (
+    AgentState,
+    EndStatus,
+    Exited,
+    SubAgentComplete,
+    SubAgentResult,
+    UserInput,
+)
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.caller import current_actor
+from greenroom.runtime.cleanup import enclosing
 from greenroom.runtime.failure import describe, error_chunk, is_cancelled
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.outcome import Outcome
@@ -33,6 +41,7 @@ async def run_agent(
 ) -> None:
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
     current_actor.set(actor)
+    enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     try:
         with actor.scope:
             await _open_and_run(actor, function, args)
@@ -114,10 +123,11 @@ async def _release(actor: Actor) -> None:
 def _finish(actor: Actor) -> None:
     crash = actor.crash
     text = describe(crash)
+    status = _status(actor)
     outcome = Outcome(
-        status=_status(actor),
+        status=status,
         error=crash,
-        undelivered=actor.mailbox.drain(),
+        undelivered=(*_cut_off(actor, status), *actor.mailbox.drain()),
         abandoned=tuple(actor.cleanups.abandoned),
     )
     actor.outcome = outcome
@@ -135,6 +145,13 @@ def _finish(actor: Actor) -> None:
     actor.output.ring.close()
     actor.turns.end()
     actor.ended.set()
+
+
+def _cut_off(actor: Actor, status: EndStatus) -> tuple[UserInput | SubAgentResult, ...]:
+    """Return the message that the agent had taken when its end came from outside, before its turn."""
+    taken = actor.turns.taken
+    from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
+    return (taken.message,) if taken is not None and from_outside else ()
 
 
 def _status(actor: Actor) -> EndStatus:

@@ -26,7 +26,7 @@ class RuntimeLimits:
             None to wait for as long as somebody may answer.
 
     Raises:
-        ConfigurationError: a bound is below 1, or a time below 0.
+        ConfigurationError: a bound is below 1, or a time below 0 or not a number.
     """
 
     mailbox: int = 64
@@ -50,5 +50,5 @@ class RuntimeLimits:
         ):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"RuntimeLimits.{name} must be 1 or more")
-        if min(self.flush_grace, self.permission_timeout or 0.0) < 0:
-            raise ConfigurationError("times in RuntimeLimits must not be negative")
+        if not all(seconds >= 0 for seconds in (self.flush_grace, self.permission_timeout or 0.0)):
+            raise ConfigurationError("times in RuntimeLimits must be numbers from 0")

@@ -2,9 +2,13 @@
 
 Only what belongs to the conversation is queued and bounded. An interrupt has one slot, a shutdown
 one flag: neither can be kept waiting by a full mailbox, and neither takes an input's place.
+
+An input that comes while the agent waits for one is handed to it in that very moment, before the
+agent runs: a shutdown can't take it away any more, and an interrupt is meant for its turn.
 """
 
 from collections import deque
+from collections.abc import Callable
 
 import trio
 
@@ -23,10 +27,15 @@ __all__ = ["Mailbox"]
 class Mailbox:
     """What an agent has been sent and has not taken."""
 
-    def __init__(self, limit: int) -> None:
-        """Start empty and open, with room for `limit` inputs."""
+    def __init__(
+        self, limit: int, on_taken: Callable[[UserInput | SubAgentResult], None] = lambda _: None
+    ) -> None:
+        """Start empty and open, with room for `limit` inputs; `on_taken` is told of each one taken."""
         self._limit = limit
+        self._on_taken = on_taken
         self._items: deque[UserInput | SubAgentResult] = deque()
+        # Handed to a receiver that was woken and has not run yet.
+        self._handed: deque[UserInput | SubAgentResult] = deque()
         self._receivers = trio.lowlevel.ParkingLot()
         self._senders = trio.lowlevel.ParkingLot()
         # Senders that were woken and have not run yet: each has a place that nobody may take.
@@ -39,11 +48,6 @@ class Mailbox:
         return len(self._items)
 
     @property
-    def has_receiver(self) -> bool:
-        """Whether the agent is waiting for input right now."""
-        return bool(self._receivers)
-
-    @property
     def results(self) -> int:
         """How many subagents' results wait."""
         return sum(isinstance(item, SubAgentResult) for item in self._items)
@@ -51,8 +55,8 @@ class Mailbox:
     def __contains__(self, input_id: object) -> bool:
         return any(item.id == input_id for item in self._items)
 
-    def put_nowait(self, message: UserInput) -> None:
-        """Queue an input.
+    def put_nowait(self, message: UserInput) -> bool:
+        """Hand an input to the waiting agent (then True), or queue it.
 
         Raises:
             MailboxFullError: there is no room.
@@ -64,10 +68,12 @@ class Mailbox:
                 f"the mailbox holds {self._limit} inputs that the agent has not taken",
                 hint="use `await handle.send_input(...)`, which waits for room",
             )
-        self._push(message)
+        return self._push(message)
 
-    async def put(self, message: UserInput) -> None:
-        """Queue an input, waiting for room; who waits longest is first.
+    async def put(self, message: UserInput) -> bool:
+        """Hand an input to the waiting agent (then True), or queue it when there is room.
+
+        Who waits longest for room is first.
 
         Raises:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
@@ -77,7 +83,7 @@ class Mailbox:
             await self._senders.park()
             self._promised -= 1
         self._refuse_if_closed()
-        self._push(message)
+        return self._push(message)
 
     def put_result(self, result: SubAgentResult) -> None:
         """Queue a subagent's result; it always finds room, and a closed mailbox keeps it unread."""
@@ -87,9 +93,16 @@ class Mailbox:
     def _has_room(self) -> bool:
         return len(self._items) + self._promised < self._limit
 
-    def _push(self, message: UserInput | SubAgentResult) -> None:
-        self._items.append(message)
-        self._receivers.unpark()
+    def _push(self, message: UserInput | SubAgentResult) -> bool:
+        # A receiver waits only where nothing is queued, so nobody is overtaken here.
+        is_handed = bool(self._receivers) and not self.closed
+        if is_handed:
+            self._handed.append(message)
+            self._receivers.unpark()
+            self._on_taken(message)
+        else:
+            self._items.append(message)
+        return is_handed
 
     def _refuse_if_closed(self) -> None:
         if self.closed:
@@ -100,6 +113,10 @@ class Mailbox:
         self._interrupted = True
         self._receivers.unpark_all()
 
+    def forget_interrupt(self) -> None:
+        """A turn begins: an interrupt from before is not meant for it."""
+        self._interrupted = False
+
     def close(self) -> None:
         """Take no more input; waiting senders get `AgentNotRunningError`."""
         self.closed = True
@@ -108,7 +125,7 @@ class Mailbox:
 
     def take_all(self) -> list[UserInput | SubAgentResult]:
         """Take what waits, without waiting; nothing once the mailbox is closed."""
-        return [] if self.closed else [self._pop() for _ in range(len(self._items))]
+        return [] if self.closed else [self._take_first() for _ in range(len(self._items))]
 
     def drain(self) -> tuple[UserInput | SubAgentResult, ...]:
         """Take everything out that was never delivered."""
@@ -125,6 +142,8 @@ class Mailbox:
             if self._items:
                 return self._pop()
             await self._receivers.park()
+            if self._handed:
+                return self._handed.popleft()
         return None
 
     async def next_message(self) -> UserInput | SubAgentResult | Interrupt | Shutdown:
@@ -140,8 +159,15 @@ class Mailbox:
             if self._items and not self.closed:
                 return self._pop()
             await self._receivers.park()
+            if self._handed:
+                return self._handed.popleft()
 
     def _pop(self) -> UserInput | SubAgentResult:
+        message = self._take_first()
+        self._on_taken(message)
+        return message
+
+    def _take_first(self) -> UserInput | SubAgentResult:
         message = self._items.popleft()
         if len(self._items) + self._promised < self._limit:
             self._promised += len(self._senders.unpark())

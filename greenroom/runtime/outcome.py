@@ -14,8 +14,11 @@ class Receipt:
 
     Attributes:
         input_id: the id that the turn's `TurnStart` and `Done` will carry.
-        status: "delivered" where the agent was waiting for it; "steered" where the turn in hand
-            takes it at its next step (or, should there be none, a turn of its own); else "queued".
+        status: "delivered" where the agent was waiting for it: it has it, so an interrupt from now
+            on is meant for its turn, and a shutdown lets that turn finish. "steered" where the turn
+            in hand takes it at its next step, or, should there be none, a turn of its own. Else
+            "queued": it waits for its turn, which no interrupt changes, and is in
+            `Outcome.undelivered` should the agent end before.
     """
 
     input_id: str
@@ -46,8 +49,9 @@ class InterruptReport:
     """What an interrupt did; everything in it is a name for people.
 
     Attributes:
-        stopped: what was running: tools, subagents, or the turn itself.
-        cleaned: clean-ups that ran to their end.
+        stopped: what was running: tools, subagents and what ran in those, or the turn itself.
+        cleaned: whose clean-ups ran to their end, one entry for each: a tool's, a subagent's, or
+            the turn's.
         abandoned: what is still alive: a thread, or what did not end within the grace.
         repaired: ids of the tool calls that were answered with "interrupted".
     """
@@ -65,7 +69,8 @@ class Outcome:
     Attributes:
         status: completed, crashed, cancelled or killed.
         error: the exception that crashed it, or None.
-        undelivered: inputs that it never took.
+        undelivered: inputs that it never took, and the one that it had taken, but opened no turn
+            for, when it was cancelled or killed.
         abandoned: threads that could not be stopped and may still run.
         restarts: how often it was restarted.
     """

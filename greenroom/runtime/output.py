@@ -58,6 +58,17 @@ class Output:
             wrapped = SubAgentOutput(self._actor.session.session_id, chunk)
             self._actor.parent.output.publish(wrapped)
 
+    def open_tool_labels(self) -> list[str]:
+        """Name the open calls, for people."""
+        return [self.tool_label(tool_use_id) for tool_use_id in self.open_tools]
+
+    def tool_label(self, tool_use_id: str) -> str:
+        """Name a call for people; empty where there is none."""
+        if not tool_use_id:
+            return ""
+        name = self.open_tools.get(tool_use_id)
+        return f"call {tool_use_id}" if name is None else f"tool {name} ({tool_use_id})"
+
     def close_tools(self) -> dict[str, str]:
         """Say of the calls that were cut off that they have ended; return what they had told."""
         told = {key: str(text) for key, text in self._progress.items()}

@@ -10,6 +10,7 @@ from greenroom.core import AgentNotRunningError, ResourceMap, RuntimeClosedError
 from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
+from greenroom.runtime.grace import check_grace
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.registry import Registry
@@ -186,6 +187,7 @@ class AgentRuntime:
         Raises:
             AgentNotRunningError: no agent with this session is running.
             SelfWaitError: called from inside the agent.
+            ValueError: the grace is negative, or not a number.
         """
         handle = self.get(session_id)
         if handle is None:
@@ -197,7 +199,9 @@ class AgentRuntime:
 
         Raises:
             SelfWaitError: called from inside an agent.
+            ValueError: the grace is negative, or not a number.
         """
+        check_grace(grace)
         await trio.lowlevel.checkpoint()
         roots = self._registry.roots
         for actor in roots:

@@ -83,7 +83,7 @@ class Turn:
     ) -> bool:
         left = self._close_scope(kind, error, trace)
         status = self._status(left)
-        self.interruption.body_is_over()
+        self.interruption.body_is_over(is_completed=status is TurnStatus.COMPLETED)
         failure, further = apart(left)
         if failure is not None:
             self._failures.append(failure)
@@ -138,6 +138,7 @@ class Turn:
             refused = await self._settle(status)
             if refused is not None and status is TurnStatus.COMPLETED:
                 status = TurnStatus.FAILED
+                self.interruption.body_is_over(is_completed=False)
                 await self._actor.children.end(of_turn=self)
         broken = refused if not isinstance(refused, GreenroomError) else None
         if refused is not None and broken is None:

@@ -54,7 +54,7 @@ class Turns:
     def drop_taken(self) -> None:
         """Forget a message that was taken and answered without a turn."""
         if self.taken is not None:
-            self.taken.interruption.finish()
+            self.taken.interruption.drop()
             self._wake(self.taken, None)
             self.taken = None
 
@@ -72,6 +72,7 @@ class Turns:
         if self.taken is not turn:
             self.drop_taken()
         self.taken = None
+        self._actor.mailbox.forget_interrupt()
         self.current = turn
         self.count += 1
         self._actor.context.current_turn = self.count
@@ -90,9 +91,14 @@ class Turns:
             )
         self._wake(turn, result)
 
+    @property
+    def in_flight(self) -> Turn | None:
+        """The turn that an interrupt is meant for: the open one, or the one about to begin."""
+        return self.current or self.taken
+
     def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
         """Interrupt the turn in flight and return it; None where there is none."""
-        turn = self.current or self.taken
+        turn = self.in_flight
         if turn is None:
             self._actor.mailbox.interrupt()
         else:

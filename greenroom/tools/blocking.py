@@ -99,7 +99,7 @@ class _Work(Generic[T]):
             hook(*told)
 
 
-def _no_cleanup(_: float) -> AbstractContextManager[object]:
+def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     raise ToolError(
         "context.cleanup was called in a thread, which no cancel stops",
         hint="clean up without it, or make the tool an async function",

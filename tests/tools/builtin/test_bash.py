@@ -323,7 +323,7 @@ async def test_a_cancel_works_within_the_scope_that_the_runtime_gives(
     asked: list[float] = []
 
     @contextmanager
-    def spent(grace: float):
+    def spent(call: str, grace: float):
         asked.append(grace)
         with trio.move_on_after(0, shield=True) as scope:
             yield scope
