@@ -245,7 +245,7 @@ def _is_anything_left() -> bool:
     return True
 
 
-def _no_cleanup(_: float) -> AbstractContextManager[object]:
+def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     raise ToolError(
         "context.cleanup was called in a tool's own process, which has no cancel to hold off",
         hint="clean up in `finally` without it, or make the tool an async function",
