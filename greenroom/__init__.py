@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from greenroom.core import SessionCorruptError as SessionCorruptError
     from greenroom.core import SessionError as SessionError
     from greenroom.core import SessionExistsError as SessionExistsError
+    from greenroom.core import SessionFencedError as SessionFencedError
     from greenroom.core import SessionInUseError as SessionInUseError
     from greenroom.core import SessionLockedError as SessionLockedError
     from greenroom.core import SessionNotFoundError as SessionNotFoundError
@@ -197,6 +198,7 @@ _HOMES = {
         "SessionCorruptError",
         "SessionError",
         "SessionExistsError",
+        "SessionFencedError",
         "SessionInUseError",
         "SessionLockedError",
         "SessionNotFoundError",
@@ -364,6 +366,7 @@ __all__ = [
     "SessionCorruptError",
     "SessionError",
     "SessionExistsError",
+    "SessionFencedError",
     "SessionInUseError",
     "SessionLockedError",
     "SessionMetadata",

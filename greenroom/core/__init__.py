@@ -138,6 +138,9 @@ from greenroom.core.errors import (
     SessionExistsError as SessionExistsError,
 )
 from greenroom.core.errors import (
+    SessionFencedError as SessionFencedError,
+)
+from greenroom.core.errors import (
     SessionInUseError as SessionInUseError,
 )
 from greenroom.core.errors import (
@@ -375,6 +378,7 @@ __all__ = [
     "SessionCorruptError",
     "SessionError",
     "SessionExistsError",
+    "SessionFencedError",
     "SessionInUseError",
     "SessionLockedError",
     "SessionNotFoundError",

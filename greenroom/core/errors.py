@@ -15,6 +15,7 @@
     │   ├── SessionNotFoundError       no such session in the store
     │   ├── SessionExistsError         the store already holds this id
     │   ├── SessionLockedError         another process writes this session
+    │   │   └── SessionFencedError     another process took it over from us
     │   ├── SessionCorruptError        damage in the middle of a history
     │   ├── SessionStorageError        the disk refused
     │   └── InvalidSessionIdError      an id that could leave the store
@@ -62,6 +63,7 @@ __all__ = [
     "SessionCorruptError",
     "SessionError",
     "SessionExistsError",
+    "SessionFencedError",
     "SessionInUseError",
     "SessionLockedError",
     "SessionNotFoundError",
@@ -171,6 +173,10 @@ class SessionLockedError(SessionError):
         """Keep the id of the process that holds the lock."""
         super().__init__(message, session_id=session_id, hint=hint)
         self.pid = pid
+
+
+class SessionFencedError(SessionLockedError):
+    """A writer lost its session, and what it would have written was refused."""
 
 
 class SessionCorruptError(SessionError):

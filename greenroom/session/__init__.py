@@ -3,13 +3,23 @@
 `session` (`AgentSession`, what users hold) is made of `description` and `metadata` (who and when),
 `transcript` and `pairing` (the messages), and `journal` (what is stored). Pure functions of bytes
 are in `entry` and `history`; `repair` reports a torn end. `store` is the protocol behind which
-stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`) and `memory_store`.
+stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`) and `memory_store`;
+`holder` says who has a session when you can't.
 """
 
 from greenroom.session.file_store import FileStore as FileStore
 from greenroom.session.file_store import default_store as default_store
+from greenroom.session.history import START as START
+from greenroom.session.history import History as History
+from greenroom.session.history import Position as Position
+from greenroom.session.history import encode_line as encode_line
+from greenroom.session.history import read_on as read_on
+from greenroom.session.holder import fenced_error as fenced_error
+from greenroom.session.holder import locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
 from greenroom.session.metadata import SessionMetadata as SessionMetadata
+from greenroom.session.metadata import decode_metadata as decode_metadata
+from greenroom.session.metadata import encode_metadata as encode_metadata
 from greenroom.session.repair import RepairReport as RepairReport
 from greenroom.session.session import AgentSession as AgentSession
 from greenroom.session.store import SessionStore as SessionStore
@@ -17,13 +27,22 @@ from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredSession as StoredSession
 
 __all__ = [
+    "START",
     "AgentSession",
     "FileStore",
+    "History",
     "MemoryStore",
+    "Position",
     "RepairReport",
     "SessionMetadata",
     "SessionStore",
     "SessionWriter",
     "StoredSession",
+    "decode_metadata",
     "default_store",
+    "encode_line",
+    "encode_metadata",
+    "fenced_error",
+    "locked_error",
+    "read_on",
 ]

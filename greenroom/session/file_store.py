@@ -12,15 +12,11 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import (
-    InvalidSessionIdError,
-    SessionError,
-    SessionLockedError,
-    check_session_id,
-)
+from greenroom.core import InvalidSessionIdError, SessionError, check_session_id
 from greenroom.session import durable
 from greenroom.session.file_writer import FileWriter
 from greenroom.session.history import START
+from greenroom.session.holder import locked_error
 from greenroom.session.lock import HeldError, lock
 from greenroom.session.metadata import SessionMetadata, decode_metadata
 from greenroom.session.session_folder import last_change, read_session, storage_error
@@ -86,15 +82,7 @@ class FileStore:
         try:
             fd = await self._run(session_id, lambda: lock(folder))
         except HeldError as error:
-            holder = f"process {error.pid}" if error.pid else "another process"
-            if error.pid == os.getpid():
-                holder = "this process"
-            raise SessionLockedError(
-                f"session {session_id!r} is being written by {holder}",
-                session_id=session_id,
-                pid=error.pid,
-                hint="close it there, or wait until that process ends",
-            ) from None
+            raise locked_error(session_id, error.pid) from None
         return FileWriter(session_id, folder, fd, self._limiter)
 
     def folder(self, session_id: str) -> str:

@@ -10,7 +10,8 @@ import trio
 from greenroom.core import clock
 from greenroom.session import durable
 from greenroom.session.history import Position
-from greenroom.session.lock import unlock
+from greenroom.session.holder import fenced_error
+from greenroom.session.lock import HeldError, check_held, unlock
 from greenroom.session.metadata import SessionMetadata, encode_metadata
 from greenroom.session.session_folder import (
     history_path,
@@ -26,7 +27,11 @@ T = TypeVar("T")
 
 
 class FileWriter:
-    """Writes one session's files while it holds their lock; made by `FileStore.acquire`."""
+    """Writes one session's files while it holds their lock; made by `FileStore.acquire`.
+
+    Before each write it sees that the lock is still its own. Files can't do both in one step: a lock
+    that is removed between the two does not keep that one write off.
+    """
 
     def __init__(
         self, session_id: str, folder: str, lock: int, limiter: trio.CapacityLimiter
@@ -57,25 +62,28 @@ class FileWriter:
         """Add a line to the history, which must end at this place; durable if it is flushed.
 
         Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
-        await self._run(lambda: self._append(line, at, flush))
+        await self._write(lambda: self._append(line, at, flush))
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace `metadata.json`, all or nothing; durable when it returns.
 
         Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused.
         """
-        await self._run(lambda: self._write_metadata(metadata))
+        await self._write(lambda: self._write_metadata(metadata))
 
     async def set_aside(self, at: Position) -> str:
         """Move what follows this place into a file beside the history; return its path.
 
         Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
-        return await self._run(lambda: self._set_aside(at.size))
+        return await self._write(lambda: self._set_aside(at.size))
 
     async def release(self) -> None:
         """Let go of the lock; a folder in which nothing was saved is removed.
@@ -84,6 +92,16 @@ class FileWriter:
             SessionStorageError: the disk refused; the lock is let go all the same.
         """
         await self._run(self._release)
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        def work_while_held() -> T:
+            check_held(self._lock, self._folder)
+            return work()
+
+        try:
+            return await self._run(work_while_held)
+        except HeldError as error:
+            raise fenced_error(self._session_id, error.pid) from None
 
     async def _run(self, work: Callable[[], T]) -> T:
         try:

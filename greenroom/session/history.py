@@ -20,7 +20,7 @@ import msgspec
 from greenroom.core import InvalidJSONError, SessionCorruptError, SessionError
 from greenroom.session.entry import FORMAT, Entry, FormatEntry, decode_entries
 
-__all__ = ["START", "History", "Position", "encode_line", "read_history"]
+__all__ = ["START", "History", "Position", "encode_line", "read_history", "read_on"]
 
 _SALT = 0x5EA7_1EAF
 _SUFFIX = len(',"crc":"00000000"}\n')
@@ -96,6 +96,25 @@ def read_history(data: bytes, *, session_id: str, path: str, since: Position = S
     if _is_followed(torn, place):
         raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
     return History(tuple(entries), place, torn)
+
+
+def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> History:
+    """Read what follows a place, in bytes that begin with the line before it, if there is one.
+
+    Raises:
+        SessionCorruptError: they begin with another line, or a damaged line is followed by others.
+        SessionError: the file is of a newer format.
+    """
+    known = len(since.last)
+    if data[:known] != since.last:
+        raise SessionCorruptError(
+            f"{path}:{since.lines}: not the line that was here before",
+            session_id=session_id,
+            path=path,
+            line=since.lines,
+            hint="the history was replaced by another; load the session again",
+        )
+    return read_history(data[known:], session_id=session_id, path=path, since=since)
 
 
 def _seal(body: bytes, at: Position) -> bytes:

@@ -12,7 +12,7 @@ import os
 
 from greenroom.session.durable import make_folder
 
-__all__ = ["HeldError", "lock", "unlock"]
+__all__ = ["HeldError", "check_held", "lock", "unlock"]
 
 _ATTEMPTS = 100
 
@@ -44,14 +44,25 @@ def lock(folder: str) -> int:
     raise HeldError(None)
 
 
+def check_held(fd: int, folder: str) -> None:
+    """See that the lock is still ours: that nobody removed its file, or put another in its place.
+
+    Raises:
+        HeldError: it is not, and who has it now where that is known.
+        OSError: the folder can't be looked into.
+    """
+    if not _is_ours(fd, folder):
+        raise HeldError(_successor(folder))
+
+
 def unlock(fd: int, folder: str) -> None:
-    """Remove the lock file, and let go of the lock even if that fails.
+    """Remove the lock file if it is still ours, and let go of the lock even if that fails.
 
     Raises:
         OSError: the file can't be removed; the next holder will take it over.
     """
     try:
-        with contextlib.suppress(FileNotFoundError):
+        if _is_ours(fd, folder):
             os.unlink(os.path.join(folder, "lock"))
     finally:
         os.close(fd)
@@ -81,6 +92,25 @@ def _try_lock(path: str) -> int | None:
         raise
     os.close(fd)
     return None
+
+
+def _is_ours(fd: int, folder: str) -> bool:
+    """Whether the file that this descriptor locks stands in the folder."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(os.path.join(folder, "lock")))
+    except FileNotFoundError:
+        return False
+
+
+def _successor(folder: str) -> int | None:
+    try:
+        fd = os.open(os.path.join(folder, "lock"), os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
 
 
 def _holder(fd: int) -> int | None:

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import msgspec
 import trio
 
-from greenroom.core import SessionLockedError, SessionStorageError, check_session_id, clock
-from greenroom.session.history import Position, read_history
+from greenroom.core import SessionNotFoundError, SessionStorageError, check_session_id, clock
+from greenroom.session.history import Position, read_on
+from greenroom.session.holder import fenced_error, locked_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.store import StoredSession
 
@@ -20,6 +21,7 @@ class _Kept(msgspec.Struct):
     aside: list[bytes] = []
     changed: datetime = datetime.min.replace(tzinfo=UTC)
     is_locked: bool = False
+    epoch: int = 0
 
 
 class MemoryStore:
@@ -70,13 +72,9 @@ class MemoryStore:
         await trio.lowlevel.checkpoint()
         kept = self._kept(session_id)
         if kept.is_locked:
-            raise SessionLockedError(
-                f"session {session_id!r} is open in this process already",
-                session_id=session_id,
-                pid=os.getpid(),
-                hint="close it first",
-            )
+            raise locked_error(session_id, os.getpid())
         kept.is_locked = True
+        kept.epoch += 1
         self._sessions[session_id] = kept
         return _MemoryWriter(session_id, kept, self._sessions)
 
@@ -96,13 +94,14 @@ class _MemoryWriter:
         self._session_id = session_id
         self._kept = kept
         self._sessions = sessions
+        self._epoch = kept.epoch
 
     async def read(self, since: Position) -> StoredSession:
         await trio.lowlevel.checkpoint()
         return _read(self._session_id, self._kept, since)
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        await trio.lowlevel.checkpoint()
+        await self._checkpoint_held()
         if len(self._kept.history) != at.size:
             raise SessionStorageError(
                 f"the history of {self._session_id!r} was changed by somebody else",
@@ -112,26 +111,40 @@ class _MemoryWriter:
         self._kept.changed = clock.now()
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
-        await trio.lowlevel.checkpoint()
+        await self._checkpoint_held()
         self._kept.metadata = metadata
 
     async def set_aside(self, at: Position) -> str:
-        await trio.lowlevel.checkpoint()
+        await self._checkpoint_held()
         kept = self._kept
         kept.aside.append(bytes(kept.history[at.size :]))
         del kept.history[at.size :]
-        return f"memory:{self._session_id}.torn.{at.size}"
+        return f"memory:{self._session_id}.torn.{len(kept.aside)}"
 
     async def release(self) -> None:
         await trio.lowlevel.checkpoint()
+        if not self._is_current:
+            return
         self._kept.is_locked = False
         if self._kept.metadata is None and not self._kept.history:
             del self._sessions[self._session_id]
 
+    @property
+    def _is_current(self) -> bool:
+        kept = self._kept
+        return kept.epoch == self._epoch and self._sessions.get(self._session_id) is kept
+
+    async def _checkpoint_held(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if not self._is_current:
+            raise fenced_error(self._session_id, os.getpid())
+
 
 def _read(session_id: str, kept: _Kept, since: Position) -> StoredSession:
     path = f"memory:{session_id}"
+    if since.lines and not kept.history:
+        raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     metadata = kept.metadata and kept.metadata.touched(kept.changed)
-    data = bytes(kept.history[since.size :])
-    history = read_history(data, session_id=session_id, path=path, since=since)
+    data = bytes(kept.history[since.size - len(since.last) :])
+    history = read_on(data, session_id=session_id, path=path, since=since)
     return StoredSession(metadata, history, path)

@@ -3,9 +3,9 @@
 import os
 from datetime import UTC, datetime
 
-from greenroom.core import SessionCorruptError, SessionNotFoundError, SessionStorageError
+from greenroom.core import SessionNotFoundError, SessionStorageError
 from greenroom.session import durable
-from greenroom.session.history import Position, read_history
+from greenroom.session.history import Position, read_on
 from greenroom.session.metadata import decode_metadata
 from greenroom.session.store import StoredSession
 
@@ -50,20 +50,10 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
     if data is not None:
         metadata = decode_metadata(data, session_id=session_id, path=metadata_path(folder))
         metadata = metadata.touched(last_change(folder))
-    known = len(since.last)
-    found = durable.read_bytes(path, since.size - known)
+    found = durable.read_bytes(path, since.size - len(since.last))
     if found is None and since.lines:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-    data = found or b""
-    if data[:known] != since.last:
-        raise SessionCorruptError(
-            f"{path}:{since.lines}: not the line that was here before",
-            session_id=session_id,
-            path=path,
-            line=since.lines,
-            hint="the file was replaced by another; load the session again",
-        )
-    history = read_history(data[known:], session_id=session_id, path=path, since=since)
+    history = read_on(found or b"", session_id=session_id, path=path, since=since)
     return StoredSession(metadata, history, path)
 
 

@@ -29,7 +29,13 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class SessionWriter(Protocol):
-    """The right to write one session, held by one writer at a time.
+    """The right to write one session, held by one writer at a time; each is an epoch of its own.
+
+    A store may come to take a writer for dead that still lives: its lock was removed, or it was cut
+    off from the others. So each write is made under the writer's epoch, and from the next `acquire`
+    on the older epochs are refused: every method but `read` and `release` may raise
+    `SessionFencedError`, and then nothing was written. Where writers are on several machines, the
+    store must check the epoch and write in one step, as a transaction of a database does.
 
     Every method may raise `SessionStorageError`.
     """
@@ -44,6 +50,7 @@ class SessionWriter(Protocol):
 
         Raises:
             SessionCorruptError: the history does not hold what was before `since`, or is damaged.
+            SessionNotFoundError: there was a history before `since`, and there is none now.
         """
         ...
 
@@ -60,11 +67,14 @@ class SessionWriter(Protocol):
         ...
 
     async def set_aside(self, at: Position) -> str:
-        """Move what follows this place out of the history; return where it is now."""
+        """Move what follows this place out of the history; return where it is kept from now on."""
         ...
 
     async def release(self) -> None:
-        """Give the right back, even if it raises. What was never stored leaves nothing behind."""
+        """Give the right back, even if it raises. What was never stored leaves nothing behind.
+
+        The right of a later writer is left alone.
+        """
         ...
 
 
@@ -97,7 +107,8 @@ class SessionStore(Protocol):
         """Become the one writer of this session, which need not exist yet.
 
         Raises:
-            SessionLockedError: somebody else is; it carries the process id where that is known.
+            SessionLockedError: somebody else is; it carries the process id where that is known. A
+                holder that died, however it died, does not count.
             SessionStorageError: the store can't be written.
         """
         ...

@@ -1,8 +1,8 @@
 """What you import in your own tests; none of it needs pytest.
 
 Modules: `script` (a model that follows a script), `approver` (a person who answers permission
-requests by one), `agent_run` (an agent's whole life in one call). `pytest_plugin` has fixtures, for
-test suites that ask for it.
+requests by one), `agent_run` (an agent's whole life in one call), `stores` (checks that a session store of
+your own has to pass). `pytest_plugin` has fixtures, for test suites that ask for it.
 """
 
 from greenroom.testing.agent_run import AgentRun as AgentRun
@@ -15,16 +15,24 @@ from greenroom.testing.script import Reply as Reply
 from greenroom.testing.script import ScriptedProvider as ScriptedProvider
 from greenroom.testing.script import Step as Step
 from greenroom.testing.script import call as call
+from greenroom.testing.stores import SESSION_STORE_CHECKS as SESSION_STORE_CHECKS
+from greenroom.testing.stores import SessionStoreCheck as SessionStoreCheck
+from greenroom.testing.stores import StoreUnderTest as StoreUnderTest
+from greenroom.testing.stores import check_session_store as check_session_store
 
 __all__ = [
+    "SESSION_STORE_CHECKS",
     "AgentRun",
     "AgentRunError",
     "Reply",
     "ScriptedAnswer",
     "ScriptedApprover",
     "ScriptedProvider",
+    "SessionStoreCheck",
     "Step",
+    "StoreUnderTest",
     "call",
+    "check_session_store",
     "run_agent",
     "run_agent_async",
 ]

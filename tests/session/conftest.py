@@ -1,12 +1,17 @@
 """A conversation to store, and a store of each kind to hold it."""
 
-import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, clock
 from greenroom.session import FileStore, MemoryStore
+from tests.session.under_test import Files, Memory
+
+
+@pytest.fixture(params=[Files, Memory])
+def store_under_test(request, tmp_path):
+    return request.param(tmp_path)
 
 
 @pytest.fixture(params=["files", "memory"])
@@ -47,16 +52,3 @@ def wall():
     clock.set_clock(lambda: wall.moment)
     yield wall
     clock.set_clock(None)
-
-
-@pytest.fixture
-def remove():
-    """Take a session out of a store behind its back."""
-
-    def remove(store, session_id):
-        if isinstance(store, FileStore):
-            shutil.rmtree(store.folder(session_id))
-        else:
-            del store._sessions[session_id]
-
-    return remove

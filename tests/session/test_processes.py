@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import Message, SessionLockedError
+from greenroom.core import Message, SessionFencedError, SessionLockedError
 from greenroom.session import AgentSession, FileStore
 from greenroom.session.lock import HeldError, lock, unlock
 
@@ -90,6 +90,27 @@ def test_a_lock_left_by_a_dead_process_is_taken_over(tmp_path):
     assert (tmp_path / "s" / "lock").read_text() == f"{os.getpid()}\n"
     unlock(descriptor, str(tmp_path / "s"))
     assert not (tmp_path / "s" / "lock").exists()
+
+
+async def test_a_writer_is_told_who_took_its_session_over(files, conversation):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    session.add_message(conversation[0])
+    await session.open()
+    await session.save()
+    path = Path(files.folder("mine")) / "lock"
+    path.unlink()
+    session.add_message(conversation[3])
+    for pid, text in ((None, ""), (4321, "4321\n"), (None, "nobody")):
+        if text:
+            path.write_text(text)
+        with pytest.raises(SessionFencedError, match="no longer ours") as caught:
+            await session.save()
+        assert caught.value.pid == pid
+    await session.close()
+    assert path.read_text() == "nobody"
+    assert len((await AgentSession.load("mine", store=files)).history) == 1
+    await session.save()
+    assert (await AgentSession.load("mine", store=files)).history == session.history
 
 
 @pytest.mark.parametrize("text", ["", "not a number"])

@@ -1,0 +1,34 @@
+"""Who holds a session: the two errors of somebody who does not."""
+
+import os
+
+from greenroom.core import SessionFencedError, SessionLockedError
+
+__all__ = ["fenced_error", "locked_error"]
+
+
+def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
+    """Return the error of somebody who asks for a session that this process holds."""
+    return SessionLockedError(
+        f"session {session_id!r} is being written by {_name(pid)}",
+        session_id=session_id,
+        pid=pid,
+        hint="close it there, or wait until that process ends",
+    )
+
+
+def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
+    """Return the error of a writer that lost its session, to this process where that is known."""
+    fate = f"{_name(pid)} took it over" if pid else "its lock was removed or taken over"
+    return SessionFencedError(
+        f"session {session_id!r} is no longer ours to write: {fate}",
+        session_id=session_id,
+        pid=pid,
+        hint="nothing was written; what is unsaved is kept in memory",
+    )
+
+
+def _name(pid: int | None) -> str:
+    if pid is None:
+        return "another process"
+    return "this process" if pid == os.getpid() else f"process {pid}"

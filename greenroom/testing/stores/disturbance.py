@@ -1,0 +1,88 @@
+"""What comes between the steps of a save: a cancel, or an act of somebody else."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import trio
+
+from greenroom.session import (
+    Position,
+    SessionMetadata,
+    SessionStore,
+    SessionWriter,
+    StoredSession,
+)
+
+__all__ = ["AfterAppend", "cancelling"]
+
+
+class _Stop(trio.abc.Instrument):
+    """Cancels a scope when this task has made so many steps."""
+
+    def __init__(self, scope: trio.CancelScope, steps: int) -> None:
+        self._scope = scope
+        self._left = steps
+        self._task = trio.lowlevel.current_task()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self._task:
+            self._left -= 1
+            if self._left == 0:
+                self._scope.cancel()
+
+
+@contextmanager
+def cancelling(scope: trio.CancelScope, steps: int) -> Iterator[None]:
+    """Cancel a scope when the task that runs the block has made so many steps in it."""
+    stop = _Stop(scope, steps)
+    if steps == 0:
+        scope.cancel()
+    trio.lowlevel.add_instrument(stop)
+    try:
+        yield
+    finally:
+        trio.lowlevel.remove_instrument(stop)
+
+
+class AfterAppend:
+    """A store whose first line is followed by an act, before anything else happens."""
+
+    def __init__(self, store: SessionStore, act: Callable[[], None]) -> None:
+        """Put it around a store."""
+        self._store = store
+        self.acts = [act]
+        self.exists = store.exists
+        self.read = store.read
+        self.list_all = store.list_all
+        self.folder = store.folder
+
+    async def acquire(self, session_id: str) -> SessionWriter:
+        """Acquire the session from the store, with an eye on its lines."""
+        return _ActingWriter(await self._store.acquire(session_id), self.acts)
+
+
+class _ActingWriter:
+    def __init__(self, writer: SessionWriter, acts: list[Callable[[], None]]) -> None:
+        self._writer = writer
+        self._acts = acts
+
+    @property
+    def is_broken(self) -> bool:
+        return self._writer.is_broken
+
+    async def read(self, since: Position) -> StoredSession:
+        return await self._writer.read(since)
+
+    async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
+        await self._writer.append(line, at, flush=flush)
+        while self._acts:
+            self._acts.pop()()
+
+    async def write_metadata(self, metadata: SessionMetadata) -> None:
+        await self._writer.write_metadata(metadata)
+
+    async def set_aside(self, at: Position) -> str:
+        return await self._writer.set_aside(at)
+
+    async def release(self) -> None:
+        await self._writer.release()

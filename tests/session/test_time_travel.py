@@ -1,0 +1,75 @@
+"""Rewinding and forking, over every store: the past stays on record."""
+
+import pytest
+
+from greenroom.core import Message, SessionError
+from greenroom.session import AgentSession
+
+
+async def saved(store, messages, **options):
+    session = AgentSession.new("coder", store=store, **options)
+    for message in messages:
+        session.add_message(message)
+    await session.save()
+    return session
+
+
+async def test_rewinding_is_recorded_and_not_an_edit(store, conversation):
+    session = await saved(store, conversation)
+    await session.rewind(to=1)
+    session.add_message(Message.assistant("No."))
+    await session.save()
+    loaded = await AgentSession.load(session.session_id, store=store)
+    assert loaded.history == (conversation[0], Message.assistant("No."))
+    kinds = [type(each).__name__ for each in (await store.read(session.session_id)).history.entries]
+    assert kinds == ["FormatEntry", *["MessageEntry"] * 4, "RewindEntry", "MessageEntry"]
+
+
+async def test_rewinding_into_a_pair_answers_the_call(store, conversation):
+    session = await saved(store, conversation[:2])
+    session.mark_tools_started(["t1"])
+    for message in conversation[2:]:
+        session.add_message(message)
+    await session.rewind(to=2)
+    assert "outcome is unknown" in session.history[2].tool_results[0].text
+    await session.rewind(to=1)
+    session.add_message(conversation[1])
+    session.pair_tool_uses()
+    assert "was not started" in session.history[2].tool_results[0].text
+
+
+async def test_a_fork_shares_the_past_and_knows_its_origin(store, conversation):
+    session = await saved(store, conversation)
+    session.set_metadata("title", "mine")
+    session.set_model("offline", "offline")
+    fork = await session.fork(at=1)
+    fork.add_message(Message.assistant("No."))
+    await fork.save()
+    loaded = await AgentSession.load(fork.session_id, store=store)
+    assert loaded.history == (conversation[0], Message.assistant("No."))
+    assert loaded.metadata == {
+        "title": "mine",
+        "forked_from": {"session_id": session.session_id, "at": 1},
+    }
+    assert (loaded.provider, loaded.model, loaded.agent_type) == ("offline", "offline", "coder")
+    assert session.history == conversation
+    assert (await session.fork()).history == conversation
+
+
+async def test_a_fork_inside_a_pair_answers_the_call(store, conversation):
+    session = await saved(store, conversation[:2])
+    session.mark_tools_started(["t1"])
+    session.add_message(conversation[2])
+    fork = await session.fork(at=2)
+    loaded = await AgentSession.load(fork.session_id, store=store)
+    assert "outcome is unknown" in loaded.history[2].tool_results[0].text
+
+
+@pytest.mark.parametrize("place", [-1, 5])
+async def test_no_fork_and_no_rewind_beyond_the_conversation(store, conversation, place):
+    session = await saved(store, conversation)
+    with pytest.raises(SessionError, match="4 messages"):
+        await session.rewind(to=place)
+    with pytest.raises(SessionError, match="4 messages"):
+        await session.fork(at=place)
+    assert session.is_saved

@@ -1,0 +1,258 @@
+"""The checks for stores can fail: each has a broken store that it catches."""
+
+import msgspec
+import pytest
+import trio
+
+from greenroom.core import SessionCorruptError, SessionStorageError, clock
+from greenroom.session import START, History, MemoryStore, StoredSession, memory_store
+from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
+from greenroom.testing.stores.under_test import expecting, same
+
+Writer = memory_store._MemoryWriter
+
+
+class BrokenStore(MemoryStore):
+    """A memory store whose writers are of another class."""
+
+    writer = Writer
+
+    async def acquire(self, session_id):
+        writer = await super().acquire(session_id)
+        writer.__class__ = self.writer
+        return writer
+
+
+class Case(StoreUnderTest):
+    def __init__(self, store):
+        self.store = store
+
+    async def open(self):
+        return self.store
+
+    async def lose_lock(self, session_id):
+        self.store._sessions[session_id].is_locked = False
+
+    async def remove(self, session_id):
+        del self.store._sessions[session_id]
+
+    async def damage(self, session_id, line):
+        history = self.store._sessions[session_id].history
+        lines = bytes(history).splitlines(keepends=True)
+        lines[line] = lines[line].replace(b'"message"', b'"massage"')
+        history[:] = b"".join(lines)
+
+
+def with_writer(**methods):
+    writer = type("BrokenWriter", (Writer,), methods)
+    return type("Broken", (BrokenStore,), {"writer": writer})
+
+
+def with_store(**methods):
+    return type("Broken", (BrokenStore,), methods)
+
+
+async def forgets_lineage(self, metadata):
+    await Writer.write_metadata(self, msgspec.structs.replace(metadata, parent_session_id=None))
+
+
+async def keeps_the_first_description(self, metadata):
+    if self._kept.metadata is None:
+        await Writer.write_metadata(self, metadata)
+
+
+async def describes_nothing_without_lines(self, metadata):
+    if self._kept.history:
+        await Writer.write_metadata(self, metadata)
+
+
+def loses_lines(is_lost):
+    async def append(self, line, at, *, flush=True):
+        if not is_lost(line, at):
+            await Writer.append(self, line, at, flush=flush)
+
+    return append
+
+
+async def appends_twice(self, line, at, *, flush=True):
+    await Writer.append(self, line, at)
+    self._kept.history += line
+
+
+async def refuses_long_lines(self, line, at, *, flush=True):
+    if len(line) > 1_000_000:
+        raise SessionStorageError("too long")
+    await Writer.append(self, line, at)
+
+
+async def appends_anywhere(self, line, at, *, flush=True):
+    self._kept.history += line
+    self._kept.changed = clock.now()
+
+
+async def appends_at_the_flush(self, line, at, *, flush=True):
+    self.waiting = getattr(self, "waiting", b"") + line
+    if flush:
+        self._kept.history += self.waiting
+        self.waiting = b""
+
+
+async def reads_from_the_start(self, since):
+    return await Writer.read(self, START)
+
+
+async def trusts_the_past(self, since):
+    known = self._kept.history[since.size - len(since.last) : since.size]
+    return await Writer.read(self, msgspec.structs.replace(since, last=bytes(known)))
+
+
+async def sees_nothing_new(self, since):
+    return StoredSession(self._kept.metadata, History((), since), "")
+
+
+async def sees_no_description(self, since):
+    return StoredSession(None, (await Writer.read(self, since)).history, "")
+
+
+async def sets_nothing_aside(self, at):
+    return "nowhere"
+
+
+async def never_lets_go(self):
+    await trio.lowlevel.checkpoint()
+
+
+async def exists_always(self, session_id):
+    return True
+
+
+async def exists_with_a_lock(self, session_id):
+    return session_id in self._sessions
+
+
+async def exists_with_lines(self, session_id):
+    return bool(self._kept(session_id).history)
+
+
+async def lists_the_oldest_first(self):
+    return (await MemoryStore.list_all(self))[::-1]
+
+
+async def lists_by_reading(self):
+    for session_id in self._sessions:
+        await self.read(session_id)
+    return await MemoryStore.list_all(self)
+
+
+def checks_no_id(self, session_id):
+    return self._sessions.get(session_id) or memory_store._Kept()
+
+
+def mixes_sessions_up(self, session_id):
+    return next(iter(self._sessions.values()), memory_store._Kept())
+
+
+async def hides_the_torn_end(self, session_id):
+    stored = await MemoryStore.read(self, session_id)
+    return msgspec.structs.replace(
+        stored, history=msgspec.structs.replace(stored.history, torn=b"")
+    )
+
+
+async def hides_damage(self, session_id):
+    try:
+        return await MemoryStore.read(self, session_id)
+    except SessionCorruptError:
+        return StoredSession(self._kept(session_id).metadata, History((), START), "")
+
+
+async def locks_nothing(self, session_id):
+    self._kept(session_id).is_locked = False
+    return await BrokenStore.acquire(self, session_id)
+
+
+async def locks_what_is_stored(self, session_id):
+    if self._kept(session_id).metadata is None:
+        self._kept(session_id).is_locked = False
+    return await BrokenStore.acquire(self, session_id)
+
+
+async def locks_before_it_waits(self, session_id):
+    with trio.CancelScope(shield=True):
+        writer = await BrokenStore.acquire(self, session_id)
+    await trio.lowlevel.checkpoint()
+    return writer
+
+
+MUTANTS = {
+    "a_loaded_session_equals_the_saved_one": with_writer(write_metadata=forgets_lineage),
+    "a_session_grows_over_many_saves_and_loads": with_writer(
+        append=loses_lines(lambda line, at: at.lines == 3)
+    ),
+    "the_stored_description_is_the_last": with_writer(write_metadata=keeps_the_first_description),
+    "any_json_survives": with_writer(append=refuses_long_lines),
+    "a_call_without_a_result_shows_as_interrupted": with_writer(
+        append=loses_lines(lambda line, at: b"tools_started" in line)
+    ),
+    "a_description_alone_is_stored": with_writer(write_metadata=describes_nothing_without_lines),
+    "a_blank_session_is_never_stored": with_store(exists=exists_with_a_lock),
+    "an_unknown_session_is_not_found": with_store(exists=exists_always),
+    "a_removed_session_is_not_brought_back": with_store(exists=exists_always),
+    "the_list_shows_the_last_changed_first": with_store(list_all=lists_the_oldest_first),
+    "a_hostile_id_is_refused": with_store(_kept=checks_no_id),
+    "many_sessions_grow_side_by_side": with_store(_kept=mixes_sessions_up),
+    "a_line_is_added_at_the_end_only": with_writer(append=appends_anywhere),
+    "reading_goes_on_from_a_place": with_writer(read=reads_from_the_start),
+    "another_past_is_refused": with_writer(read=trusts_the_past),
+    "entries_of_newer_versions_survive": with_writer(
+        append=loses_lines(lambda line, at: b"hologram" in line)
+    ),
+    "what_is_saved_without_a_flush_is_read_at_once": with_writer(append=appends_at_the_flush),
+    "what_is_set_aside_is_out_of_the_history": with_writer(set_aside=sets_nothing_aside),
+    "what_a_crash_left_of_an_unsaved_session_is_put_aside": with_store(exists=exists_with_lines),
+    "a_damaged_end_is_reported_and_set_aside": with_store(read=hides_the_torn_end),
+    "damage_in_the_middle_is_refused_and_changes_nothing": with_store(read=hides_damage),
+    "listing_reads_no_history": with_store(list_all=lists_by_reading),
+    "one_writer_at_a_time": with_store(acquire=locks_nothing),
+    "an_open_unsaved_session_holds_its_id": with_store(acquire=locks_what_is_stored),
+    "a_new_session_cannot_take_an_id_of_the_store": with_writer(read=sees_no_description),
+    "opening_brings_in_what_another_writer_added": with_writer(read=sees_nothing_new),
+    "a_change_on_both_sides_is_refused": with_writer(read=sees_nothing_new),
+    "saves_at_the_same_time_store_everything_once": with_writer(append=appends_twice),
+    "a_save_cancelled_at_any_moment_can_be_repeated": with_store(acquire=locks_before_it_waits),
+    "closing_lets_go_even_when_cancelled": with_writer(release=never_lets_go),
+    "cancelling_between_the_two_writes_loses_nothing": with_store(exists=exists_with_lines),
+    "what_is_added_during_a_save_is_stored_by_the_next": with_writer(append=appends_twice),
+    "a_writer_that_lost_its_session_writes_nothing": with_writer(_is_current=True),
+}
+
+
+@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)
+async def test_a_broken_store_is_caught_and_a_sound_one_passes(check):
+    await check(Case(BrokenStore()))
+    with pytest.raises(Exception):  # noqa: B017, PT011 -- whatever it is that shows the fault
+        await check(Case(MUTANTS[check.__name__]()))
+
+
+def test_every_check_has_a_broken_store():
+    assert set(MUTANTS) == {check.__name__ for check in SESSION_STORE_CHECKS}
+
+
+async def test_the_failure_names_its_check():
+    with pytest.raises(AssertionError) as caught:
+        await check_session_store(Case(with_writer(append=appends_anywhere)()))
+    assert caught.value.__notes__ == ["in the check a_line_is_added_at_the_end_only"]
+
+
+def test_what_was_expected_and_did_not_come_is_told():
+    with pytest.raises(AssertionError, match="found 1, expected 2"):
+        same(1, 2)
+    with pytest.raises(AssertionError, match="ValueError was not raised"):
+        with expecting(ValueError):
+            pass
+    with pytest.raises(AssertionError, match="should say 'b': a"):
+        with expecting(ValueError, message="b"):
+            raise ValueError("a")
+    with pytest.raises(KeyError):
+        with expecting(ValueError):
+            raise KeyError
