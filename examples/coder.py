@@ -7,6 +7,7 @@ when you want another policy somewhere in between. Without a key it runs on the 
 """
 
 import sys
+from contextlib import ExitStack
 
 import trio
 
@@ -43,17 +44,18 @@ async def one_reply(
     agent.set_state(gr.AgentState.processing())
     agent.session.set_model(llm.name, llm.model)
     request = gr.ModelRequest(messages=agent.session.history, tools=tools.definitions())
-    async with llm.stream(request) as stream:
-        async for event in stream:
-            match event:
-                case BlockDelta(kind="text", text=text):
-                    await agent.send(gr.TextDelta(text))
-                case BlockEnd(block=gr.TextBlock(text=text)):
-                    await agent.send(gr.TextComplete(text))
-                case _:
-                    pass
-        reply = stream.message
-        agent.session.add_message(reply)
+    with agent.model_call(llm, request) as asked:
+        async with llm.stream(request) as stream:
+            async for event in stream:
+                match event:
+                    case BlockDelta(kind="text", text=text):
+                        await agent.send(gr.TextDelta(text))
+                    case BlockEnd(block=gr.TextBlock(text=text)):
+                        await agent.send(gr.TextComplete(text))
+                    case _:
+                        pass
+            reply = asked.reply = stream.message
+            agent.session.add_message(reply)
     if reply.usage is not None:
         await agent.send(gr.UsageReport(reply.usage, model=reply.model))
     return reply
@@ -66,23 +68,33 @@ async def run_calls(
     permissions: gr.PermissionManager,
 ) -> None:
     """Ask about each call, make durable that they start, run them, append their results."""
-    allowed = [await may_run(agent, call, tools, permissions) for call in reply.tool_uses]
-    calls = list(zip(reply.tool_uses, allowed, strict=True))
-    agent.session.mark_tools_started(call.id for call, yes in calls if yes)
-    await agent.session.save()
-    agent.set_state(gr.AgentState.executing_tool(reply.tool_uses[0].name))
-    results = []
-    for call, yes in calls:
-        info = tools.info(call.name, call.input) if yes else None
-        await agent.send(gr.ToolStart(call.id, call.name, call.input, info))
-        result = gr.ToolResult.error("The user did not allow this call.", gr.ToolStatus.DENIED)
-        if yes:
-            context = agent.context.with_tool_use_id(call.id)
-            result = await tools.execute(call.name, call.input, context)
-        await agent.send(gr.ToolEnd(call.id, result, result.is_error))
-        results.append(result.block(call.id))
+    with ExitStack() as stack:
+        scopes = [stack.enter_context(agent.tool_call(call)) for call in reply.tool_uses]
+        allowed = [await may_run(agent, scope.call, tools, permissions) for scope in scopes]
+        calls = list(zip(scopes, allowed, strict=True))
+        agent.session.mark_tools_started(scope.call.id for scope, yes in calls if yes)
+        await agent.session.save()
+        agent.set_state(gr.AgentState.executing_tool(reply.tool_uses[0].name))
+        results = [await run_call(agent, scope, tools, yes) for scope, yes in calls]
     agent.session.add_message(gr.Message.user(results))
     agent.set_state(gr.AgentState.processing())
+
+
+async def run_call(
+    agent: gr.AgentInternals, scope: gr.ToolCallScope, tools: gr.ToolRegistry, allowed: bool
+) -> gr.ToolResultBlock:
+    """Run one call, where budgets count it, or answer that it was not allowed."""
+    call = scope.call
+    info = tools.info(call.name, call.input) if allowed else None
+    await agent.send(gr.ToolStart(call.id, call.name, call.input, info))
+    result = gr.ToolResult.error("The user did not allow this call.", gr.ToolStatus.DENIED)
+    if allowed:
+        context = agent.context.with_tool_use_id(call.id)
+        async with scope.running():
+            result = await tools.execute(call.name, call.input, context)
+    await agent.send(gr.ToolEnd(call.id, result, result.is_error))
+    scope.end(result)
+    return result.block(call.id)
 
 
 async def may_run(

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from greenroom.core import PermissionPart as PermissionPart
     from greenroom.core import PermissionRequest as PermissionRequest
     from greenroom.core import PermissionResponse as PermissionResponse
+    from greenroom.core import Price as Price
     from greenroom.core import RedactedThinkingBlock as RedactedThinkingBlock
     from greenroom.core import ResourceMap as ResourceMap
     from greenroom.core import Role as Role
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from greenroom.permissions import PermissionRule as PermissionRule
     from greenroom.permissions import RuleMatcher as RuleMatcher
     from greenroom.permissions import RuleScope as RuleScope
+    from greenroom.resilience import Budget as Budget
     from greenroom.runtime import AgentHandle as AgentHandle
     from greenroom.runtime import AgentInternals as AgentInternals
     from greenroom.runtime import AgentRuntime as AgentRuntime
@@ -133,6 +135,7 @@ if TYPE_CHECKING:
     from greenroom.runtime import Receipt as Receipt
     from greenroom.runtime import RuntimeLimits as RuntimeLimits
     from greenroom.runtime import Subscription as Subscription
+    from greenroom.runtime import ToolCallScope as ToolCallScope
     from greenroom.runtime import TurnResult as TurnResult
     from greenroom.runtime import TurnStream as TurnStream
     from greenroom.runtime import fan_out as fan_out
@@ -188,6 +191,7 @@ _HOMES = {
         "PermissionPart",
         "PermissionRequest",
         "PermissionResponse",
+        "Price",
         "RedactedThinkingBlock",
         "ResourceMap",
         "Role",
@@ -237,6 +241,7 @@ _HOMES = {
         "UserInput",
         "Workspace",
     ),
+    "greenroom.resilience": ("Budget",),
     "greenroom.runtime": (
         "AgentHandle",
         "AgentInternals",
@@ -248,6 +253,7 @@ _HOMES = {
         "Receipt",
         "RuntimeLimits",
         "Subscription",
+        "ToolCallScope",
         "TurnResult",
         "TurnStream",
         "fan_out",
@@ -305,6 +311,7 @@ __all__ = [
     "AgentStatistics",
     "Answer",
     "AnthropicProvider",
+    "Budget",
     "BudgetExceededError",
     "ConfigurationError",
     "ConsoleRenderer",
@@ -350,6 +357,7 @@ __all__ = [
     "PermissionRequest",
     "PermissionResponse",
     "PermissionRule",
+    "Price",
     "ProcessLimits",
     "Receipt",
     "RedactedThinkingBlock",
@@ -390,6 +398,7 @@ __all__ = [
     "ThinkingComplete",
     "ThinkingDelta",
     "Tool",
+    "ToolCallScope",
     "ToolDefinition",
     "ToolEnd",
     "ToolError",

@@ -55,7 +55,8 @@ async def stream_reply(
 
     Raises:
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
-        BudgetExceededError: a budget for model calls or tokens is spent.
+        BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
+        ConfigurationError: a budget limits the cost, and the model has no price.
 
     Example:
         ```python
@@ -77,11 +78,12 @@ async def stream_reply(
         thinking=thinking,
         options=options or {},
     )
-    async with llm.stream(request) as stream:
-        await _relay(agent, stream)
-        # Before the block is left, since a cancel while it closes must not lose a whole reply.
-        reply = stream.message
-        agent.session.add_message(reply)
+    with agent.model_call(llm, request) as call:
+        async with llm.stream(request) as stream:
+            await _relay(agent, stream)
+            # Before the block is left, since a cancel while it closes must not lose a whole reply.
+            reply = call.reply = stream.message
+            agent.session.add_message(reply)
     if reply.usage is not None:
         await agent.send(UsageReport(reply.usage, model=reply.model or llm.model))
     return reply

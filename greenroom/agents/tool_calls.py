@@ -1,11 +1,13 @@
 """The tool calls of one reply: judged, asked about, recorded, run, and answered in their order."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from greenroom.agents.verdict import Verdict, judge
 from greenroom.core import (
     AgentContext,
     AgentState,
+    BudgetExceededError,
     Message,
     TextBlock,
     ToolEnd,
@@ -16,8 +18,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.permissions import PermissionManager
-from greenroom.runtime import AgentInternals
-from greenroom.tools import AllowedPaths, RegisteredTool, ToolRegistry, run_batch
+from greenroom.runtime import AgentInternals, ToolCallScope
+from greenroom.tools import AllowedPaths, Call, RegisteredTool, ToolRegistry, run_batch
 
 __all__ = ["run_tools"]
 
@@ -39,37 +41,32 @@ async def run_tools(
     changed that was approved, it is refused. Denied and impossible calls are answered with the
     reason. Every call gives one `ToolStart` and one `ToolEnd`; the results are appended as one
     message, in the calls' order, also when the turn is interrupted: what had ended keeps its result.
+    A call for which a budget has nothing left is answered with that reason, too; when the others
+    have ended, the scope of that budget ends with it.
 
     Returns:
         The results in the calls' order.
 
     Raises:
         SessionError: the calls could not be made durable; none of them has started.
+        BudgetExceededError: a budget had no tool call left; every call is answered nevertheless.
     """
-    verdicts = [await judge(agent, call, tools, permissions) for call in tool_uses]
-    gate = _Gate(agent, tools, permissions)
-    agent.session.mark_tools_started(v.call.id for v in verdicts if v.refusal is None)
-    try:
-        await agent.session.save()
-    except BaseException:
-        agent.session.withdraw_tools_started()  # nothing starts now
-        raise
-    if verdicts:
-        agent.set_state(AgentState.executing_tool(verdicts[0].call.name))
-    calls = [(verdict.call.name, verdict.input, gate.context(verdict)) for verdict in verdicts]
-    try:
-        await run_batch(calls, gate, limit)
-    finally:
-        blocks = tuple(
-            gate.results[verdict].block(verdict.call.id)
-            for verdict in verdicts
-            if verdict in gate.results
-        )
-        if blocks:
-            agent.session.add_message(Message.user(blocks))
+    with ExitStack() as calls:
+        gate = _Gate(agent, tools, permissions)
+        for call in tool_uses:
+            await gate.judge(calls.enter_context(agent.tool_call(call)))
+        await gate.announce()
+        try:
+            await run_batch(gate.batch(), gate, limit)
+        finally:
+            blocks = gate.blocks()
+            if blocks:
+                agent.session.add_message(Message.user(blocks))
     # They survive this process at once, and a power cut with the next reply's commit.
     await agent.session.save(flush=False)
     agent.set_state(AgentState.processing())
+    if gate.spent is not None:
+        raise gate.spent
     return blocks
 
 
@@ -85,18 +82,53 @@ class _Gate:
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
-        self._verdicts: dict[int, Verdict] = {}
-        self.results: dict[Verdict, ToolResult] = {}
+        self._calls: list[tuple[Verdict, ToolCallScope]] = []
+        self._running: dict[int, tuple[Verdict, ToolCallScope]] = {}
+        self._results: dict[Verdict, ToolResult] = {}
+        self.spent: BudgetExceededError | None = None
+        """Why a call did not run that was allowed to; it ends the scope of that budget."""
 
-    def context(self, verdict: Verdict) -> AgentContext:
-        """Make the context of one call; it is also how the call is recognised."""
+    async def judge(self, scope: ToolCallScope) -> None:
+        """Decide about one call; asks a person where the rules say so."""
+        verdict = await judge(self._agent, scope.call, self._tools, self._permissions)
+        self._calls.append((verdict, scope))
+
+    async def announce(self) -> None:
+        """Make durable that the calls start, those that may."""
+        agent = self._agent
+        agent.session.mark_tools_started(v.call.id for v, _ in self._calls if v.refusal is None)
+        try:
+            await agent.session.save()
+        except BaseException:
+            agent.session.withdraw_tools_started()  # nothing starts now
+            raise
+        if self._calls:
+            agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))
+
+    def batch(self) -> list[Call]:
+        """Return the calls as they are to be run; a call is recognised by its context."""
+        batch = []
+        for verdict, scope in self._calls:
+            context = self._context(verdict)
+            self._running[id(context)] = verdict, scope
+            batch.append((verdict.call.name, verdict.input, context))
+        return batch
+
+    def _context(self, verdict: Verdict) -> AgentContext:
         context = self._agent.context.with_tool_use_id(verdict.call.id)
         if verdict.paths:
             allowed = context.resources.get(AllowedPaths) or ()
             paths = AllowedPaths([*allowed, *verdict.paths])
             context.resources = context.resources.overlaid(paths)
-        self._verdicts[id(context)] = verdict
         return context
+
+    def blocks(self) -> tuple[ToolResultBlock, ...]:
+        """Return the results that there are, in the calls' order."""
+        return tuple(
+            self._results[verdict].block(verdict.call.id)
+            for verdict, _ in self._calls
+            if verdict in self._results
+        )
 
     def get(self, name: str) -> RegisteredTool | None:
         """Look a tool up, as the registry does."""
@@ -109,16 +141,35 @@ class _Gate:
         context: AgentContext,
     ) -> ToolResult:
         """Run one call, or answer why it does not run."""
-        verdict = self._verdicts[id(context)]
-        info = None if verdict.refusal else self._tools.info(name, input)
-        await self._agent.send(ToolStart(verdict.call.id, name, input, info))
-        refusal = verdict.refusal or await verdict.changed(self._tools, self._permissions, context)
-        result = refusal or await self._tools.execute(name, input, context)
+        verdict, scope = self._running[id(context)]
+        if verdict.refusal is not None:
+            return await self._run(verdict, scope, context, verdict.refusal)
+        try:
+            async with scope.running():
+                return await self._run(verdict, scope, context)
+        except BudgetExceededError as spent:
+            self.spent = self.spent or spent
+            refusal = ToolResult.error(f"{name} was not run: {spent.message}.")
+            return await self._run(verdict, scope, context, refusal)
+
+    async def _run(
+        self,
+        verdict: Verdict,
+        scope: ToolCallScope,
+        context: AgentContext,
+        refusal: ToolResult | None = None,
+    ) -> ToolResult:
+        name, arguments = verdict.call.name, verdict.input
+        info = self._tools.info(name, arguments) if verdict.refusal is None else None
+        await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
+        refusal = refusal or await verdict.changed(self._tools, self._permissions, context)
+        result = refusal or await self._tools.execute(name, arguments, context)
         if verdict.edited:
-            result = _after_edit(result, input)
+            result = _after_edit(result, arguments)
         # From here on the result is real: it is kept even if the turn is cancelled this moment.
-        self.results[verdict] = result
+        self._results[verdict] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
+        scope.end(result)
         return result
 
 

@@ -1,6 +1,6 @@
 """The vocabulary of the house: values, states, errors. No I/O, no trio.
 
-Modules: `content`, `message`, `usage` (conversations); `input`, `output`, `state` (what agents
+Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
 receive and tell); `tooling`, `effects`, `permission` (tool calls); `context`, `resources`,
 `workspace` (what tools are given); `errors`; and the small tools of the trade: `serde`, `text`,
 `ids`, `clock`.
@@ -275,6 +275,10 @@ from greenroom.core.permission import (
 from greenroom.core.permission import (
     RuleDecision as RuleDecision,
 )
+from greenroom.core.price import Price as Price
+from greenroom.core.request import ModelRequest as ModelRequest
+from greenroom.core.request import NamedTool as NamedTool
+from greenroom.core.request import ToolChoice as ToolChoice
 from greenroom.core.resources import (
     ResourceMap as ResourceMap,
 )
@@ -356,8 +360,10 @@ __all__ = [
     "ModelError",
     "ModelOverloadedError",
     "ModelRateLimitError",
+    "ModelRequest",
     "ModelStreamError",
     "ModelTimeoutError",
+    "NamedTool",
     "NetworkError",
     "NetworkTimeoutError",
     "Opaque",
@@ -365,6 +371,7 @@ __all__ = [
     "PermissionPart",
     "PermissionRequest",
     "PermissionResponse",
+    "Price",
     "ReadPath",
     "RedactedThinkingBlock",
     "Remember",
@@ -398,6 +405,7 @@ __all__ = [
     "ThinkingBlock",
     "ThinkingComplete",
     "ThinkingDelta",
+    "ToolChoice",
     "ToolDefinition",
     "ToolEnd",
     "ToolError",

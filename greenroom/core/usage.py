@@ -1,8 +1,12 @@
-"""Tokens that model calls used."""
+"""Tokens that model calls used, and what they cost."""
+
+from typing import TypeVar
 
 from greenroom.core.wire import Wire
 
 __all__ = ["Usage"]
+
+Number = TypeVar("Number", int, float)
 
 
 class Usage(Wire, frozen=True):
@@ -14,6 +18,7 @@ class Usage(Wire, frozen=True):
         cache_read_tokens: sent, and served from the provider's cache.
         cache_write_tokens: sent, and stored in the provider's cache.
         reasoning_tokens: the part of `output_tokens` that was reasoning.
+        cost: what the provider charges for them by its configured `Price`; None where it has none.
 
     Example:
         >>> (Usage(10, 5) + Usage(1, 2, cache_read_tokens=7)).total
@@ -25,6 +30,7 @@ class Usage(Wire, frozen=True):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cost: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add field by field; a field that neither reports stays unreported."""
@@ -44,7 +50,7 @@ class Usage(Wire, frozen=True):
         return sum(part or 0 for part in parts)
 
 
-def _sum(left: int | None, right: int | None) -> int | None:
+def _sum(left: Number | None, right: Number | None) -> Number | None:
     if left is None or right is None:
         return right if left is None else left
     return left + right

@@ -9,6 +9,9 @@ and `retry_after` (errors). `replay` says messages that exist already. HTTP is l
 provider that needs it.
 """
 
+from greenroom.core import ModelRequest as ModelRequest
+from greenroom.core import NamedTool as NamedTool
+from greenroom.core import ToolChoice as ToolChoice
 from greenroom.llm.anthropic import AnthropicProvider as AnthropicProvider
 from greenroom.llm.catalog import DEFAULT_MODELS as DEFAULT_MODELS
 from greenroom.llm.catalog import default_model as default_model
@@ -32,9 +35,6 @@ from greenroom.llm.recorded import RecordedProvider as RecordedProvider
 from greenroom.llm.replay import ReplayStream as ReplayStream
 from greenroom.llm.replay import events_of as events_of
 from greenroom.llm.replay import replay as replay
-from greenroom.llm.request import ModelRequest as ModelRequest
-from greenroom.llm.request import NamedTool as NamedTool
-from greenroom.llm.request import ToolChoice as ToolChoice
 from greenroom.llm.sse import SSEDecoder as SSEDecoder
 from greenroom.llm.sse import SSEEvent as SSEEvent
 from greenroom.llm.stream import ModelStream as ModelStream

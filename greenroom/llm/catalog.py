@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 
-from greenroom.core import ConfigurationError
+from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import OpenAIProvider
@@ -15,10 +15,10 @@ __all__ = ["DEFAULT_MODELS", "default_model", "open_model"]
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4", "offline": "rules"}
 """The model of each provider where a name leaves it open, such as `openai:`."""
 
-_OPENERS: dict[str, Callable[[str, Mapping[str, str]], LLMProvider]] = {
-    "anthropic": lambda model, env: AnthropicProvider(model, env=env),
-    "openai": lambda model, env: OpenAIProvider(model, env=env),
-    "offline": lambda _model, _env: OfflineProvider(),
+_OPENERS: dict[str, Callable[[str, Mapping[str, str], Price | None], LLMProvider]] = {
+    "anthropic": lambda model, env, price: AnthropicProvider(model, env=env, price=price),
+    "openai": lambda model, env, price: OpenAIProvider(model, env=env, price=price),
+    "offline": lambda _model, _env, _price: OfflineProvider(),
 }
 
 _KEYS = (
@@ -35,13 +35,20 @@ _BARE_NAMES = (
 )
 
 
-def open_model(name: str | None = None, env: Mapping[str, str] = os.environ) -> LLMProvider:
+def open_model(
+    name: str | None = None,
+    env: Mapping[str, str] = os.environ,
+    *,
+    price: Price | None = None,
+) -> LLMProvider:
     """Open the model of this name; nothing is sent yet.
 
     Args:
         name: `provider:model`, such as `anthropic:claude-sonnet-5`, `openai:gpt-5.4` or `offline:`;
             a vendor's own model name alone, such as `gpt-5.4`; or None for `default_model(env)`.
         env: where to look for keys and base URLs.
+        price: what the provider charges for this model, for the cost in `Usage` and in budgets;
+            none is known of itself, since prices change. The offline model is free.
 
     Raises:
         ConfigurationError: no such provider, or its key is missing.
@@ -51,7 +58,7 @@ def open_model(name: str | None = None, env: Mapping[str, str] = os.environ) -> 
         (OfflineProvider(), OpenAIProvider('gpt-5.4'))
     """
     provider, model = _split(name or default_model(env))
-    return _OPENERS[provider](model or DEFAULT_MODELS[provider], env)
+    return _OPENERS[provider](model or DEFAULT_MODELS[provider], env, price)
 
 
 def default_model(env: Mapping[str, str] = os.environ) -> str:

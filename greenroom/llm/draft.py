@@ -1,9 +1,12 @@
 """The reply as far as it has come: a fold of the events that a reader has seen."""
 
+import msgspec
+
 from greenroom.core import (
     ContentBlock,
     Message,
     ModelStreamError,
+    Price,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -32,9 +35,10 @@ class Draft:
         'Hel'
     """
 
-    def __init__(self, provider: str) -> None:
-        """Begin a reply of this provider, with nothing in it."""
+    def __init__(self, provider: str, price: Price | None = None) -> None:
+        """Begin a reply of this provider, with nothing in it; its usage costs by this price."""
         self._provider = provider
+        self._price = price
         self._start = StreamStart()
         self._usage: Usage | None = None
         self._pieces: dict[tuple[int, str], list[str]] = {}
@@ -51,11 +55,16 @@ class Draft:
             case BlockEnd(index, block):
                 self._blocks[index] = block
             case UsageUpdate(usage):
-                self._usage = usage
+                self._usage = usage if self._price is None else self._price.charged(usage)
             case StreamEnd(message):
-                self._message = message
+                self._message = self._priced(message)
             case _:
                 pass
+
+    def _priced(self, message: Message) -> Message:
+        if self._price is None or message.usage is None:
+            return message
+        return msgspec.structs.replace(message, usage=self._price.charged(message.usage))
 
     @property
     def ended(self) -> bool:

@@ -18,6 +18,7 @@ from greenroom.core import (
     ModelTimeoutError,
     NetworkError,
     NetworkTimeoutError,
+    Price,
     serde,
 )
 from greenroom.llm.endpoint import Endpoint
@@ -68,6 +69,7 @@ async def exchange(
     body: Mapping[str, object],
     decoder: ReplyDecoder,
     timeouts: ModelTimeouts,
+    price: Price | None = None,
 ) -> AsyncIterator[ModelStream]:
     """Post a request and stream its reply; leaving the block early closes the connection.
 
@@ -75,7 +77,7 @@ async def exchange(
         ModelError: no connection, no answer in time, or an answer that is an error.
     """
     async with AsyncExitStack() as stack:
-        stream = _HttpStream(endpoint, decoder, timeouts)
+        stream = _HttpStream(endpoint, decoder, timeouts, price)
         await stream.open(client, _encoded(endpoint, body), stack)
         yield stream
         await stream.drain()
@@ -84,8 +86,14 @@ async def exchange(
 class _HttpStream(ModelStream):
     """The stream of a reply that comes over HTTP."""
 
-    def __init__(self, endpoint: Endpoint, decoder: ReplyDecoder, timeouts: ModelTimeouts) -> None:
-        super().__init__(endpoint.provider)
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        decoder: ReplyDecoder,
+        timeouts: ModelTimeouts,
+        price: Price | None,
+    ) -> None:
+        super().__init__(endpoint.provider, price)
         self._endpoint = endpoint
         self._decoder = decoder
         self._timeouts = timeouts

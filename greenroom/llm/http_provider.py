@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from greenroom.core import Message
+from greenroom.core import Message, ModelRequest, Price
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.exchange import ReplyDecoder, exchange
-from greenroom.llm.request import ModelRequest
 from greenroom.llm.stream import ModelStream, collect
 from greenroom.llm.timeouts import ModelTimeouts
 
@@ -31,12 +30,14 @@ class HttpProvider(ABC):
         endpoint: Endpoint,
         client: "HttpClient | None",
         timeouts: ModelTimeouts | None,
+        price: Price | None = None,
     ) -> None:
         """Keep the configuration; nothing is sent yet. A client of its own is closed with it."""
         from greenroom.net import HttpClient
 
         self.name = endpoint.provider
         self.model = model
+        self.price = price
         self._endpoint = endpoint
         self._timeouts = timeouts or ModelTimeouts()
         self._client = client or HttpClient()
@@ -59,8 +60,8 @@ class HttpProvider(ABC):
         Raises:
             ModelError: the request failed; raised on entering the block, or between two events.
         """
-        body = self.encode(request)
-        return exchange(self._client, self._endpoint, body, self.decoder(), self._timeouts)
+        body, decoder = self.encode(request), self.decoder()
+        return exchange(self._client, self._endpoint, body, decoder, self._timeouts, self.price)
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply.

@@ -3,8 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from greenroom.core import Message
-from greenroom.llm.request import ModelRequest
+from greenroom.core import Message, ModelRequest
 from greenroom.llm.stream import ModelStream
 
 __all__ = ["LLMProvider"]
@@ -16,6 +15,9 @@ class LLMProvider(Protocol):
 
     One provider may serve many requests at the same time. Leaving the block of `stream` early, or
     cancelling it, closes the connection of that request and no other.
+
+    A provider that knows what it charges has a member `price: Price` as well, and fills in the cost
+    of each reply's usage. Without it, a budget that limits the cost refuses the model's calls.
     """
 
     @property

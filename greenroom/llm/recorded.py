@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 
-from greenroom.core import Message, ModelBadRequestError
+from greenroom.core import Message, ModelBadRequestError, ModelRequest
 from greenroom.llm.replay import replay
-from greenroom.llm.request import ModelRequest
 from greenroom.llm.stream import ModelStream, collect
 
 __all__ = ["RecordedProvider"]

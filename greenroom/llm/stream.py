@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 import trio
 
-from greenroom.core import Message
+from greenroom.core import Message, Price
 from greenroom.llm.draft import Draft
 from greenroom.llm.events import StreamEvent
 
@@ -22,9 +22,9 @@ class ModelStream(ABC):
     where events come from.
     """
 
-    def __init__(self, provider: str) -> None:
-        """Begin a reply of the provider of this name."""
-        self._draft = Draft(provider)
+    def __init__(self, provider: str, price: Price | None = None) -> None:
+        """Begin a reply of the provider of this name, which charges this price."""
+        self._draft = Draft(provider, price)
         self._ready: deque[StreamEvent] = deque()
 
     @abstractmethod

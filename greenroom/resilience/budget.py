@@ -1,47 +1,211 @@
-"""Budgets: counters with a limit, that say when they are spent. They know no agents and no models."""
+"""Budgets: counters with limits, that say when they are spent. They know no agents and no models."""
 
-from greenroom.core import BudgetExceededError
+import math
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal, TypeAlias
 
-__all__ = ["Budget"]
+import trio
+
+from greenroom.core import BudgetExceededError, ConfigurationError
+
+__all__ = ["Budget", "BudgetStatistics", "Limit"]
+
+Limit: TypeAlias = Literal["seconds", "tokens", "cost", "model_calls", "tool_calls", "concurrency"]
+"""What a budget can limit."""
+
+_WORDS: dict[Limit, str] = {
+    "seconds": "{:g} seconds",
+    "tokens": "{} tokens",
+    "cost": "a cost of {:g}",
+    "model_calls": "{} model calls",
+    "tool_calls": "{} tool calls",
+}
+"""How a limit is named when it is reached; the order in which they are asked."""
+
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class BudgetStatistics:
+    """A look into one budget.
+
+    Attributes:
+        limits: what is limited, and to what.
+        used: what was used of everything that can be counted, limited or not.
+        left: what is left of what is limited and counted.
+        deadline: when its time is over, on trio's clock; infinite where nothing limits it, or
+            before it has begun.
+        running: calls that hold a slot; 0 where concurrency is not limited.
+        waiting: calls that wait for a slot.
+    """
+
+    limits: dict[Limit, float]
+    used: dict[Limit, float]
+    left: dict[Limit, float]
+    deadline: float
+    running: int
+    waiting: int
 
 
 class Budget:
-    """Model calls and tokens that a scope may use.
+    """What a scope may use: one counter for everything below it.
+
+    Several agents that are given the same object share it as one purse. Tokens and cost are known
+    after a call only, so the call that reaches such a limit may pass it; none begins after it.
+
+    Args:
+        seconds: time, from its `start()` on.
+        tokens: tokens sent and received.
+        cost: money, in the currency of the models' prices.
+        model_calls: calls of models.
+        tool_calls: calls of tools.
+        concurrency: tool calls at the same time.
+
+    Raises:
+        ConfigurationError: a limit is no number, is negative, or lets nothing run at all.
 
     Example:
-        >>> budget = Budget(model_calls=1)
-        >>> budget.count(model_calls=1)
+        >>> budget = Budget(model_calls=2)
+        >>> budget.count(model_calls=2, tokens=150)
+        >>> budget.used["tokens"], budget.left
+        (150, {'model_calls': 0})
         >>> budget.check()
         Traceback (most recent call last):
         ...
-        greenroom.core.errors.BudgetExceededError: the budget of 1 model calls is spent
+        greenroom.core.errors.BudgetExceededError: the budget is spent: 2 model calls
     """
 
-    def __init__(self, *, model_calls: int | None = None, tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        seconds: float | None = None,
+        tokens: int | None = None,
+        cost: float | None = None,
+        model_calls: int | None = None,
+        tool_calls: int | None = None,
+        concurrency: int | None = None,
+    ) -> None:
         """Set the limits; None is no limit."""
-        self._limits = {"model calls": model_calls, "tokens": tokens}
-        self._used = {"model calls": 0, "tokens": 0}
+        given: dict[Limit, float | None] = {
+            "seconds": seconds,
+            "tokens": tokens,
+            "cost": cost,
+            "model_calls": model_calls,
+            "tool_calls": tool_calls,
+            "concurrency": concurrency,
+        }
+        self._limits = {what: limit for what, limit in given.items() if limit is not None}
+        for what, limit in self._limits.items():
+            _check(what, limit)
+        self._used: dict[Limit, float] = dict.fromkeys(
+            ("tokens", "cost", "model_calls", "tool_calls"), 0
+        )
+        self._deadline = math.inf
+        self._slots = None if concurrency is None else trio.Semaphore(concurrency)
+        self.number = next(_numbers)
+        """Which budget of this process it is. Whoever takes slots of several takes them newest
+        first, so that no two callers can wait for each other."""
 
-    def count(self, *, model_calls: int = 0, tokens: int = 0) -> None:
-        """Add to what is used; it may pass the limit, since a call's tokens are known afterwards."""
-        self._used["model calls"] += model_calls
+    def __repr__(self) -> str:
+        limits = ", ".join(f"{what}={limit}" for what, limit in self._limits.items())
+        return f"Budget({limits})"
+
+    # -- counting -------------------------------------------------------------------------------
+
+    def count(
+        self, *, model_calls: int = 0, tool_calls: int = 0, tokens: int = 0, cost: float = 0
+    ) -> None:
+        """Add to what is used; a negative number gives back what was not used after all."""
+        self._used["model_calls"] += model_calls
+        self._used["tool_calls"] += tool_calls
         self._used["tokens"] += tokens
+        self._used["cost"] += cost
 
-    def check(self) -> None:
-        """Ask whether there is anything left.
+    def start(self) -> None:
+        """Let the time run, unless it runs already. Whoever binds the budget to a scope calls it."""
+        if self._deadline == math.inf and "seconds" in self._limits:
+            self._deadline = trio.current_time() + self._limits["seconds"]
+
+    def check(self, *limits: Limit) -> None:
+        """Ask whether there is anything left, of these limits or of all.
 
         Raises:
             BudgetExceededError: a limit is reached.
         """
-        for what, limit in self._limits.items():
-            if limit is not None and self._used[what] >= limit:
-                raise BudgetExceededError(f"the budget of {limit} {what} is spent")
+        if spent := self.spent(*limits):
+            raise BudgetExceededError(f"the budget is spent: {spent}")
+
+    def spent(self, *limits: Limit) -> str:
+        """Name the first limit that is reached, of these or of all; empty where none is."""
+        for what in limits or _WORDS:
+            limit = self._limits.get(what)
+            if limit is not None and self._is_reached(what, limit):
+                return _WORDS[what].format(limit)
+        return ""
+
+    def _is_reached(self, what: Limit, limit: float) -> bool:
+        if what == "seconds":
+            return self._deadline != math.inf and trio.current_time() >= self._deadline
+        return what in self._used and self._used[what] >= limit
+
+    # -- slots ----------------------------------------------------------------------------------
+
+    async def acquire(self) -> None:
+        """Wait for a slot, in the order of asking; at once where concurrency is not limited."""
+        if self._slots is not None:
+            await self._slots.acquire()
+
+    def release(self) -> None:
+        """Give a slot back that was acquired; who has waited longest gets it."""
+        if self._slots is not None:
+            self._slots.release()
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def limits(self, what: Limit) -> bool:
+        """Whether this is limited."""
+        return what in self._limits
 
     @property
-    def left(self) -> dict[str, int]:
-        """What is left of each limited thing, never below 0."""
+    def deadline(self) -> float:
+        """When its time is over, on trio's clock; infinite where nothing limits it."""
+        return self._deadline
+
+    @property
+    def used(self) -> dict[Limit, float]:
+        """What was used: tokens, cost, model and tool calls, whether limited or not."""
+        return dict(self._used)
+
+    @property
+    def left(self) -> dict[Limit, float]:
+        """What is left of each of these that is limited, never below 0."""
         return {
             what: max(limit - self._used[what], 0)
             for what, limit in self._limits.items()
-            if limit is not None
+            if what in self._used
         }
+
+    def statistics(self) -> BudgetStatistics:
+        """Return all of its figures as they are now."""
+        slots = self._slots
+        return BudgetStatistics(
+            limits=dict(self._limits),
+            used=self.used,
+            left=self.left,
+            deadline=self._deadline,
+            running=int(self._limits["concurrency"]) - slots.value if slots else 0,
+            waiting=slots.statistics().tasks_waiting if slots else 0,
+        )
+
+
+def _check(what: Limit, limit: object) -> None:
+    """Refuse a limit under which nothing makes sense."""
+    kinds = (int, float) if what in {"seconds", "cost"} else (int,)
+    least = 1 if what == "concurrency" else 0
+    if isinstance(limit, bool) or not isinstance(limit, kinds) or not least <= limit < math.inf:
+        number = "number" if float in kinds else "whole number"
+        raise ConfigurationError(
+            f"a budget of {limit!r} {what.replace('_', ' ')} makes no sense",
+            hint=f"give a {number} that is {least} or more, or None for no limit",
+        )

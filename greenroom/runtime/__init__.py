@@ -1,20 +1,24 @@
 """The actor kernel: it runs agents and knows nothing of models.
 
 Modules: `runtime` (owns every agent's task), `handle` with `view` (what you hold outside),
-`internals` with `delegation` (what an agent holds inside), `actor` (the state both look at), `registry`,
-`spawning` and `lifecycle` (how an agent is found, begins and ends), `turn`, `turns` and `interruption`
-(what an interrupt cancels, and how), `mailbox` and `inputs`, `output`, `ring` and `subscription` (what
-is told, kept and read), `children` and `fan_out` (subagents, one by one and many at once), `approvals`
-(permission requests), `client_results` (tools that the client runs), `cleanup` and `grace` (what may
-still take time), `budget`, `partial`, `failure` (what an error ends), `caller` (who must not wait for
-whom), `shared_resources` (what ends with the runtime), `spawn_arguments`; `limits`, `outcome` and
-`parent` are values.
+`internals` with `boundaries` and `delegation` (what an agent holds inside), `actor` (the state both
+look at), `registry`, `spawning` and `lifecycle` (how an agent is found, begins and ends), `turn`,
+`turns` and `interruption` (what an interrupt cancels, and how), `mailbox` and `inputs`, `output`,
+`ring` and `subscription` (what is told, kept and read), `children` and `fan_out` (subagents, one by
+one and many at once), `approvals` (permission requests), `client_results` (tools that the client
+runs), `budget` and `budgets` (what may be used), `model_call`, `tool_call` and `tool_slot` (where
+that counts), `cleanup` and `grace` (what may still take time), `partial`, `failure` (what an error
+ends), `caller` (who must not wait for whom), `shared_resources` (what ends with the runtime),
+`spawn_arguments`; `limits`, `outcome` and `parent` are values.
 """
 
+from greenroom.runtime.budget import BudgetScope as BudgetScope
 from greenroom.runtime.fan_out import fan_out as fan_out
 from greenroom.runtime.handle import AgentHandle as AgentHandle
 from greenroom.runtime.internals import AgentInternals as AgentInternals
 from greenroom.runtime.limits import RuntimeLimits as RuntimeLimits
+from greenroom.runtime.model_call import Model as Model
+from greenroom.runtime.model_call import ModelCallScope as ModelCallScope
 from greenroom.runtime.outcome import AgentStatistics as AgentStatistics
 from greenroom.runtime.outcome import InterruptReport as InterruptReport
 from greenroom.runtime.outcome import Outcome as Outcome
@@ -24,18 +28,25 @@ from greenroom.runtime.parent import ParentInfo as ParentInfo
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.subscription import Subscription as Subscription
 from greenroom.runtime.subscription import TurnStream as TurnStream
+from greenroom.runtime.tool_call import ToolCallScope as ToolCallScope
+from greenroom.runtime.tool_slot import ToolSlot as ToolSlot
 
 __all__ = [
     "AgentHandle",
     "AgentInternals",
     "AgentRuntime",
     "AgentStatistics",
+    "BudgetScope",
     "InterruptReport",
+    "Model",
+    "ModelCallScope",
     "Outcome",
     "ParentInfo",
     "Receipt",
     "RuntimeLimits",
     "Subscription",
+    "ToolCallScope",
+    "ToolSlot",
     "TurnResult",
     "TurnStream",
     "fan_out",

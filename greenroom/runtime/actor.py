@@ -21,6 +21,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.runtime.approvals import Approvals
+from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.children import Children
 from greenroom.runtime.cleanup import Cleanups, CleanupScope
 from greenroom.runtime.client_results import ClientResults
@@ -29,7 +30,7 @@ from greenroom.runtime.output import Output
 from greenroom.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from greenroom.runtime.budget import BudgetScope
+    from greenroom.resilience import Budget
     from greenroom.runtime.limits import RuntimeLimits
     from greenroom.runtime.outcome import Outcome
     from greenroom.runtime.runtime import AgentRuntime
@@ -57,6 +58,7 @@ class Actor:
         name: str | None,
         unattended: Unattended,
         workspace: Workspace,
+        budget: "Budget | None" = None,
     ) -> None:
         """Made by the runtime's `spawn`, or by an agent's."""
         limits = runtime.limits
@@ -81,8 +83,7 @@ class Actor:
         # What it has answered its parent in `ask`, last.
         self.told: str | None = None
         self.children = Children(self)
-        self.inherited_budgets = parent.active_budgets() if parent else []
-        self.budgets: list[BudgetScope] = []
+        self.budgets = Budgets(self, budget)
         self.cleanups = Cleanups(self)
         self.scope = trio.CancelScope()
         self.nursery: trio.Nursery | None = None
@@ -166,12 +167,6 @@ class Actor:
             for what in (child.label, *(f"{what} of {child.label}" for what in child.running()))
         ]
         return (*self.output.open_tool_labels(), *below)
-
-    # -- budgets --------------------------------------------------------------------------------
-
-    def active_budgets(self) -> list["BudgetScope"]:
-        """Return the budgets that count here: its own, and those it was spawned under."""
-        return [*self.inherited_budgets, *self.budgets]
 
     # -- the end --------------------------------------------------------------------------------
 

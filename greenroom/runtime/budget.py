@@ -1,66 +1,45 @@
-"""A budget bound to a block of an agent's code."""
+"""A budget bound to an agent, or to a block of an agent's code."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom.core import BudgetExceededError
-from greenroom.resilience import Budget
 
 if TYPE_CHECKING:
+    from greenroom.resilience import Budget, Limit
     from greenroom.runtime.actor import Actor
 
 __all__ = ["BudgetScope"]
 
 
 class BudgetScope:
-    """The block behind `agent.budget(...)`; nested ones all count, the tightest one ends first.
+    """A budget and the agent that set it; as a block, what `agent.budget(...)` gives.
 
     Subagents that are spawned in the block stay under it as long as they live.
     """
 
-    def __init__(
-        self,
-        actor: "Actor",
-        seconds: float | None,
-        model_calls: int | None,
-        tokens: int | None,
-    ) -> None:
-        """Made by `AgentInternals.budget`."""
+    def __init__(self, actor: "Actor", budget: "Budget") -> None:
+        """Made by `AgentInternals.budget`, and by `spawn` for an agent's own."""
         self._actor = actor
-        self._seconds = seconds
-        self._budget = Budget(model_calls=model_calls, tokens=tokens)
         self._scope = trio.CancelScope()
+        self.budget = budget
+        self.owner = "/".join(actor.lineage())
+        """The names of the agents from the root down to the one that set it."""
 
-    @property
-    def left(self) -> dict[str, int]:
-        """What is left of model calls and tokens, as far as they are limited."""
-        return self._budget.left
+    def exceeded(self, *limits: "Limit") -> BudgetExceededError:
+        """Say which limit is reached, and whose it is."""
+        return BudgetExceededError(
+            f"the budget of {self.owner} is spent: {self.budget.spent(*limits)}"
+        )
 
-    def count(self, *, model_calls: int = 0, tokens: int = 0) -> None:
-        """Add to what is used."""
-        self._budget.count(model_calls=model_calls, tokens=tokens)
-
-    def check(self) -> None:
-        """Ask whether there is anything left.
-
-        Raises:
-            BudgetExceededError: a limit is reached, or the time is over.
-        """
-        self._budget.check()
-        if trio.current_time() >= self._scope.deadline:
-            raise self._time_is_over()
-
-    def _time_is_over(self) -> BudgetExceededError:
-        return BudgetExceededError(f"the budget of {self._seconds:g} seconds is spent")
-
-    def __enter__(self) -> Self:
-        if self._seconds is not None:
-            self._scope.deadline = trio.current_time() + self._seconds
-        self._actor.budgets.append(self)
+    def __enter__(self) -> "Budget":
+        self.budget.start()
+        self._scope.deadline = self.budget.deadline
+        self._actor.budgets.open(self)
         self._scope.__enter__()
-        return self
+        return self.budget
 
     def __exit__(
         self,
@@ -68,8 +47,8 @@ class BudgetScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        self._actor.budgets.remove(self)
+        self._actor.budgets.close(self)
         absorbed = bool(self._scope.__exit__(kind, error, trace))
         if self._scope.cancelled_caught:
-            raise self._time_is_over() from None
+            raise self.exceeded("seconds") from None
         return absorbed

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from greenroom.resilience import Budget
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.handle import AgentHandle
     from greenroom.runtime.internals import AgentInternals
@@ -29,14 +30,23 @@ class Delegation:
         *args: *Ts,
         detached: bool = False,
         name: str | None = None,
+        budget: "Budget | None" = None,
     ) -> "AgentHandle":
         """Start a subagent and return its handle at once.
 
         It lives in this agent's task tree and remembers the turn that spawned it: interrupted or
         failed, the turn takes it along; completed, it goes on, and its end arrives as a
         `SubAgentResult`, unless this agent has waited for it by the handle. It ends with this agent, unless it is `detached`: then it belongs to the
-        runtime alone. Its chunks show in this agent's output as `SubAgentOutput`; its permission
+        runtime alone, and to no budget of this agent. Its chunks show in this agent's output as `SubAgentOutput`; its permission
         requests can be answered here.
+
+        Args:
+            session: the conversation that it continues.
+            agent_fn: an async function; its first argument is the agent's `AgentInternals`.
+            *args: what else it is given.
+            detached: whether it belongs to the runtime alone.
+            name: for people and logs; by default the agent's type.
+            budget: what it and all below it may use, beside the budgets that are open here.
 
         Raises:
             SessionInUseError: the session has an agent already.
@@ -47,5 +57,5 @@ class Delegation:
             TypeError: `agent_fn` is no async function.
         """
         return self._actor.runtime._spawn_child(
-            self._actor, session, agent_fn, args, detached=detached, name=name
+            self._actor, session, agent_fn, args, detached=detached, name=name, budget=budget
         )

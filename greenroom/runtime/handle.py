@@ -22,6 +22,7 @@ from greenroom.runtime.grace import check_grace
 from greenroom.runtime.interruption import InterruptMode, check_order
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime.subscription import Replay, Subscription, TurnStream
+from greenroom.runtime.tool_slot import hand_slot_to
 from greenroom.runtime.view import AgentView
 
 __all__ = ["AgentHandle"]
@@ -62,10 +63,12 @@ class AgentHandle(AgentView):
         """
         message = _input(content)
         self._actor.refuse_if_ended()
+        hand_slot_to(self._actor)
         return self._receipt(message, self._actor.mailbox.put_nowait(message))
 
     async def _send(self, message: UserInput) -> Receipt:
         self._actor.refuse_if_ended()
+        hand_slot_to(self._actor)
         return self._receipt(message, await self._actor.mailbox.put(message))
 
     def _receipt(self, message: UserInput, is_delivered: bool) -> Receipt:
@@ -160,6 +163,7 @@ class AgentHandle(AgentView):
         """
         refuse_self_wait(self._actor, "shutdown()")
         check_grace(grace)
+        hand_slot_to(self._actor)
         with collecting(self._actor):
             await self._actor.shut_down(grace)
 
@@ -178,6 +182,7 @@ class AgentHandle(AgentView):
             answers: whether this reader answers permission requests, for the descendants too; it
                 counts while its `async with` block is open.
         """
+        hand_slot_to(self._actor)
         return Subscription(self._actor, replay, answers=answers)
 
     def stream(self, receipt: Receipt | None = None) -> TurnStream:
@@ -188,6 +193,7 @@ class AgentHandle(AgentView):
                 A turn that has ended is read as far as the ring still holds it; for an input that
                 got no turn, or whose turn is forgotten, there is nothing to read.
         """
+        hand_slot_to(self._actor)
         return TurnStream(self._actor, receipt)
 
     async def ask(self, content: str | Iterable[ContentBlock]) -> TurnResult:
@@ -226,6 +232,7 @@ class AgentHandle(AgentView):
             SelfWaitError: called from inside the agent.
         """
         refuse_self_wait(self._actor, "wait()")
+        hand_slot_to(self._actor)
         with collecting(self._actor):
             await self._actor.ended.wait()
         outcome = self._actor.outcome

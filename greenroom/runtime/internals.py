@@ -20,9 +20,8 @@ from greenroom.core import (
     UserInput,
     new_id,
 )
-from greenroom.runtime.budget import BudgetScope
+from greenroom.runtime.boundaries import Boundaries
 from greenroom.runtime.cleanup import CleanupScope
-from greenroom.runtime.delegation import Delegation
 from greenroom.runtime.inputs import Inputs
 from greenroom.runtime.turn import Turn
 
@@ -35,7 +34,7 @@ __all__ = ["AgentInternals"]
 _YIELD_EVERY = 64
 
 
-class AgentInternals(Delegation):
+class AgentInternals(Boundaries):
     """What an agent can do: receive input, open turns, send chunks, ask, spawn.
 
     The runtime makes one for each agent and passes it as the function's first argument.
@@ -127,43 +126,6 @@ class AgentInternals(Delegation):
             InvalidJSONError: the message holds something that can't be stored.
         """
         return self._actor.turns.make(message, steer=steer)
-
-    async def step(self) -> None:
-        """Mark the boundary between two steps, before each model call.
-
-        Here an `after_step` interrupt takes effect, budgets are checked and count the call, and
-        input joins a turn that may be steered.
-
-        Raises:
-            BudgetExceededError: a budget of this agent, or of one above it, is spent.
-        """
-        actor = self._actor
-        if actor.turns.current is not None:
-            actor.turns.current.interruption.at_boundary()
-        await trio.lowlevel.checkpoint()
-        budgets = actor.active_budgets()
-        for budget in budgets:
-            budget.check()
-        for budget in budgets:
-            budget.count(model_calls=1)
-        if actor.turns.current is not None:
-            actor.turns.current.take_steering()
-
-    def budget(
-        self,
-        *,
-        seconds: float | None = None,
-        model_calls: int | None = None,
-        tokens: int | None = None,
-    ) -> BudgetScope:
-        """Limit what the block under `with` may use, this agent's subagents included.
-
-        A spent budget of calls or tokens shows at the next `step()`; a deadline cancels the block.
-
-        Raises:
-            BudgetExceededError: from the block, when something is spent.
-        """
-        return BudgetScope(self._actor, seconds, model_calls, tokens)
 
     def cleanup(self, grace: float) -> CleanupScope:
         """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.

@@ -63,6 +63,11 @@ class Interruption:
         """Whether the turn has been asked to end, or has ended."""
         return self._is_ordered or self._body_is_over
 
+    @property
+    def took_effect(self) -> bool:
+        """Whether it has ended the turn, or its body."""
+        return self._settled.is_set()
+
     # -- what others do to the turn -------------------------------------------------------------
 
     def order(self, mode: InterruptMode, grace: float) -> None:

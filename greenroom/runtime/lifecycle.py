@@ -26,6 +26,7 @@ from greenroom.runtime.cleanup import enclosing
 from greenroom.runtime.failure import describe, error_chunk, is_cancelled
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.outcome import Outcome
+from greenroom.runtime.tool_slot import current_slot
 
 __all__ = ["run_agent"]
 
@@ -42,6 +43,7 @@ async def run_agent(
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
     current_actor.set(actor)
     enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
+    current_slot.set(None)  # spawned in a tool call, it is no part of that call
     try:
         with actor.scope:
             await _open_and_run(actor, function, args)

@@ -38,6 +38,8 @@ class Output:
         self.ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
         self.partial = PartialText(limits.partial_text)
         self.usage = Usage()
+        self.tree_usage = Usage()
+        """What this agent and all below it have used, those that have ended included."""
         self.open_tools: dict[str, str] = {}
         """The names of the tools that were started and have not ended, by tool-use id."""
         self._progress: dict[str, PartialText] = {}
@@ -100,6 +102,7 @@ class Output:
         self.usage += report.usage
         if self._actor.turns.current is not None:
             self._actor.turns.current.usage += report.usage
-        for budget in self._actor.active_budgets():
-            budget.count(tokens=report.usage.total)
+        for actor in (self._actor, *self._actor.ancestors()):
+            actor.output.tree_usage += report.usage
+        self._actor.budgets.count(report.usage)
         return UsageReport(report.usage, self.usage, report.model)

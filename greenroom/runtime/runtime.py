@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
+    from greenroom.resilience import Budget
     from greenroom.runtime.internals import AgentInternals
     from greenroom.session import AgentSession, SessionStore
 
@@ -126,6 +127,7 @@ class AgentRuntime:
         *args: *Ts,
         unattended: Unattended = "ask",
         name: str | None = None,
+        budget: "Budget | None" = None,
     ) -> AgentHandle:
         """Start an agent and return its handle at once.
 
@@ -139,6 +141,8 @@ class AgentRuntime:
             unattended: what happens to permission requests while nobody can answer: "ask" waits
                 for somebody, "deny" denies at once.
             name: for people and logs; by default the agent's type.
+            budget: what the agent and all below it may use; its seconds count from now on. Agents
+                that are given the same object share it.
 
         Raises:
             RuntimeClosedError: the runtime's block is not open.
@@ -146,7 +150,9 @@ class AgentRuntime:
                 that was given the same object.
             TypeError: `agent_fn` is no async function.
         """
-        return spawn_root(self, session, agent_fn, args, unattended=unattended, name=name)
+        return spawn_root(
+            self, session, agent_fn, args, unattended=unattended, name=name, budget=budget
+        )
 
     def _spawn_child(
         self,
@@ -157,9 +163,12 @@ class AgentRuntime:
         *,
         detached: bool,
         name: str | None,
+        budget: "Budget | None",
     ) -> AgentHandle:
         """Start a subagent; `AgentInternals.spawn` is the way to call it."""
-        return spawn_child(parent, session, agent_fn, args, detached=detached, name=name)
+        return spawn_child(
+            parent, session, agent_fn, args, detached=detached, name=name, budget=budget
+        )
 
     def _open_nursery(self) -> trio.Nursery:
         if self._nursery is None or not self._open:

@@ -7,6 +7,7 @@ from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
 from greenroom.runtime.spawn_arguments import check_agent_function, check_session
+from greenroom.runtime.tool_slot import hand_slot_to
 from greenroom.session import default_store
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     import trio
 
+    from greenroom.resilience import Budget
     from greenroom.runtime.internals import AgentInternals
     from greenroom.runtime.runtime import AgentRuntime
     from greenroom.session import AgentSession
@@ -31,6 +33,7 @@ def spawn_root(
     *,
     unattended: Unattended,
     name: str | None,
+    budget: "Budget | None",
 ) -> AgentHandle:
     """Start an agent under the runtime; `AgentRuntime.spawn` says what may be raised."""
     nursery = runtime._open_nursery()
@@ -43,6 +46,7 @@ def spawn_root(
         name=name,
         unattended=unattended,
         workspace=Workspace(runtime._workspace),
+        budget=budget,
     )
     return _start(actor, nursery, agent_fn, args)
 
@@ -55,6 +59,7 @@ def spawn_child(
     *,
     detached: bool,
     name: str | None,
+    budget: "Budget | None",
 ) -> AgentHandle:
     """Start an agent under another one; `AgentInternals.spawn` says what may be raised."""
     runtime = parent.runtime
@@ -75,7 +80,9 @@ def spawn_child(
         name=name,
         unattended=parent.unattended,
         workspace=Workspace(parent.context.workspace.root, parent.context.workspace.cwd),
+        budget=budget,
     )
+    hand_slot_to(actor)
     handle = _start(actor, root_nursery if detached else parent.nursery, agent_fn, args)
     parent.session.add_child_session(session.session_id)
     if not detached:

@@ -30,6 +30,7 @@ from greenroom.runtime.outcome import TurnResult
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.budget import BudgetScope
 
 __all__ = ["Turn"]
 
@@ -41,6 +42,7 @@ class Turn:
         """Made by the runtime when the agent takes the message."""
         self._actor = actor
         self._scope = trio.CancelScope()
+        self._timer: BudgetScope | None = None
         self._is_used = False
         self._first_new = 0
         self._failures: list[BaseException] = []
@@ -72,6 +74,9 @@ class Turn:
         actor.turns.open(self)
         actor.publish(TurnStart(self.message.id))
         actor.set_state(AgentState.processing())
+        self._timer = actor.budgets.first_to_end
+        if self._timer is not None:
+            self._scope.deadline = self._timer.budget.deadline
         self._scope.__enter__()
         return self
 
@@ -82,6 +87,8 @@ class Turn:
         trace: TracebackType | None,
     ) -> bool:
         left = self._close_scope(kind, error, trace)
+        if left is None and self._timer is not None and self._is_out_of_time:
+            left = self._timer.exceeded("seconds")
         status = self._status(left)
         self.interruption.body_is_over(is_completed=status is TurnStatus.COMPLETED)
         failure, further = apart(left)
@@ -127,8 +134,13 @@ class Turn:
             return rest
         return None if absorbed else error
 
+    @property
+    def _is_out_of_time(self) -> bool:
+        """Whether it was the deadline that cancelled the body."""
+        return self._scope.cancelled_caught and not self.interruption.took_effect
+
     def _status(self, left: BaseException | None) -> TurnStatus:
-        if self._scope.cancel_called or is_cancelled(apart(left)[1]):
+        if self.interruption.took_effect or is_cancelled(apart(left)[1]):
             return TurnStatus.INTERRUPTED
         return TurnStatus.COMPLETED if left is None else TurnStatus.FAILED
 

@@ -69,9 +69,17 @@ class AgentView:
         return tuple(self._actor.session.child_session_ids)
 
     async def usage(self) -> Usage:
-        """Return the tokens of its model calls, its subagents' not counted."""
+        """Return what its model calls have used, its subagents' not counted."""
         await trio.lowlevel.checkpoint()
         return self._actor.output.usage
+
+    async def tree_usage(self) -> Usage:
+        """Return the tokens of its model calls and those of all agents below it, past and present.
+
+        A detached subagent is not below it.
+        """
+        await trio.lowlevel.checkpoint()
+        return self._actor.output.tree_usage
 
     async def pending(self) -> tuple[PermissionRequest, ...]:
         """Return the open permission requests, its own and its descendants'."""

@@ -12,6 +12,7 @@ from greenroom.core import (
     ContentBlock,
     GreenroomError,
     Message,
+    Price,
     StopReason,
     TextBlock,
     ToolUseBlock,
@@ -91,10 +92,17 @@ class ScriptedProvider:
         'hello'
     """
 
-    def __init__(self, *script: Step, name: str = "scripted", model: str = "script") -> None:
-        """Take the steps in order."""
+    def __init__(
+        self,
+        *script: Step,
+        name: str = "scripted",
+        model: str = "script",
+        price: Price | None = None,
+    ) -> None:
+        """Take the steps in order, and what their tokens cost."""
         self.name = name
         self.model = model
+        self.price = price
         self.requests: list[ModelRequest] = []
         self._script = deque(script)
 
@@ -114,7 +122,7 @@ class ScriptedProvider:
         step = self._script.popleft()
         while callable(step):
             step = step(request)
-        yield _ScriptedStream(self.name, self.model, _reply(step))
+        yield _ScriptedStream(self, _reply(step))
 
     async def generate(self, request: ModelRequest) -> Message:
         """Give the next step of the script as a complete message."""
@@ -137,10 +145,10 @@ def _reply(step: Step) -> Reply:
 class _ScriptedStream(ModelStream):
     """The events of one reply, which may hang or break off before its end."""
 
-    def __init__(self, provider: str, model: str, reply: Reply) -> None:
-        super().__init__(provider)
+    def __init__(self, provider: ScriptedProvider, reply: Reply) -> None:
+        super().__init__(provider.name, provider.price)
         self._reply = reply
-        message = reply.message(provider, model)
+        message = reply.message(provider.name, provider.model)
         self._last = len(message.content) - 1
         self._events = events_of(message)
 

@@ -14,6 +14,7 @@ to its end.
 
 from typing import TYPE_CHECKING
 
+from greenroom.tools.execution import Call as Call
 from greenroom.tools.execution import Gate as Gate
 from greenroom.tools.execution import run_batch as run_batch
 from greenroom.tools.function_tool import FunctionTool as FunctionTool
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AllowedPaths",
     "Bash",
+    "Call",
     "Edit",
     "FileStamps",
     "FunctionTool",

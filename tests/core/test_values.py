@@ -48,6 +48,8 @@ def value(kind):
             return st.booleans()
         case msgspec.inspect.IntType():
             return st.integers(0, 2**40)
+        case msgspec.inspect.FloatType():
+            return st.floats(0, 2.0**40)
         case msgspec.inspect.NoneType():
             return st.none()
         case msgspec.inspect.EnumType(cls=cls):

@@ -54,6 +54,16 @@ def test_a_fan_out_in_its_three_ways(tmp_path):
     ]
 
 
+def test_budgets_of_a_block_and_of_a_purse(tmp_path):
+    assert run("budgets.py", cwd=tmp_path).splitlines() == [
+        "block: the budget of first is spent: 2 tool calls",
+        "first: An actor is an agent.",
+        "block: the budget of second is spent: a cost of 3",
+        "second: the budget of second is spent: a cost of 3",
+        "spent: 3.0",
+    ]
+
+
 def test_the_coder_of_primitives_reads_a_file_and_leaves_a_session(tmp_path):
     (tmp_path / "README.md").write_text("# Of mice and agents\n")
     assert "Of mice and agents" in run("coder.py", "read README.md", cwd=tmp_path)
@@ -62,7 +72,7 @@ def test_the_coder_of_primitives_reads_a_file_and_leaves_a_session(tmp_path):
 
 
 def test_the_coder_of_primitives_fits_on_two_screens():
-    assert len((EXAMPLES / "coder.py").read_text().splitlines()) <= 120
+    assert len((EXAMPLES / "coder.py").read_text().splitlines()) <= 132
 
 
 @pytest.mark.parametrize("path", list(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -1,10 +1,13 @@
 """`Budget` alone: a counter with limits."""
 
+from fractions import Fraction
+
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom.core import BudgetExceededError
+from greenroom.core import BudgetExceededError, ConfigurationError
 from greenroom.resilience import Budget
 
 
@@ -12,7 +15,8 @@ def test_without_limits_nothing_is_ever_spent():
     budget = Budget()
     budget.count(model_calls=10**9, tokens=10**9)
     budget.check()
-    assert budget.left == {}
+    assert (budget.left, budget.spent()) == ({}, "")
+    assert budget.used == {"tokens": 10**9, "cost": 0, "model_calls": 10**9, "tool_calls": 0}
 
 
 def test_it_names_what_is_spent():
@@ -20,7 +24,94 @@ def test_it_names_what_is_spent():
     budget.count(tokens=11)
     with pytest.raises(BudgetExceededError, match="10 tokens"):
         budget.check()
-    assert budget.left == {"model calls": 5, "tokens": 0}
+    assert budget.left == {"model_calls": 5, "tokens": 0}
+
+
+def test_a_part_of_the_limits_can_be_asked_for():
+    budget = Budget(model_calls=1, tool_calls=1, cost=0.5)
+    budget.count(tool_calls=1)
+    budget.check("model_calls", "cost")
+    assert budget.spent("cost", "tool_calls") == "1 tool calls"
+    budget.count(cost=0.75)
+    assert budget.spent() == "a cost of 0.5"
+
+
+def test_what_was_not_used_can_be_given_back():
+    budget = Budget(tool_calls=1)
+    budget.count(tool_calls=1)
+    budget.count(tool_calls=-1)
+    budget.check()
+
+
+@pytest.mark.parametrize(
+    ("what", "limit"),
+    [
+        ("tokens", -1),
+        ("tokens", 1.5),
+        ("tokens", True),
+        ("model_calls", "3"),
+        ("tool_calls", float("inf")),
+        ("cost", float("nan")),
+        ("cost", -0.5),
+        ("seconds", float("inf")),
+        ("seconds", Fraction(1, 2)),
+        ("concurrency", 0),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused(what, limit):
+    with pytest.raises(ConfigurationError, match=what.replace("_", " ")):
+        Budget(**{what: limit})
+
+
+async def test_its_time_runs_from_the_start_on_and_is_started_once(autojump_clock):
+    budget = Budget(seconds=5)
+    await trio.sleep(100)
+    budget.check()
+    budget.start()
+    await trio.sleep(4)
+    budget.start()
+    budget.check()
+    await trio.sleep(1)
+    with pytest.raises(BudgetExceededError, match="5 seconds"):
+        budget.check()
+    assert budget.deadline == budget.statistics().deadline == 105
+
+
+async def test_its_slots_go_to_who_has_waited_longest(autojump_clock):
+    budget, served = Budget(concurrency=2), []
+
+    async def call(number):
+        await trio.sleep(number / 100)  # they ask one after the other
+        await budget.acquire()
+        served.append(number)
+        await trio.sleep(1)
+        budget.release()
+
+    async with trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(call, number)
+        await trio.sleep(0.5)
+        assert (budget.statistics().running, budget.statistics().waiting) == (2, 4)
+    assert served == list(range(6))
+    assert (budget.statistics().running, budget.statistics().waiting) == (0, 0)
+
+
+async def test_without_a_limit_there_is_always_a_slot():
+    budget = Budget()
+    for _ in range(100):
+        await budget.acquire()
+    budget.release()
+    assert budget.statistics().running == 0
+
+
+def test_it_can_be_looked_at():
+    budget = Budget(tokens=10, seconds=2)
+    assert repr(budget) == "Budget(seconds=2, tokens=10)"
+    statistics = budget.statistics()
+    assert statistics.limits == {"tokens": 10, "seconds": 2}
+    assert statistics.left == {"tokens": 10}
+    with pytest.raises(AttributeError):
+        statistics.running = 1
 
 
 @given(st.integers(0, 20), st.lists(st.integers(0, 5), max_size=20))

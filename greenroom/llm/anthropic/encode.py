@@ -9,9 +9,12 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     ModelBadRequestError,
+    ModelRequest,
+    NamedTool,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
+    ToolChoice,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
@@ -19,7 +22,6 @@ from greenroom.core import (
 )
 from greenroom.llm.conversation import turns
 from greenroom.llm.portable_calls import PLAIN, portable_calls
-from greenroom.llm.request import ModelRequest, NamedTool, ToolChoice
 
 __all__ = ["encode"]
 

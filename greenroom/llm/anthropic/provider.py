@@ -4,11 +4,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from greenroom.core import ModelRequest, Price
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.anthropic.encode import encode
 from greenroom.llm.endpoint import Endpoint, is_local, missing_key, setting
 from greenroom.llm.http_provider import HttpProvider
-from greenroom.llm.request import ModelRequest
 from greenroom.llm.timeouts import ModelTimeouts
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class AnthropicProvider(HttpProvider):
         max_tokens: the most that a reply may take where the request does not say.
         headers: more headers for every request, such as `anthropic-beta`.
         timeouts: how long to wait.
+        price: what the provider charges; without it no cost is known.
         env: where to look for the variables.
 
     Raises:
@@ -48,11 +49,12 @@ class AnthropicProvider(HttpProvider):
         max_tokens: int = 16_000,
         headers: Mapping[str, str] | None = None,
         timeouts: ModelTimeouts | None = None,
+        price: Price | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         endpoint = _endpoint(api_key, base_url, headers or {}, env)
-        super().__init__(model, endpoint, client, timeouts)
+        super().__init__(model, endpoint, client, timeouts, price)
         self._max_tokens = max_tokens
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:

@@ -3,12 +3,19 @@
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
-from greenroom.core import ContentBlock, Message, StopReason, TextBlock, ToolUseBlock
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelRequest,
+    Price,
+    StopReason,
+    TextBlock,
+    ToolUseBlock,
+)
 from greenroom.llm.fields import mapping
 from greenroom.llm.offline.answers import answer
 from greenroom.llm.offline.orders import EXAMPLES, Order, parse
 from greenroom.llm.replay import replay
-from greenroom.llm.request import ModelRequest
 from greenroom.llm.stream import ModelStream, collect
 
 __all__ = ["OfflineProvider"]
@@ -41,6 +48,7 @@ class OfflineProvider:
 
     name = "offline"
     model = "rules"
+    price = Price(0, 0)
 
     def __repr__(self) -> str:
         return "OfflineProvider()"

@@ -2,11 +2,10 @@
 
 from typing import Literal, TypeAlias
 
-from greenroom.core import ToolDefinition
+from greenroom.core import ModelRequest, NamedTool, ToolChoice, ToolDefinition
 from greenroom.llm.conversation import turns
 from greenroom.llm.openai.messages import message_of_reply, messages_of_user
 from greenroom.llm.portable_calls import portable_calls
-from greenroom.llm.request import ModelRequest, NamedTool, ToolChoice
 
 __all__ = ["LimitField", "encode"]
 

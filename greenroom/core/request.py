@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from greenroom.core import Message, TextBlock, ToolDefinition
+from greenroom.core.content import TextBlock
+from greenroom.core.message import Message
+from greenroom.core.tooling import ToolDefinition
 
 __all__ = ["ModelRequest", "NamedTool", "ToolChoice"]
 

@@ -1,0 +1,55 @@
+"""The boundary of a model call: the kernel knows that one is made, and never makes one."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from greenroom.core import Message, ModelRequest
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Model", "ModelCallScope"]
+
+
+class Model(Protocol):
+    """What has to be known of a model that is called; every `LLMProvider` is one.
+
+    It may have a member `price: Price` as well.
+    """
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+
+class ModelCallScope:
+    """The block behind `agent.model_call(...)`.
+
+    Attributes:
+        reply: put the complete reply here.
+    """
+
+    def __init__(self, actor: "Actor", model: Model, request: "ModelRequest") -> None:
+        """Made by `AgentInternals.model_call`."""
+        self._actor = actor
+        self._model = model
+        self._request = request
+        self.reply: Message | None = None
+
+    def __enter__(self) -> Self:
+        if getattr(self._model, "price", None) is None:
+            self._actor.budgets.refuse_unpriced(f"{self._model.name}:{self._model.model}")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return
