@@ -64,6 +64,15 @@ def test_budgets_of_a_block_and_of_a_purse(tmp_path):
     ]
 
 
+def test_a_killable_tool_is_stopped_by_its_time_out_and_by_an_interrupt(tmp_path):
+    assert run("killable_tool.py", cwd=tmp_path).splitlines() == [
+        "tool: a green room",
+        "tool: search was stopped: it did not finish within 2 seconds.",
+        "interrupted, and left behind: 0",
+        "model: I am still here.",
+    ]
+
+
 def test_the_coder_of_primitives_reads_a_file_and_leaves_a_session(tmp_path):
     (tmp_path / "README.md").write_text("# Of mice and agents\n")
     assert "Of mice and agents" in run("coder.py", "read README.md", cwd=tmp_path)

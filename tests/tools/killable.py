@@ -285,6 +285,15 @@ def block(context: AgentContext, folder: str, how: str = "sleep") -> str:
     return "done"
 
 
+@killable
+def write_later(path: str, seconds: float, context: AgentContext) -> str:
+    """Have a side effect after a while."""
+    context.progress(f"process {os.getpid()}")
+    time.sleep(seconds)
+    Path(path).write_text("written")
+    return "written"
+
+
 @tool(isolation="process", limits=ProcessLimits(cpu_seconds=1))
 def burn(seconds: float) -> str:
     until = time.process_time() + seconds
