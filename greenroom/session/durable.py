@@ -15,10 +15,14 @@ __all__ = [
     "make_folder",
     "read_bytes",
     "replace",
+    "rewrite",
     "sync",
     "sync_folder",
+    "sync_folder_above",
     "truncate",
 ]
+
+_PIECE = 1 << 24  # bytes to a read: a file is seldom longer
 
 
 class SyncError(OSError):
@@ -72,6 +76,28 @@ def replace(path: str, data: bytes) -> None:
     sync_folder(os.path.dirname(path))
 
 
+def rewrite(path: str, start: int, stop: int) -> None:
+    """Write a part of a file over itself and sync it, so that the disk has what readers see.
+
+    A sync alone does not tell: after one that failed, the kernel may show what the disk lacks, and
+    hold it for clean.
+
+    Raises:
+        SyncError: the system could not flush.
+        OSError: the file can't be read or written; it shows what it did before.
+    """
+    fd = os.open(path, os.O_RDWR)
+    try:
+        while start < stop:
+            piece = os.pread(fd, min(stop - start, _PIECE), start)
+            if not piece:
+                raise OSError("the file was changed by somebody else")
+            start += os.pwrite(fd, piece, start)
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync(fd: int) -> None:
     """Flush a file's content to the disk.
 
@@ -102,6 +128,16 @@ def sync_folder(path: str) -> None:
         os.close(fd)
 
 
+def sync_folder_above(path: str) -> None:
+    """Flush the folder that holds this one, where we may read it; else it is not one we made.
+
+    Raises:
+        SyncError: the system could not.
+    """
+    with contextlib.suppress(PermissionError):
+        sync_folder(os.path.dirname(path))
+
+
 def make_folder(path: str) -> None:
     """Make a folder, and its parents, for this user alone; do nothing where it exists.
 
@@ -116,6 +152,8 @@ def make_folder(path: str) -> None:
         make_folder(os.path.dirname(path))
         os.mkdir(path, 0o700)
     sync_folder(os.path.dirname(path))
+    # Whoever made the parent may have crashed before its name was safe.
+    sync_folder_above(os.path.dirname(path))
 
 
 def truncate(path: str, size: int) -> None:
@@ -140,11 +178,21 @@ def read_bytes(path: str, start: int = 0) -> bytes | None:
         OSError: it can't be read.
     """
     try:
-        with open(path, "rb") as file:
-            file.seek(start)
-            return file.read()
+        fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
+    try:
+        return _read_all(fd, start)
+    finally:
+        os.close(fd)
+
+
+def _read_all(fd: int, start: int) -> bytes:
+    parts = []
+    while part := os.pread(fd, _PIECE, start):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
 
 
 def _write_all(fd: int, data: bytes) -> None:

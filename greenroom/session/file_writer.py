@@ -112,19 +112,23 @@ class FileWriter:
 
     def _append(self, line: bytes, at: Position, flush: bool) -> None:
         if self._history < 0:
-            self._history = self._open_history()
+            self._history = self._open_history(at)
         durable.append(self._history, line, at.size, flush=flush)
         # The wall clock is asked in one place only, for the times in folders too.
         moment = clock.now().timestamp()
         with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time
             os.utime(self._history, (moment, moment))
 
-    def _open_history(self) -> int:
-        fd = os.open(history_path(self._folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    def _open_history(self, at: Position) -> int:
+        path = history_path(self._folder)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            # An empty file may be new, or left by somebody who crashed before this line.
-            if os.fstat(fd).st_size == 0:
+            # Its name, and what stands loose in it, may come from somebody who crashed before a
+            # sync, or whose sync failed.
+            if at.loose or os.fstat(fd).st_size == 0:
                 durable.sync_folder(self._folder)
+            if at.loose:
+                durable.rewrite(path, at.size - at.loose, at.size)
         except OSError:
             os.close(fd)
             raise
@@ -134,7 +138,9 @@ class FileWriter:
         path = metadata_path(self._folder)
         previous = durable.read_bytes(path)
         if previous is None:
-            durable.sync_folder(os.path.dirname(self._folder))
+            store = os.path.dirname(self._folder)
+            durable.sync_folder(store)
+            durable.sync_folder_above(store)
         durable.replace(path, encode_metadata(metadata, previous or b""))
 
     def _set_aside(self, size: int) -> str:

@@ -2,9 +2,11 @@ r"""The lines of `history.jsonl`: pure functions of bytes, without any file.
 
 One line is one commit:
 
-    {"n":N,"e":[entry,...],"crc":"xxxxxxxx"}\n
+    {"n":N,"u":U,"e":[entry,...],"crc":"xxxxxxxx"}\n
 
-`n` counts the lines from 0. The checksum is a CRC-32 of the line up to `,"crc"`, and starts from
+`n` counts the lines from 0. `u`, left out where it is 0, tells how many bytes directly before the
+line had not been synced when it was written: a power cut may damage those in any order, so damage
+there passes for an unfinished write, and damage before them does not. The checksum is a CRC-32 of the line up to `,"crc"`, and starts from
 the checksum of the whole line before, mixed with a constant: so no line can be left out, repeated,
 moved, or glued to its neighbour unnoticed. (Started from the neighbour's own checksum alone, two
 glued lines would verify: a CRC of a CRC is the CRC of both texts.) Lines end at the byte `\n` only,
@@ -24,7 +26,7 @@ __all__ = ["START", "History", "Position", "encode_line", "read_history", "read_
 
 _SALT = 0x5EA7_1EAF
 _SUFFIX = len(',"crc":"00000000"}\n')
-_BORDER = re.compile(rb'\n\{"n":\d+,"e":\[')
+_HEAD = re.compile(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
 _END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 
@@ -35,15 +37,21 @@ class Position(msgspec.Struct, frozen=True):
         lines: how many lines are before it.
         size: how many bytes are before it.
         last: the line just before it, with its newline; the next line's checksum builds on it.
+        loose: how many bytes directly before it may not have been synced.
     """
 
     lines: int = 0
     size: int = 0
     last: bytes = b""
+    loose: int = 0
 
     def after(self, line: bytes) -> "Position":
-        """Return the place behind this line, which stands here."""
-        return Position(self.lines + 1, self.size + len(line), line)
+        """Return the place behind this line, which stands here and may not be synced."""
+        return Position(self.lines + 1, self.size + len(line), line, self.loose + len(line))
+
+    def synced(self) -> "Position":
+        """Return the same place, with all before it synced."""
+        return msgspec.structs.replace(self, loose=0)
 
 
 START = Position()
@@ -66,7 +74,8 @@ class History(msgspec.Struct, frozen=True):
 
 def encode_line(entries: Iterable[bytes], at: Position) -> bytes:
     """Make the line that commits these encoded entries at this place."""
-    body = b'{"n":%d,"e":[%s]' % (at.lines, b",".join(entries))
+    loose = b'"u":%d,' % at.loose if at.loose else b""
+    body = b'{"n":%d,%s"e":[%s]' % (at.lines, loose, b",".join(entries))
     return body + _seal(body, at)
 
 
@@ -91,7 +100,8 @@ def read_history(data: bytes, *, session_id: str, path: str, since: Position = S
             raise _corrupt(error.message, session_id, path, place) from error
         if place.lines == 0:
             _check_format(entries, session_id, path)
-        place, start = place.after(line), stop
+        place = msgspec.structs.replace(place, loose=_loose(line)).after(line)
+        start = stop
     torn = data[start:]
     if _is_followed(torn, place):
         raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
@@ -127,15 +137,22 @@ def _is_sound(line: bytes, at: Position) -> bool:
 
 
 def _is_followed(torn: bytes, at: Position) -> bool:
-    """Whether a later line begins inside these bytes, so that they are no torn write of one line.
+    """Whether a later line shows that the one here had been synced, and so is no torn write.
 
     A record holds no raw newline, so one before the beginning of a record is a border. Where it is
     the newline itself that is damaged, a sound record ends before more than that one byte.
     """
-    if _BORDER.search(torn):
-        return True
+    starts = [found.start() + 1 for found in re.finditer(rb"\n(?=\{)", torn)]
     ends = (found.end() for found in _END.finditer(torn, endpos=len(torn) - 2))
-    return any(_is_sound(torn[:end] + b"\n", at) for end in ends)
+    starts += [end + 1 for end in ends if _is_sound(torn[:end] + b"\n", at)]
+    # A line that begins after the damage, and before which less was loose, was written later.
+    return any(_HEAD.match(torn, start) and _loose(torn, start) < start for start in starts)
+
+
+def _loose(data: bytes, start: int = 0) -> int:
+    """Return how many bytes before the line that begins here had not been synced."""
+    head = _HEAD.match(data, start)
+    return int(head[1] or 0) if head else 0
 
 
 def _check_format(entries: list[Entry], session_id: str, path: str) -> None:

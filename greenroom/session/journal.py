@@ -31,6 +31,7 @@ class Journal:
         self._end: Position = START
         self._writer: SessionWriter | None = None
         self._is_broken = False
+        self._is_new_here = False  # the writer has appended nothing yet
         self.is_flushed = True
         # A description whose writing failed: it may be in the store all the same.
         self._offered: SessionMetadata | None = None
@@ -42,11 +43,17 @@ class Journal:
         """Whether the writer's lock is held."""
         return self._writer is not None
 
+    @property
+    def is_loose(self) -> bool:
+        """Whether a power cut could still take some of what is stored, whoever stored it."""
+        return self._end.loose > 0
+
     def start_from(self, stored: StoredSession) -> None:
         """Go on from what was read."""
         self.metadata = stored.metadata
         self._end = stored.history.end
-        self.repair = report_on(stored.history, stored.path) or self.repair
+        if torn := len(stored.history.torn):
+            self.repair = report_on(self._end, torn, stored.path)
 
     def forgive(self) -> None:
         """Forget a failed sync: what is on the disk is about to be read anew."""
@@ -72,7 +79,7 @@ class Journal:
             with trio.CancelScope(shield=True):
                 await writer.release()
             raise
-        self._writer = writer
+        self._writer, self._is_new_here = writer, True
         return changed
 
     async def release(self) -> None:
@@ -94,17 +101,24 @@ class Journal:
         Raises:
             SessionStorageError: the disk refused.
         """
-        if entries and self._end.lines == 0:
-            entries = [serde.encode(FormatEntry(FORMAT)), *entries]
-        line = encode_line(entries, self._end) if entries else b""
+        if self._end.loose and (flush or self._is_new_here):
+            # No line to be acknowledged follows one that a power cut could still damage.
+            await self._append(b"", flush=True)
+        if entries:
+            if self._end.lines == 0:
+                entries = [serde.encode(FormatEntry(FORMAT)), *entries]
+            await self._append(encode_line(entries, self._end), flush=flush)
+
+    async def _append(self, line: bytes, *, flush: bool) -> None:
         writer = self._usable_writer()
         try:
             await writer.append(line, self._end, flush=flush)
         finally:
             self._is_broken = writer.is_broken
+        self._is_new_here = False
+        end = self._end.after(line) if line else self._end
+        self._end = end.synced() if flush else end
         self.is_flushed = flush
-        if line:
-            self._end = self._end.after(line)
 
     async def describe(self, metadata: SessionMetadata) -> None:
         """Store the session's description, durable when it returns.
@@ -140,9 +154,9 @@ class Journal:
                 f"session {self._session_id!r} was removed from its store",
                 session_id=self._session_id,
             )
-        if stored.history.torn:
+        if torn := len(stored.history.torn):
             side = await writer.set_aside(stored.history.end)
-            self.repair = report_on(stored.history, stored.path, side)
+            self.repair = report_on(stored.history.end, torn, stored.path, side)
         if stored.history.entries or self._is_foreign(stored.metadata):
             return await writer.read(START)
         return None
@@ -151,8 +165,10 @@ class Journal:
         """Make sure that the id is free, and put aside what a crash left of an unsaved session."""
         if stored.metadata is not None and self._is_foreign(stored.metadata):
             raise self._taken()
-        if stored.history.entries or stored.history.torn:
-            await writer.set_aside(self._end)
+        rest = stored.history.end.size - self._end.size + len(stored.history.torn)
+        if rest:
+            side = await writer.set_aside(self._end)
+            self.repair = report_on(self._end, rest, stored.path, side)
 
     def _is_foreign(self, metadata: SessionMetadata) -> bool:
         """Whether somebody else stored this description."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from greenroom.session.history import History
+from greenroom.session.history import Position
 
 __all__ = ["RepairReport", "report_on"]
 
@@ -34,9 +34,6 @@ class RepairReport(msgspec.Struct, frozen=True):
         return f"{self.path}:{self.line}: {self.size} bytes of an unfinished write, {fate}"
 
 
-def report_on(history: History, path: str, set_aside: str = "") -> RepairReport | None:
-    """Describe the torn end of a history, or return None where there is none."""
-    if not history.torn:
-        return None
-    end = history.end
-    return RepairReport(path, end.lines + 1, end.size, len(history.torn), set_aside)
+def report_on(at: Position, size: int, path: str, set_aside: str = "") -> RepairReport:
+    """Describe so many bytes at this place that are no sound line."""
+    return RepairReport(path, at.lines + 1, at.size, size, set_aside)

@@ -292,7 +292,7 @@ class AgentSession(Description):
     async def _commit(self, flush: bool) -> None:
         # What is added while a write is under way stays for the next.
         entries = tuple(self._transcript.pending)
-        if entries or (flush and not self._journal.is_flushed):
+        if entries or (flush and self._journal.is_loose):
             await self._journal.append(entries, flush=flush)
             del self._transcript.pending[: len(entries)]
         if self._has_news:

@@ -47,7 +47,7 @@ def write(groups):
     place, lines = START, []
     for group in groups:
         lines.append(encode_line([serde.encode(entry) for entry in group], place))
-        place = place.after(lines[-1])
+        place = place.after(lines[-1]).synced()
     return lines
 
 
@@ -145,6 +145,41 @@ def test_lines_glued_together_do_not_verify():
         with pytest.raises(SessionCorruptError):
             read(b"".join(glued) + LINES[0])
         assert read(b"".join(glued[: at + 2])).entries == upto(at)
+
+
+def loose_lines():
+    """Three lines, of which the last two stand on lines that were not synced."""
+    place, lines = START, []
+    for entries in ENTRIES[:3]:
+        lines.append(encode_line([serde.encode(entry) for entry in entries], place))
+        place = place.after(lines[-1])
+    return lines
+
+
+def test_a_line_tells_how_many_bytes_before_it_were_not_synced():
+    first, second, third = loose_lines()
+    sizes = [len(first), len(first) + len(second)]
+    assert [json.loads(line).get("u") for line in (first, second, third)] == [None, *sizes]
+    assert read(first + second + third).end.loose == len(first + second + third)
+    assert WHOLE.end.loose == len(LINES[3])
+
+
+def test_what_was_not_synced_may_be_damaged_in_any_order_and_is_an_unfinished_write():
+    first, second, third = loose_lines()
+    for hole in range(1, len(second)):
+        holed = second[:-hole] + bytes(hole)
+        history = read(first + holed + third)
+        assert history.entries == upto(1)
+        assert history.torn == holed + third
+
+
+def test_damage_before_a_line_that_stands_on_synced_ones_is_no_unfinished_write():
+    first, second, third = loose_lines()
+    place = START.after(first).after(second).after(third).synced()
+    fourth = encode_line([serde.encode(entry) for entry in ENTRIES[3]], place)
+    for hole in range(1, len(second)):
+        with pytest.raises(SessionCorruptError, match="h:2:"):
+            read(first + second[:-hole] + bytes(hole) + third + fourth)
 
 
 def test_a_torn_write_of_a_text_that_looks_like_records_is_no_corruption():

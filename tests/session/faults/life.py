@@ -1,0 +1,203 @@
+"""What a session goes through on a disk that fails, and the book of what it must still hold.
+
+Each life is a process: it loads what the last one left, checks it against the book, adds to it, and
+dies at a chosen operation. The next life begins after a kill, or after a power cut.
+"""
+
+import contextlib
+import importlib
+import itertools
+import pkgutil
+import random
+import re
+
+import pytest
+import trio
+
+import greenroom.session
+from greenroom.core import Message, SessionStorageError
+from greenroom.session import AgentSession, FileStore
+from tests.session.faults.simulated_disk import Crash, Folder, SimulatedDisk
+
+PACKAGE = (greenroom.session.__path__, "greenroom.session.")
+FOLDER = "/home/state/sessions"
+SIZES = (1, 1, 30, 500, 1100, 2600)
+OPERATIONS = 70  # a life is cut at one of its first so many operations
+
+
+class Fault(AssertionError):
+    """The store broke a promise."""
+
+
+def expect(holds, promise, *details):
+    if not holds:
+        raise Fault(promise, *details)
+
+
+def _short(value):
+    """Leave the padding out of what a person is to read."""
+    return re.sub("x{5,}", "…", repr(value))
+
+
+class Versions:
+    """The values that something had, and up to which the store has said that it keeps them."""
+
+    def __init__(self, first):
+        self.values, self.durable, self.written = [first], 0, 0
+
+    def add(self, value):
+        self.values.append(value)
+
+    def acknowledge(self, durable):
+        self.written = len(self.values) - 1
+        if durable:
+            self.durable = self.written
+
+    def observe(self, value, powerless):
+        """Check what is there after a kill or a power cut; go on from it."""
+        least = self.durable if powerless else self.written
+        places = [at for at, each in enumerate(self.values) if each == value and at >= least]
+        expect(places, "what was acknowledged is there", _short(value), _short(self.values[least:]))
+        kept = [value] if powerless else self.values[self.durable : places[0] + 1]
+        self.values, self.durable, self.written = kept, 0, len(kept) - 1
+
+
+class Lives:
+    """One session's lives on one disk."""
+
+    def __init__(self, disk, rng):
+        self.disk, self.rng = disk, rng
+        self.history, self.title = Versions(()), Versions(None)
+        self.numbers = itertools.count()
+        self.powerless = True
+        self.store = FileStore(FOLDER)
+
+    @property
+    def path(self):
+        return f"{FOLDER}/mine/history.jsonl"
+
+    async def one(self, crash_at=None, fail_at=None):
+        """Live until the crash; return whether it came."""
+        self.disk.crash_at, self.disk.fail_at = crash_at, fail_at
+        self.disk.is_short = self.rng.random() < 0.3
+        try:
+            with contextlib.suppress(SessionStorageError):
+                session = await self._begin()
+                for _ in range(self.rng.randint(1, 5)):
+                    try:
+                        await self._act(session)
+                    except SessionStorageError:
+                        # What is not saved is saved by the next that saves.
+                        await session.close()
+                        await session.open()
+                await session.close()
+        except Crash:
+            return True
+        return False
+
+    async def end(self):
+        """Die, of a kill or of a power cut."""
+        is_cut = self.rng.random() < 0.8
+        if is_cut:
+            self.disk.lose_power()
+        else:
+            self.disk.kill()
+        self.powerless = self.powerless or is_cut
+        return is_cut
+
+    async def check(self):
+        """Look at what the last life left, without any fault."""
+        self.disk.restart()
+        await self._begin()
+
+    async def _begin(self):
+        if await self.store.exists("mine"):
+            session = await AgentSession.load("mine", store=self.store)
+        else:
+            session = AgentSession.new("coder", session_id="mine", store=self.store)
+        self.history.observe(tuple(each.text for each in session.history), self.powerless)
+        self.title.observe(session.get_metadata("title"), self.powerless)
+        self.powerless = False
+        before = self.disk.read_whole(self.path)
+        await session.open()
+        after, report = self.disk.read_whole(self.path), session.repair
+        aside = self.disk.read_whole(report.set_aside) if report and report.set_aside else b""
+        expect(after + aside == before, "nothing is repaired in silence", report)
+        expect(bool(aside) == bool(report), "a report says what was set aside", report)
+        return session
+
+    async def _act(self, session):
+        match self.rng.choice(("add", "add", "add", "loose", "loose", "title", "rewind", "reopen")):
+            case "add":
+                await self._add(session, flush=True)
+            case "loose":
+                await self._add(session, flush=False)
+            case "title":
+                title = f"title {next(self.numbers)}"
+                session.set_metadata("title", title)
+                self.title.add(title)
+                await self._save(session, flush=True)
+            case "rewind":
+                to = self.rng.randint(0, len(session.history))
+                self.history.add(tuple(each.text for each in session.history[:to]))
+                await session.rewind(to)
+                self._acknowledge(flush=True)
+            case "reopen":
+                await session.close()
+                if self.rng.random() < 0.5:
+                    await session.open()
+
+    async def _add(self, session, *, flush):
+        for _ in range(self.rng.randint(1, 2)):
+            text = f"{next(self.numbers)} " + "x" * self.rng.choice(SIZES)
+            session.add_message(Message.user(text))
+        self.history.add(tuple(each.text for each in session.history))
+        await self._save(session, flush=flush)
+
+    async def _save(self, session, *, flush):
+        await session.save(flush=flush)
+        self._acknowledge(flush)
+
+    def _acknowledge(self, flush):
+        self.history.acknowledge(flush)
+        self.title.acknowledge(True)
+
+
+async def cut(model, seed, *, failing=False):
+    """Let one session live, be cut off, and live on, a few times; return how many power cuts.
+
+    Seeds that follow each other cut the first life at operations that follow each other.
+    """
+    rng = random.Random(seed)
+    disk = new_disk(model, rng)
+    cuts = 0
+    with installed(disk):
+        lives = Lives(disk, rng)
+        for at in (1 + seed % OPERATIONS, rng.randint(1, OPERATIONS), rng.randint(1, OPERATIONS)):
+            await lives.one(crash_at=None if failing else at, fail_at=at if failing else None)
+            cuts += await lives.end()
+        await lives.check()
+    return cuts
+
+
+def new_disk(model="strict", rng=None):
+    """Return an empty disk, whose home folder is safe."""
+    disk = SimulatedDisk(model, rng or random.Random(0))
+    disk.root.names["home"] = disk.root.synced["home"] = Folder()
+    return disk
+
+
+@contextlib.contextmanager
+def installed(disk):
+    """Put a disk under the store, and let its threads' work be done at once."""
+
+    async def at_once(work, *args, **options):
+        return work(*args)
+
+    modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(*PACKAGE)]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in modules:
+            for name in {"os", "fcntl"} & vars(module).keys():
+                patch.setattr(module, name, disk)
+        patch.setattr(trio.to_thread, "run_sync", at_once)
+        yield
