@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from greenroom.core import Price as Price
     from greenroom.core import RedactedThinkingBlock as RedactedThinkingBlock
     from greenroom.core import ResourceMap as ResourceMap
+    from greenroom.core import Restarted as Restarted
     from greenroom.core import Role as Role
     from greenroom.core import RuleDecision as RuleDecision
     from greenroom.core import RuleFileError as RuleFileError
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from greenroom.core import SubAgentOutput as SubAgentOutput
     from greenroom.core import SubAgentResult as SubAgentResult
     from greenroom.core import SubAgentSpawned as SubAgentSpawned
+    from greenroom.core import SupervisionError as SupervisionError
     from greenroom.core import TextBlock as TextBlock
     from greenroom.core import TextComplete as TextComplete
     from greenroom.core import TextDelta as TextDelta
@@ -124,6 +126,7 @@ if TYPE_CHECKING:
     from greenroom.permissions import PermissionRule as PermissionRule
     from greenroom.permissions import RuleMatcher as RuleMatcher
     from greenroom.permissions import RuleScope as RuleScope
+    from greenroom.resilience import Backoff as Backoff
     from greenroom.resilience import Budget as Budget
     from greenroom.runtime import AgentHandle as AgentHandle
     from greenroom.runtime import AgentInternals as AgentInternals
@@ -135,6 +138,8 @@ if TYPE_CHECKING:
     from greenroom.runtime import Receipt as Receipt
     from greenroom.runtime import RuntimeLimits as RuntimeLimits
     from greenroom.runtime import Subscription as Subscription
+    from greenroom.runtime import Supervisor as Supervisor
+    from greenroom.runtime import SupervisorOutcome as SupervisorOutcome
     from greenroom.runtime import ToolCallScope as ToolCallScope
     from greenroom.runtime import TurnResult as TurnResult
     from greenroom.runtime import TurnStream as TurnStream
@@ -194,6 +199,7 @@ _HOMES = {
         "Price",
         "RedactedThinkingBlock",
         "ResourceMap",
+        "Restarted",
         "Role",
         "RuleDecision",
         "RuleFileError",
@@ -215,6 +221,7 @@ _HOMES = {
         "SubAgentOutput",
         "SubAgentResult",
         "SubAgentSpawned",
+        "SupervisionError",
         "TextBlock",
         "TextComplete",
         "TextDelta",
@@ -241,7 +248,7 @@ _HOMES = {
         "UserInput",
         "Workspace",
     ),
-    "greenroom.resilience": ("Budget",),
+    "greenroom.resilience": ("Backoff", "Budget"),
     "greenroom.runtime": (
         "AgentHandle",
         "AgentInternals",
@@ -253,6 +260,8 @@ _HOMES = {
         "Receipt",
         "RuntimeLimits",
         "Subscription",
+        "Supervisor",
+        "SupervisorOutcome",
         "ToolCallScope",
         "TurnResult",
         "TurnStream",
@@ -311,6 +320,7 @@ __all__ = [
     "AgentStatistics",
     "Answer",
     "AnthropicProvider",
+    "Backoff",
     "Budget",
     "BudgetExceededError",
     "ConfigurationError",
@@ -363,6 +373,7 @@ __all__ = [
     "RedactedThinkingBlock",
     "RepairReport",
     "ResourceMap",
+    "Restarted",
     "Role",
     "RuleDecision",
     "RuleFileError",
@@ -390,6 +401,9 @@ __all__ = [
     "SubAgentResult",
     "SubAgentSpawned",
     "Subscription",
+    "SupervisionError",
+    "Supervisor",
+    "SupervisorOutcome",
     "Task",
     "TextBlock",
     "TextComplete",

@@ -19,6 +19,7 @@ from greenroom.core import (
     Lagged,
     OutputChunk,
     PermissionRequest,
+    Restarted,
     StateChange,
     SubAgentComplete,
     SubAgentOutput,
@@ -100,7 +101,7 @@ class AgentView:
             case Error():
                 self._error = chunk
                 return [*self._end_all(), *self._shown(chunk)]
-            case Lagged() | Done() | Exited():
+            case Lagged() | Done() | Restarted() | Exited():
                 return [*self._end_all(), *self._shown(chunk)]
             case _:
                 return self._shown(chunk)

@@ -18,6 +18,7 @@ from greenroom.core import (
     OutputChunk,
     PermissionRequest,
     PermissionResponse,
+    Restarted,
     RuleDecision,
     StateChange,
     StopReason,
@@ -87,6 +88,8 @@ def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
             return _error(chunk, scheme)
         case Done():
             return _done(chunk, scheme)
+        case Restarted():
+            return _restarted(chunk, scheme)
         case Exited():
             return _exited(chunk, scheme)
         case UsageReport():
@@ -189,6 +192,12 @@ def _done(chunk: Done, scheme: ColorScheme) -> RenderableType | None:
     if chunk.stop_reason in _ODD_ENDS:
         return Text(_ODD_ENDS[chunk.stop_reason], scheme.error)
     return None
+
+
+def _restarted(chunk: Restarted, scheme: ColorScheme) -> RenderableType:
+    when = f"in {chunk.delay:.2g} s" if chunk.delay >= 0.1 else "now"
+    reason = f": {visible(chunk.error)}" if chunk.error else ""
+    return Text(f"the agent starts again {when}{reason}", scheme.note)
 
 
 def _exited(chunk: Exited, scheme: ColorScheme) -> RenderableType:

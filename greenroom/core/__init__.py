@@ -153,6 +153,9 @@ from greenroom.core.errors import (
     SessionStorageError as SessionStorageError,
 )
 from greenroom.core.errors import (
+    SupervisionError as SupervisionError,
+)
+from greenroom.core.errors import (
     ToolError as ToolError,
 )
 from greenroom.core.errors import (
@@ -220,6 +223,9 @@ from greenroom.core.output import (
 )
 from greenroom.core.output import (
     PermissionResponse as PermissionResponse,
+)
+from greenroom.core.output import (
+    Restarted as Restarted,
 )
 from greenroom.core.output import (
     StateChange as StateChange,
@@ -376,6 +382,7 @@ __all__ = [
     "RedactedThinkingBlock",
     "Remember",
     "ResourceMap",
+    "Restarted",
     "ResultContent",
     "Role",
     "RuleDecision",
@@ -399,6 +406,7 @@ __all__ = [
     "SubAgentOutput",
     "SubAgentResult",
     "SubAgentSpawned",
+    "SupervisionError",
     "TextBlock",
     "TextComplete",
     "TextDelta",

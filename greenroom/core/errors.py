@@ -7,6 +7,7 @@
     ├── RuntimeClosedError             the runtime's block has been left
     ├── SelfWaitError                  an agent would wait for itself
     ├── MailboxFullError               no room for another input
+    ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── TurnError                      turns and states used in an order that has no meaning
     ├── BudgetExceededError            a budget of this turn is spent
     ├── InvalidJSONError               a value or a text is not usable as JSON
@@ -68,6 +69,7 @@ __all__ = [
     "SessionLockedError",
     "SessionNotFoundError",
     "SessionStorageError",
+    "SupervisionError",
     "ToolError",
     "TurnError",
 ]
@@ -133,6 +135,13 @@ class MailboxFullError(GreenroomError):
 
 class TurnError(GreenroomError):
     """Turns or states were used in an order that has no meaning, such as a turn inside a turn."""
+
+
+class SupervisionError(GreenroomError):
+    """A supervisor has ended, gave up, or stopped an agent for the sake of others.
+
+    `__cause__` is the crash that led to it.
+    """
 
 
 class BudgetExceededError(GreenroomError):

@@ -19,6 +19,7 @@ __all__ = [
     "OutputChunk",
     "PermissionRequest",
     "PermissionResponse",
+    "Restarted",
     "StateChange",
     "SubAgentComplete",
     "SubAgentOutput",
@@ -220,6 +221,20 @@ class Done(Wire, frozen=True, tag="done"):
     error: str = ""
 
 
+class Restarted(Wire, frozen=True, tag="restarted"):
+    """A supervisor starts the agent again; its stream, its mailbox and its session go on.
+
+    Attributes:
+        epoch: the number of the life that begins; the first one was 1.
+        error: what crashed it, or why it was stopped; empty where it had ended by itself.
+        delay: seconds until that life begins.
+    """
+
+    epoch: int
+    error: str = ""
+    delay: float = 0.0
+
+
 class Exited(Wire, frozen=True, tag="exited"):
     """The agent has ended, and how; the last chunk of its stream."""
 
@@ -246,6 +261,7 @@ OutputChunk: TypeAlias = (
     | Lagged
     | Error
     | Done
+    | Restarted
     | Exited
 )
 """Anything that an agent tells its subscribers."""

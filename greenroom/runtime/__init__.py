@@ -2,8 +2,9 @@
 
 Modules: `runtime` (owns every agent's task), `handle` with `view` (what you hold outside),
 `internals` with `boundaries` and `delegation` (what an agent holds inside), `actor` (the state both
-look at), `registry`, `spawning` and `lifecycle` (how an agent is found, begins and ends), `turn`,
-`turns` and `interruption` (what an interrupt cancels, and how), `mailbox` and `inputs`, `output`,
+look at), `registry`, `spawning`, `lifecycle`, `life` and `ending` (how an agent is found, begins, lives
+and ends), `supervisor` and `supervision` with `member`, `supervised_agent`, `home`, `jobs` and
+`restart_window` (who is started again), `turn`, `turns` and `interruption` (what an interrupt cancels, and how), `mailbox` and `inputs`, `output`,
 `ring` and `subscription` (what is told, kept and read), `children` and `fan_out` (subagents, one by
 one and many at once), `approvals` (permission requests), `client_results` (tools that the client
 runs), `budget` and `budgets` (what may be used), `model_call`, `tool_call` and `tool_slot` (where
@@ -23,11 +24,15 @@ from greenroom.runtime.outcome import AgentStatistics as AgentStatistics
 from greenroom.runtime.outcome import InterruptReport as InterruptReport
 from greenroom.runtime.outcome import Outcome as Outcome
 from greenroom.runtime.outcome import Receipt as Receipt
+from greenroom.runtime.outcome import SupervisorOutcome as SupervisorOutcome
 from greenroom.runtime.outcome import TurnResult as TurnResult
 from greenroom.runtime.parent import ParentInfo as ParentInfo
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.subscription import Subscription as Subscription
 from greenroom.runtime.subscription import TurnStream as TurnStream
+from greenroom.runtime.supervisor import SupervisedChild as SupervisedChild
+from greenroom.runtime.supervisor import Supervisor as Supervisor
+from greenroom.runtime.supervisor import SupervisorStatistics as SupervisorStatistics
 from greenroom.runtime.tool_call import ToolCallScope as ToolCallScope
 from greenroom.runtime.tool_slot import ToolSlot as ToolSlot
 
@@ -45,6 +50,10 @@ __all__ = [
     "Receipt",
     "RuntimeLimits",
     "Subscription",
+    "SupervisedChild",
+    "Supervisor",
+    "SupervisorOutcome",
+    "SupervisorStatistics",
     "ToolCallScope",
     "ToolSlot",
     "TurnResult",

@@ -25,6 +25,7 @@ from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.children import Children
 from greenroom.runtime.cleanup import Cleanups, CleanupScope
 from greenroom.runtime.client_results import ClientResults
+from greenroom.runtime.life import Life
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output import Output
 from greenroom.runtime.turns import Turns
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from greenroom.runtime.outcome import Outcome
     from greenroom.runtime.runtime import AgentRuntime
     from greenroom.runtime.subscription import Subscription
+    from greenroom.runtime.supervised_agent import SupervisedAgent
     from greenroom.runtime.turn import Turn
     from greenroom.session import AgentSession
 
@@ -86,18 +88,21 @@ class Actor:
         self.budgets = Budgets(self, budget)
         self.cleanups = Cleanups(self)
         self.scope = trio.CancelScope()
-        self.nursery: trio.Nursery | None = None
+        self.life = Life()
+        self.member: SupervisedAgent | None = None
+        """Its place under a supervisor; set in the same step as it is spawned."""
+        self.note = ""
+        """What the next life tells the model about the one before."""
         self.opened = False
         self.killed = False
-        self.returned = False
-        self.crash: BaseException | None = None
         self.ended = trio.Event()
         self.outcome: Outcome | None = None
-        self.context = self._make_context(workspace)
+        self._workspace = workspace
+        self.context = self._make_context()
         self._kept_metadata = session.metadata
 
-    def _make_context(self, workspace: Workspace) -> AgentContext:
-        session = self.session
+    def _make_context(self) -> AgentContext:
+        session, workspace = self.session, self._workspace
         assert session.store is not None  # bound by the runtime
         folder = session.store.folder(session.session_id)
         return AgentContext(
@@ -106,7 +111,8 @@ class Actor:
             name=self.name,
             parent_session_id=session.parent_session_id,
             parent_tool_use_id=session.parent_tool_use_id,
-            workspace=workspace,
+            current_turn=self.turns.count,
+            workspace=Workspace(workspace.root, workspace.cwd),
             metadata=dict(session.metadata),
             resources=ResourceMap(shared=self.runtime.resources),
             spill_folder=os.path.join(folder, "output") if folder else "",
@@ -114,6 +120,19 @@ class Actor:
             on_cleanup=lambda call_id, grace: CleanupScope(self.cleanups, grace, call_id),
             on_abandon=self.cleanups.abandon,
         )
+
+    # -- lives ----------------------------------------------------------------------------------
+
+    @property
+    def restarts(self) -> int:
+        """How often a supervisor started it again."""
+        return self.epoch - 1
+
+    def begin_life(self) -> None:
+        """Begin again: the identity, the session and what subscribers read go on."""
+        self.epoch += 1
+        self.life = Life()
+        self.context = self._make_context()
 
     # -- lineage --------------------------------------------------------------------------------
 
@@ -217,3 +236,5 @@ class Actor:
         """Take no more input; whoever waits for a person's answer is denied."""
         self.mailbox.close()
         self.approvals.check_attendance()
+        if self.member is not None and self.member.is_parked:
+            self.scope.cancel()

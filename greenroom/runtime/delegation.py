@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from greenroom.resilience import Budget
+    from greenroom.resilience import Backoff, Budget
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.handle import AgentHandle
     from greenroom.runtime.internals import AgentInternals
+    from greenroom.runtime.member import Strategy
+    from greenroom.runtime.supervisor import Supervisor
     from greenroom.session import AgentSession
 
 __all__ = ["Delegation"]
@@ -58,4 +60,32 @@ class Delegation:
         """
         return self._actor.runtime._spawn_child(
             self._actor, session, agent_fn, args, detached=detached, name=name, budget=budget
+        )
+
+    def supervisor(
+        self,
+        strategy: "Strategy" = "one_for_one",
+        *,
+        intensity: int = 3,
+        period: float = 5.0,
+        backoff: "Backoff | None" = None,
+        name: str = "supervisor",
+    ) -> "Supervisor":
+        """Make a supervisor whose children are subagents of this agent.
+
+        Should it give up, this agent crashes with its `SupervisionError`. It ends with this run of
+        the agent's function. The arguments are those of `AgentRuntime.supervisor`.
+
+        Raises:
+            AgentNotRunningError: this agent's function has returned.
+            RuntimeClosedError: the runtime has been left.
+            ConfigurationError: an argument is none.
+        """
+        return self._actor.runtime._make_supervisor(
+            self._actor,
+            strategy,
+            intensity=intensity,
+            period=period,
+            backoff=backoff,
+            name=name,
         )

@@ -1,9 +1,10 @@
-"""How an agent begins and how it ends: the one place that says so.
+"""How an agent lives: the one place that says so.
 
-The writer lock comes first; without it the agent's function is never called. The end is, in order:
-the subagents are gone, the history is paired and flushed, the lock is released; then, in one step
-that nothing can interrupt: the registry forgets the agent, its state is final, `Error` (if any) and
-`Exited` are published, the ring closes, and `wait()` wakes.
+An agent has one life, or where a supervisor starts it again several: a life is one run of its
+function. The writer lock comes first; without it the function is never called. At the end of a
+life, in order: its subagents are gone, the history is paired and flushed. Between two lives the
+agent is parked, and keeps its lock, its mailbox and its readers. After the last one the lock is
+released, and the agent ends in one step (`ending`).
 """
 
 import logging
@@ -12,20 +13,13 @@ from typing import TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import (
-    AgentState,
-    EndStatus,
-    Exited,
-    SubAgentComplete,
-    SubAgentResult,
-    UserInput,
-)
+from greenroom.core import Message
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.caller import current_actor
 from greenroom.runtime.cleanup import enclosing
-from greenroom.runtime.failure import describe, error_chunk, is_cancelled
+from greenroom.runtime.ending import finish
+from greenroom.runtime.failure import is_cancelled
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.outcome import Outcome
 from greenroom.runtime.tool_slot import current_slot
 
 __all__ = ["run_agent"]
@@ -46,42 +40,79 @@ async def run_agent(
     current_slot.set(None)  # spawned in a tool call, it is no part of that call
     try:
         with actor.scope:
-            await _open_and_run(actor, function, args)
+            await _live(actor, function, args)
+            while await _lives_again(actor):
+                await _live(actor, function, args)
     except BaseException as error:
         # It goes on to whoever must see it, such as a KeyboardInterrupt; the outcome tells it too.
         if not is_cancelled(error):
-            actor.crash = error
+            actor.life.crash = error
         raise
     finally:
         actor.mailbox.close()
+        await _end(actor)
+
+
+async def _end(actor: Actor) -> None:
+    try:
+        await _flush(actor)
+    finally:
         try:
-            await _flush(actor)
+            await _release(actor)
         finally:
-            _finish(actor)
+            finish(actor)
 
 
-async def _open_and_run(
+async def _live(
     actor: Actor,
     function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
 ) -> None:
-    # A crash is kept in the actor at once: a cancel that comes later must not take it away.
+    life = actor.life
     try:
-        await actor.session.open()
+        with life.scope:
+            if await _open(actor):
+                await _run(actor, function, args)
+    finally:
+        life.end_supervisions()
+
+
+async def _open(actor: Actor) -> bool:
+    """Take the lock, unless an earlier life has it, and store what the model is told of that life."""
+    try:
+        if not actor.opened:
+            await actor.session.open()
+            actor.opened = True
+        if actor.note:
+            actor.session.add_message(Message.user(actor.note))
+            actor.note = ""
+            await actor.flush()
     except Exception as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
-        actor.crash = error
-        return
-    actor.opened = True
+        actor.life.fail(error)
+        await _release(actor)
+    return actor.life.crash is None
+
+
+async def _run(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+) -> None:
+    # A crash is kept at once: a cancel that comes later must not take it away.
+    life = actor.life
     async with trio.open_nursery() as nursery:
-        actor.nursery = nursery
+        life.nursery = nursery
+        if actor.member is not None:
+            actor.member.begun()
         try:
             await function(AgentInternals(actor), *args)
-            actor.returned = True
+            life.returned = True
         except Exception as error:  # noqa: BLE001 (as above)
-            actor.crash = error
+            life.crash = life.crash or error
         except BaseExceptionGroup as group:
-            actor.crash = _without_cancelled(group)
-        actor.nursery = None
+            life.crash = life.crash or _without_cancelled(group)
+        finally:
+            life.nursery = None
         await _end_subagents(actor)
 
 
@@ -95,10 +126,36 @@ def _without_cancelled(group: BaseExceptionGroup[BaseException]) -> BaseExceptio
 
 async def _end_subagents(actor: Actor) -> None:
     """The agent's function has returned: its subagents end too, with time for their turns."""
-    if actor.crash is None:
+    if actor.life.crash is None:
         await actor.children.shut_down(actor.limits.flush_grace)
     with trio.CancelScope(shield=True):
         await actor.children.end()
+    # Else a supervisor's job, such as a back-off, would hold the nursery open.
+    actor.life.end_supervisions()
+
+
+async def _lives_again(actor: Actor) -> bool:
+    """Ask the supervisor, if there is one, and wait until the next life may begin."""
+    member = actor.member
+    if member is None or _was_asked_to_end(actor):
+        return False
+    actor.output.close_tools()
+    if not member.parks():
+        return False
+    if actor.life.returned:
+        actor.turns.drop_taken()
+    else:
+        actor.turns.put_back()
+    actor.output.partial.clear()
+    actor.context.resources.clear()  # as at the end of the agent
+    await _flush(actor)
+    await member.wait_start()
+    return True
+
+
+def _was_asked_to_end(actor: Actor) -> bool:
+    """Whether somebody has ended it or its home: then no supervisor starts it again."""
+    return actor.mailbox.closed or trio.current_effective_deadline() == float("-inf")
 
 
 async def _flush(actor: Actor) -> None:
@@ -107,80 +164,19 @@ async def _flush(actor: Actor) -> None:
     actor.session.pair_tool_uses()
     try:
         await actor.flush()
-    except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent ends as it must)
+    except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent goes on or ends)
         logger.warning("%s: the last save failed: %s", actor.session.session_id, error)
-        actor.crash = actor.crash or error
-    finally:
+        actor.life.crash = actor.life.crash or error
+        # Another life takes the lock anew: after some failures only that lets a session be written.
         await _release(actor)
 
 
 async def _release(actor: Actor) -> None:
     """Give the writer lock back; a store that fails at that fails nobody else."""
+    if not actor.opened:
+        return
+    actor.opened = False
     try:
         await actor.session.close()
     except Exception:
         logger.exception("%s: the session could not be released", actor.session.session_id)
-
-
-def _finish(actor: Actor) -> None:
-    crash = actor.crash
-    text = describe(crash)
-    status = _status(actor)
-    outcome = Outcome(
-        status=status,
-        error=crash,
-        undelivered=(*_cut_off(actor, status), *actor.mailbox.drain()),
-        abandoned=tuple(actor.cleanups.abandoned),
-    )
-    actor.outcome = outcome
-    actor.turns.drop_taken()
-    actor.runtime._registry.forget(actor)
-    actor.context.resources.clear()  # a tool's temporary folder goes with its agent
-    actor.output.close_tools()
-    if crash is not None:
-        logger.error("the agent %s has crashed", "/".join(actor.lineage()), exc_info=crash)
-    actor.set_state(AgentState.failed(text) if crash else AgentState.done())
-    if crash is not None:
-        actor.publish(error_chunk(crash))
-    actor.publish(Exited(outcome.status, text))
-    _tell_parent(actor, outcome, text)
-    actor.output.ring.close()
-    actor.turns.end()
-    actor.ended.set()
-
-
-def _cut_off(actor: Actor, status: EndStatus) -> tuple[UserInput | SubAgentResult, ...]:
-    """Return the message that the agent had taken when its end came from outside, before its turn."""
-    taken = actor.turns.taken
-    from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
-    return (taken.message,) if taken is not None and from_outside else ()
-
-
-def _status(actor: Actor) -> EndStatus:
-    if actor.killed:
-        return EndStatus.KILLED
-    if actor.crash is not None:
-        return EndStatus.CRASHED
-    return EndStatus.COMPLETED if actor.returned else EndStatus.CANCELLED
-
-
-def _tell_parent(actor: Actor, outcome: Outcome, error: str) -> None:
-    parent = actor.parent
-    if parent is None:
-        return
-    reply = last_reply(actor)
-    session = actor.session
-    parent.children.remove(actor)
-    parent.publish(SubAgentComplete(session.session_id, outcome.status, error or reply))
-    # A parent whose function is over ends its subagents itself, and takes no more input.
-    if parent.nursery is not None and not parent.scope.cancel_called:
-        parent.children.report(
-            actor,
-            SubAgentResult(session.session_id, session.agent_type, outcome.status, reply, error),
-        )
-
-
-def last_reply(actor: Actor) -> str:
-    """Return the text of the agent's last reply."""
-    replies = (m for m in reversed(actor.session.history) if m.role == "assistant")
-    return next((message.text for message in replies if message.text), "")

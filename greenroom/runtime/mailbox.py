@@ -85,6 +85,10 @@ class Mailbox:
         self._refuse_if_closed()
         return self._push(message)
 
+    def put_back(self, message: UserInput | SubAgentResult) -> None:
+        """Put a message that was taken and not answered before all others; nobody waits here now."""
+        self._items.appendleft(message)
+
     def put_result(self, result: SubAgentResult) -> None:
         """Queue a subagent's result; it always finds room, and a closed mailbox keeps it unread."""
         self._push(result)

@@ -3,9 +3,23 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from greenroom.core import EndStatus, InputMessage, StopReason, TurnStatus, Usage
+from greenroom.core import (
+    EndStatus,
+    InputMessage,
+    StopReason,
+    SupervisionError,
+    TurnStatus,
+    Usage,
+)
 
-__all__ = ["AgentStatistics", "InterruptReport", "Outcome", "Receipt", "TurnResult"]
+__all__ = [
+    "AgentStatistics",
+    "InterruptReport",
+    "Outcome",
+    "Receipt",
+    "SupervisorOutcome",
+    "TurnResult",
+]
 
 
 @dataclass(frozen=True)
@@ -68,17 +82,34 @@ class Outcome:
 
     Attributes:
         status: completed, crashed, cancelled or killed.
-        error: the exception that crashed it, or None.
+        error: the exception that crashed it; the `SupervisionError` for which its supervisor ended
+            it; else None.
         undelivered: inputs that it never took, and the one that it had taken, but opened no turn
             for, when it was cancelled or killed.
         abandoned: threads that could not be stopped and may still run.
-        restarts: how often it was restarted.
+        restarts: how often its supervisor started it again.
     """
 
     status: EndStatus
     error: BaseException | None = None
     undelivered: tuple[InputMessage, ...] = ()
     abandoned: tuple[str, ...] = ()
+    restarts: int = 0
+
+
+@dataclass(frozen=True)
+class SupervisorOutcome:
+    """How a supervisor ended.
+
+    Attributes:
+        status: completed on `shutdown`; crashed where it gave up; cancelled where it ended with
+            the runtime, agent or supervisor that it belongs to.
+        error: why it gave up, or why the supervisor above it ended it; else None.
+        restarts: how many restarts it ordered; one of a group counts once.
+    """
+
+    status: EndStatus
+    error: SupervisionError | None = None
     restarts: int = 0
 
 

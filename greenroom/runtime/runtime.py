@@ -12,17 +12,21 @@ from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.grace import check_grace
 from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.home import Home
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.registry import Registry
 from greenroom.runtime.shared_resources import close_resources
 from greenroom.runtime.spawning import spawn_child, spawn_root
+from greenroom.runtime.supervisor import Supervisor, make_supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from greenroom.resilience import Budget
+    from greenroom.resilience import Backoff, Budget
     from greenroom.runtime.internals import AgentInternals
+    from greenroom.runtime.member import Strategy
+    from greenroom.runtime.supervision import Supervision
     from greenroom.session import AgentSession, SessionStore
 
 __all__ = ["AgentRuntime"]
@@ -65,6 +69,7 @@ class AgentRuntime:
         self._store = store
         self._workspace = Path(workspace)
         self._registry = Registry()
+        self._supervisions: dict[Supervision, None] = {}
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open = False
@@ -95,6 +100,8 @@ class AgentRuntime:
                 own = interrupted
         self._open = False
         own = await self._close_nursery(own)
+        for supervision in tuple(self._supervisions):
+            supervision.home_ended()
         await close_resources(self.resources, self.limits.flush_grace)
         if own is not None and own is not error:
             raise own from own.__cause__
@@ -153,6 +160,60 @@ class AgentRuntime:
         return spawn_root(
             self, session, agent_fn, args, unattended=unattended, name=name, budget=budget
         )
+
+    def supervisor(
+        self,
+        strategy: "Strategy" = "one_for_one",
+        *,
+        intensity: int = 3,
+        period: float = 5.0,
+        backoff: "Backoff | None" = None,
+        name: str = "supervisor",
+    ) -> Supervisor:
+        """Make a supervisor, whose agents are started again when they crash.
+
+        Args:
+            strategy: who is started again: the child that crashed ("one_for_one"), it and those
+                started after it ("rest_for_one"), or all ("one_for_all").
+            intensity: restarts that may happen within the period; one more, and it gives up: it
+                ends all of its agents, which `Supervisor.wait` returns. Siblings go on.
+            period: seconds that the intensity is about.
+            backoff: how long to wait before a restart; the n-th of the child, or of the group,
+                within the period gets the n-th delay. By default 0.1 s, doubling, with jitter.
+            name: for people and logs.
+
+        Raises:
+            RuntimeClosedError: the runtime's block is not open.
+            ConfigurationError: an argument is none.
+        """
+        return self._make_supervisor(
+            None, strategy, intensity=intensity, period=period, backoff=backoff, name=name
+        )
+
+    def _make_supervisor(
+        self,
+        owner: Actor | None,
+        strategy: "Strategy",
+        *,
+        intensity: int,
+        period: float,
+        backoff: "Backoff | None",
+        name: str,
+    ) -> Supervisor:
+        """Make a supervisor under the runtime or an agent; `supervisor` is the way to call it."""
+        return make_supervisor(
+            Home(self, owner),
+            strategy,
+            intensity=intensity,
+            period=period,
+            backoff=backoff,
+            name=name,
+        )
+
+    @property
+    def supervisors(self) -> tuple[Supervisor, ...]:
+        """The supervisors that belong to the runtime itself, oldest first; `children` leads on."""
+        return tuple(map(Supervisor, self._supervisions))
 
     def _spawn_child(
         self,

@@ -64,7 +64,7 @@ def spawn_child(
     """Start an agent under another one; `AgentInternals.spawn` says what may be raised."""
     runtime = parent.runtime
     root_nursery = runtime._open_nursery()
-    if parent.nursery is None:
+    if parent.life.nursery is None:
         raise AgentNotRunningError(
             f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
         )
@@ -83,7 +83,7 @@ def spawn_child(
         budget=budget,
     )
     hand_slot_to(actor)
-    handle = _start(actor, root_nursery if detached else parent.nursery, agent_fn, args)
+    handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
     parent.session.add_child_session(session.session_id)
     if not detached:
         parent.children.add(actor)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["Position", "Replay", "Subscription", "TurnStream"]
 
 Position: TypeAlias = tuple[int, int]
-"""A place in an agent's output: the epoch, which a restart raises, and the sequence number."""
+"""A place in an agent's output: the epoch, which a restart raises, and the sequence number, which
+goes on over restarts."""
 
 Replay: TypeAlias = Literal["none", "turn", "all"] | Position
 """Where a reader begins: at what comes next, at the turn in hand (else the last one), at the oldest
@@ -57,7 +58,7 @@ class Subscription:
             start = ring.first
         else:
             epoch, seq = replay
-            start = min(max(seq, 0), ring.next) if epoch == self._actor.epoch else ring.first
+            start = min(max(seq, 0), ring.next) if epoch <= self._actor.epoch else ring.first
         # Whoever comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
 

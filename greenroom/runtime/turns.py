@@ -32,6 +32,8 @@ class Turns:
         """The one that ended last."""
         self.taken: Turn | None = None
         """The turn whose message was taken and which is not entered yet: an interrupt counts for it."""
+        # The turn of a message that was put back: an interrupt that was meant for it still is.
+        self._put_back: Turn | None = None
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
         """Whom to tell of the end of the turn that takes an input, by the input's id."""
 
@@ -47,7 +49,9 @@ class Turns:
         One that is taken inside a turn is part of that turn.
         """
         if self.current is None:
-            self.taken = Turn(self._actor, message)
+            again = self._put_back
+            is_again = again is not None and again.message is message
+            self.taken, self._put_back = again if is_again else Turn(self._actor, message), None
         else:
             self.current.inputs.append(message.id)
 
@@ -57,6 +61,17 @@ class Turns:
             self.taken.interruption.drop()
             self._wake(self.taken, None)
             self.taken = None
+
+    def put_back(self) -> None:
+        """The agent's function broke off: a message that it took and did not begin waits again.
+
+        It stands in no history yet, so that it would be lost.
+        """
+        if self.taken is not None:
+            # An interrupt that waits for a boundary finds none in what is over.
+            self.taken.interruption.at_boundary()
+            self._actor.mailbox.put_back(self.taken.message)
+            self._put_back, self.taken = self.taken, None
 
     def make(self, message: UserInput | SubAgentResult, *, steer: bool) -> Turn:
         """Return the turn of this message: the one that was taken, else a new one."""
@@ -107,6 +122,8 @@ class Turns:
 
     def end(self) -> None:
         """No turn follows: release whoever still waits for one."""
+        if self._put_back is not None:
+            self._put_back.interruption.finish()
         for wake in tuple(self.waiting.values()):
             wake(None)
         self.waiting.clear()

@@ -18,6 +18,7 @@ from greenroom.core import (
     PermissionPart,
     PermissionRequest,
     PermissionResponse,
+    Restarted,
     RuleDecision,
     StateChange,
     StopReason,
@@ -131,6 +132,8 @@ GOLDEN = [
         Done("i-1", stop_reason=StopReason.MAX_TOKENS),
         "the reply was cut off: it reached the limit of tokens",
     ),
+    (Restarted(2, "ValueError: x", 1.5), "the agent starts again in 1.5 s: ValueError: x"),
+    (Restarted(2), "the agent starts again now"),
     (Exited(EndStatus.COMPLETED), "the agent has ended: completed"),
     (Exited(EndStatus.CRASHED, "ValueError: x"), "the agent has ended: crashed: ValueError: x"),
 ]
