@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget as Budget
     from greenroom.runtime import AgentHandle as AgentHandle
     from greenroom.runtime import AgentInternals as AgentInternals
+    from greenroom.runtime import AgentNode as AgentNode
     from greenroom.runtime import AgentRuntime as AgentRuntime
     from greenroom.runtime import AgentStatistics as AgentStatistics
     from greenroom.runtime import InterruptReport as InterruptReport
@@ -137,6 +138,8 @@ if TYPE_CHECKING:
     from greenroom.runtime import ParentInfo as ParentInfo
     from greenroom.runtime import Receipt as Receipt
     from greenroom.runtime import RuntimeLimits as RuntimeLimits
+    from greenroom.runtime import RuntimeStatistics as RuntimeStatistics
+    from greenroom.runtime import RuntimeTree as RuntimeTree
     from greenroom.runtime import Subscription as Subscription
     from greenroom.runtime import Supervisor as Supervisor
     from greenroom.runtime import SupervisorOutcome as SupervisorOutcome
@@ -252,6 +255,7 @@ _HOMES = {
     "greenroom.runtime": (
         "AgentHandle",
         "AgentInternals",
+        "AgentNode",
         "AgentRuntime",
         "AgentStatistics",
         "InterruptReport",
@@ -259,6 +263,8 @@ _HOMES = {
         "ParentInfo",
         "Receipt",
         "RuntimeLimits",
+        "RuntimeStatistics",
+        "RuntimeTree",
         "Subscription",
         "Supervisor",
         "SupervisorOutcome",
@@ -313,6 +319,7 @@ __all__ = [
     "AgentContext",
     "AgentHandle",
     "AgentInternals",
+    "AgentNode",
     "AgentNotRunningError",
     "AgentRuntime",
     "AgentSession",
@@ -381,6 +388,8 @@ __all__ = [
     "RuleScope",
     "RuntimeClosedError",
     "RuntimeLimits",
+    "RuntimeStatistics",
+    "RuntimeTree",
     "SelfWaitError",
     "SessionCorruptError",
     "SessionError",

@@ -32,6 +32,7 @@ from greenroom.runtime.turns import Turns
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
+    from greenroom.runtime.caller import Wait
     from greenroom.runtime.limits import RuntimeLimits
     from greenroom.runtime.outcome import Outcome
     from greenroom.runtime.runtime import AgentRuntime
@@ -93,6 +94,10 @@ class Actor:
         """Its place under a supervisor; set in the same step as it is spawned."""
         self.note = ""
         """What the next life tells the model about the one before."""
+        # The task that runs the agent's function, once it has begun.
+        self.task: trio.lowlevel.Task | None = None
+        # The agents that this one waits for by their handles, for those who look at the tree.
+        self.waits: list[Wait] = []
         self.opened = False
         self.killed = False
         self.ended = trio.Event()

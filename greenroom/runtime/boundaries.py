@@ -35,6 +35,7 @@ class Boundaries(Delegation):
         await trio.lowlevel.checkpoint()
         actor.budgets.begin_model_call()
         if actor.turns.current is not None:
+            actor.turns.current.steps += 1
             actor.turns.current.take_steering()
 
     def model_call(self, model: "Model", request: "ModelRequest") -> ModelCallScope:

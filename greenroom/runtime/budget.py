@@ -22,7 +22,7 @@ class BudgetScope:
 
     def __init__(self, actor: "Actor", budget: "Budget") -> None:
         """Made by `AgentInternals.budget`, and by `spawn` for an agent's own."""
-        self._actor = actor
+        self.actor = actor
         self._scope = trio.CancelScope()
         self.budget = budget
         self.owner = "/".join(actor.lineage())
@@ -37,7 +37,7 @@ class BudgetScope:
     def __enter__(self) -> "Budget":
         self.budget.start()
         self._scope.deadline = self.budget.deadline
-        self._actor.budgets.open(self)
+        self.actor.budgets.open(self)
         self._scope.__enter__()
         return self.budget
 
@@ -47,7 +47,7 @@ class BudgetScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        self._actor.budgets.close(self)
+        self.actor.budgets.close(self)
         absorbed = bool(self._scope.__exit__(kind, error, trace))
         if self._scope.cancelled_caught:
             raise self.exceeded("seconds") from None

@@ -24,6 +24,7 @@ class Budgets:
 
     def __init__(self, actor: "Actor", own: "Budget | None") -> None:
         """Take over the budgets under which the agent is spawned, and bind its own to it."""
+        self._actor = actor
         self._scopes = list(actor.parent.budgets) if actor.parent else []
         if own is not None and own not in self.counters:
             own.start()
@@ -31,6 +32,11 @@ class Budgets:
 
     def __iter__(self) -> "Iterator[BudgetScope]":
         return iter(tuple(self._scopes))
+
+    @property
+    def own(self) -> "list[Budget]":
+        """The counters that the agent has set itself."""
+        return [scope.budget for scope in self._scopes if scope.actor is self._actor]
 
     @property
     def counters(self) -> "list[Budget]":

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import trio
 
 from greenroom.core import SelfWaitError
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["collecting", "current_actor", "refuse_self_wait", "told"]
+__all__ = ["Wait", "collecting", "current_actor", "refuse_self_wait", "told", "waiting"]
 
 current_actor: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
 """The agent in whose task tree the code runs, or None outside of any."""
@@ -27,6 +30,30 @@ def refuse_self_wait(actor: "Actor", what: str) -> None:
             )
         # A root may live in a runtime that another agent has opened: it is part of that one.
         caller = caller.parent or caller.runtime._host
+
+
+@dataclass(frozen=True, eq=False)
+class Wait:
+    """An agent waits for another one: by which method of its handle, and since when."""
+
+    method: str
+    target: "Actor"
+    since: float
+
+
+@contextmanager
+def waiting(target: "Actor", method: str) -> Iterator[None]:
+    """Wait for an agent; where another agent does so, the tree shows it there."""
+    caller = current_actor.get()
+    if caller is None:
+        yield
+        return
+    wait = Wait(method, target, trio.current_time())
+    caller.waits.append(wait)
+    try:
+        yield
+    finally:
+        caller.waits.remove(wait)
 
 
 @contextmanager

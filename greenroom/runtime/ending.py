@@ -42,6 +42,7 @@ def finish(actor: Actor) -> None:
     _tell_parent(actor, outcome, text)
     actor.output.ring.close()
     actor.turns.end()
+    actor.task = None
     actor.ended.set()
     if actor.member is not None:
         actor.member.gone()

@@ -17,7 +17,7 @@ from greenroom.core import (
     as_blocks,
     serde,
 )
-from greenroom.runtime.caller import collecting, refuse_self_wait, told
+from greenroom.runtime.caller import collecting, refuse_self_wait, told, waiting
 from greenroom.runtime.grace import check_grace
 from greenroom.runtime.interruption import InterruptMode, check_order
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
@@ -141,7 +141,10 @@ class AgentHandle(AgentView):
         check_order(mode, grace)
         await trio.lowlevel.checkpoint()
         turn = self._actor.turns.interrupt(mode, grace)
-        return InterruptReport() if turn is None else await turn.interruption.report()
+        if turn is None:
+            return InterruptReport()
+        with waiting(self._actor, "interrupt"):
+            return await turn.interruption.report()
 
     def interrupt_nowait(self, mode: InterruptMode = "now", grace: float = 2.0) -> None:
         """Ask for an interrupt and do not wait; allowed from inside the agent too.
@@ -164,7 +167,7 @@ class AgentHandle(AgentView):
         refuse_self_wait(self._actor, "shutdown()")
         check_grace(grace)
         hand_slot_to(self._actor)
-        with collecting(self._actor):
+        with collecting(self._actor), waiting(self._actor, "shutdown"):
             await self._actor.shut_down(grace)
 
     def kill(self) -> None:
@@ -211,7 +214,7 @@ class AgentHandle(AgentView):
         waiter = _TurnWaiter()
         self._actor.turns.waiting[message.id] = waiter.wake
         try:
-            with collecting(self._actor):
+            with collecting(self._actor), waiting(self._actor, "ask"):
                 await self._send(message)
                 await waiter.event.wait()
         finally:
@@ -233,7 +236,7 @@ class AgentHandle(AgentView):
         """
         refuse_self_wait(self._actor, "wait()")
         hand_slot_to(self._actor)
-        with collecting(self._actor):
+        with collecting(self._actor), waiting(self._actor, "wait"):
             await self._actor.ended.wait()
         outcome = self._actor.outcome
         assert outcome is not None  # set in the same step as the event

@@ -36,6 +36,7 @@ async def run_agent(
 ) -> None:
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
     current_actor.set(actor)
+    actor.task = trio.lowlevel.current_task()
     enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     current_slot.set(None)  # spawned in a tool call, it is no part of that call
     try:

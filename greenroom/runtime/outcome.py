@@ -1,4 +1,4 @@
-"""What the runtime answers: receipts, results, reports, outcomes, statistics."""
+"""What the runtime answers: receipts, results, reports, outcomes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,6 @@ from greenroom.core import (
 )
 
 __all__ = [
-    "AgentStatistics",
     "InterruptReport",
     "Outcome",
     "Receipt",
@@ -111,28 +110,3 @@ class SupervisorOutcome:
     status: EndStatus
     error: SupervisionError | None = None
     restarts: int = 0
-
-
-@dataclass(frozen=True)
-class AgentStatistics:
-    """A look into one agent.
-
-    Attributes:
-        mailbox: inputs that wait.
-        published: chunks published so far.
-        kept: chunks that the ring still holds.
-        subscribers: readers that are registered.
-        largest_lag: chunks that the slowest of them has not read.
-        pending: open permission requests, its subagents' not counted.
-        subagents: subagents alive.
-        turns: turns begun.
-    """
-
-    mailbox: int
-    published: int
-    kept: int
-    subscribers: int
-    largest_lag: int
-    pending: int
-    subagents: int
-    turns: int

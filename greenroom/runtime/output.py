@@ -1,6 +1,9 @@
 """What an agent has told: its ring, and what is kept beside it for those who come late."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import trio
 
 from greenroom.core import (
     OutputChunk,
@@ -28,6 +31,14 @@ _PROGRESS = 10_000
 """Characters that are kept of what an unfinished call tells; its newest ones."""
 
 
+@dataclass(frozen=True)
+class _ToolInHand:
+    """A tool that was started, and when, by trio's clock."""
+
+    name: str
+    since: float
+
+
 class Output:
     """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
 
@@ -40,8 +51,8 @@ class Output:
         self.usage = Usage()
         self.tree_usage = Usage()
         """What this agent and all below it have used, those that have ended included."""
-        self.open_tools: dict[str, str] = {}
-        """The names of the tools that were started and have not ended, by tool-use id."""
+        self.open_tools: dict[str, _ToolInHand] = {}
+        """The tools that were started and have not ended, by tool-use id."""
         self._progress: dict[str, PartialText] = {}
 
     def publish(self, chunk: OutputChunk) -> None:
@@ -68,8 +79,8 @@ class Output:
         """Name a call for people; empty where there is none."""
         if not tool_use_id:
             return ""
-        name = self.open_tools.get(tool_use_id)
-        return f"call {tool_use_id}" if name is None else f"tool {name} ({tool_use_id})"
+        tool = self.open_tools.get(tool_use_id)
+        return f"call {tool_use_id}" if tool is None else f"tool {tool.name} ({tool_use_id})"
 
     def close_tools(self) -> dict[str, str]:
         """Say of the calls that were cut off that they have ended; return what they had told."""
@@ -89,7 +100,7 @@ class Output:
             case TurnStart():
                 self.ring.turn = self.ring.next - 1
             case ToolStart(id=tool_use_id, name=name):
-                self.open_tools[tool_use_id] = name
+                self.open_tools[tool_use_id] = _ToolInHand(name, trio.current_time())
             case ToolProgress(id=tool_use_id, output=text) if tool_use_id in self.open_tools:
                 self._progress.setdefault(tool_use_id, PartialText(_PROGRESS)).add(text)
             case ToolEnd(id=tool_use_id):

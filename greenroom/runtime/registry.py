@@ -1,10 +1,11 @@
 """The registry: the running agents of one runtime, by their session ids."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from greenroom.core import SessionInUseError
+from greenroom.core import EndStatus, SessionInUseError
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -23,6 +24,12 @@ class Registry:
     def __init__(self) -> None:
         """Start empty."""
         self._agents: dict[str, Actor] = {}
+        self.spawned = 0
+        """How many agents were ever added."""
+        self.most = 0
+        """How many there were at once, at the most."""
+        self.ended: Counter[EndStatus] = Counter()
+        """How many have ended, by how they did."""
 
     def __len__(self) -> int:
         return len(self._agents)
@@ -56,8 +63,12 @@ class Registry:
         """An agent was spawned."""
         self._agents[actor.session.session_id] = actor
         _held.add(actor.session)
+        self.spawned += 1
+        self.most = max(self.most, len(self._agents))
 
     def forget(self, actor: "Actor") -> None:
         """An agent has ended."""
         del self._agents[actor.session.session_id]
         _held.discard(actor.session)
+        if actor.outcome is not None:
+            self.ended[actor.outcome.status] += 1

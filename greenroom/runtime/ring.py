@@ -31,8 +31,9 @@ class OutputRing:
         self._max_bytes = max_bytes
         self._chunks: dict[int, OutputChunk] = {}
         self._sizes: dict[int, int] = {}
-        self._bytes = 0
         self._lot = trio.lowlevel.ParkingLot()
+        self.bytes = 0
+        """The estimated size of what is held."""
         self.first = 0
         """The oldest sequence number that is still held."""
         self.next = 0
@@ -53,13 +54,13 @@ class OutputRing:
         size = _size(chunk)
         self._chunks[self.next] = chunk
         self._sizes[self.next] = size
-        self._bytes += size
+        self.bytes += size
         self.next += 1
         while self.next - self.first > self._max_chunks or (
-            self._bytes > self._max_bytes and self.next - self.first > 1
+            self.bytes > self._max_bytes and self.next - self.first > 1
         ):
             del self._chunks[self.first]
-            self._bytes -= self._sizes.pop(self.first)
+            self.bytes -= self._sizes.pop(self.first)
             self.first += 1
         if self._lot:
             self._lot.unpark_all()

@@ -13,8 +13,8 @@ from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.grace import check_grace
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.home import Home
+from greenroom.runtime.introspection import Introspection
 from greenroom.runtime.limits import RuntimeLimits
-from greenroom.runtime.registry import Registry
 from greenroom.runtime.shared_resources import close_resources
 from greenroom.runtime.spawning import spawn_child, spawn_root
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
@@ -34,7 +34,7 @@ __all__ = ["AgentRuntime"]
 Ts = TypeVarTuple("Ts")
 
 
-class AgentRuntime:
+class AgentRuntime(Introspection):
     """Starts agents, finds them, and ends them all when its `async with` block is left.
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
@@ -62,13 +62,13 @@ class AgentRuntime:
         workspace: str | Path = ".",
     ) -> None:
         """Make a runtime; it opens with `async with`."""
+        super().__init__()
         self.limits = limits or RuntimeLimits()
         self.resources = ResourceMap()
         """Objects for all agents, found by `context.resources.get`; what has an `aclose()` is closed
         when the block is left, after the last agent."""
         self._store = store
         self._workspace = Path(workspace)
-        self._registry = Registry()
         self._supervisions: dict[Supervision, None] = {}
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None

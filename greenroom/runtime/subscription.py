@@ -7,6 +7,7 @@ import trio
 
 from greenroom.core import Done, Exited, Lagged, OutputChunk, TurnStart
 from greenroom.runtime.outcome import Receipt
+from greenroom.runtime.statistics import SubscriptionStatistics
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -47,6 +48,7 @@ class Subscription:
         self._cursor = self._start(replay)
         self._answers = answers
         self._reads = 0
+        self._missed = 0
 
     def _start(self, replay: Replay) -> int:
         ring = self._ring
@@ -71,6 +73,10 @@ class Subscription:
     def lag(self) -> int:
         """How many published chunks this reader has not read."""
         return self._ring.next - self._cursor
+
+    def statistics(self) -> SubscriptionStatistics:
+        """Return figures about this reader."""
+        return SubscriptionStatistics(self.position, self.lag, self._missed)
 
     async def __aenter__(self) -> Self:
         self._actor.subscriptions.add(self)
@@ -102,6 +108,7 @@ class Subscription:
         if self._cursor < self._ring.first:
             missed = self._ring.first - self._cursor
             self._cursor = self._ring.first
+            self._missed += missed
             return Lagged(missed)
         chunk = self._ring[self._cursor]
         self._cursor += 1

@@ -51,6 +51,8 @@ class Turn:
         """The inputs that this turn answers: its own, and those that joined it."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
+        self.steps = 0
+        """How many steps have begun."""
         self.usage = Usage()
         """Tokens of the turn's model calls."""
         self.interruption = Interruption(

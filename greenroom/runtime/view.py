@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.core import AgentState, Message, PermissionRequest, Usage
-from greenroom.runtime.outcome import AgentStatistics
 from greenroom.runtime.parent import ParentInfo
+from greenroom.runtime.snapshot import budgets_left
+from greenroom.runtime.statistics import AgentStatistics
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -92,18 +93,22 @@ class AgentView:
         return str(self._actor.output.partial)
 
     async def statistics(self) -> AgentStatistics:
-        """Return figures about its queues and readers."""
+        """Return figures about its queues, its readers and what it has left."""
         await trio.lowlevel.checkpoint()
         actor = self._actor
         return AgentStatistics(
             mailbox=len(actor.mailbox),
             published=actor.output.ring.next,
             kept=len(actor.output.ring),
+            kept_bytes=actor.output.ring.bytes,
             subscribers=len(actor.subscriptions),
             largest_lag=max((reader.lag for reader in actor.subscriptions), default=0),
             pending=len(actor.approvals.open),
             subagents=len(actor.children),
             turns=actor.turns.count,
+            open_tools=len(actor.output.open_tools),
+            abandoned=len(actor.cleanups.abandoned),
+            budgets=budgets_left(actor),
         )
 
 

@@ -199,24 +199,33 @@ async def test_statistics_count_what_an_agent_holds(runtime):
         async for message in agent.inputs():
             async with agent.turn(message):
                 agent.spawn(new(), child)
-                await agent.request_permission("Bash", "run")
+                agent.context.on_abandon("a thread")
+                await agent.send(ToolStart("call", "Bash", {}))
+                with agent.budget(tokens=3):
+                    await agent.request_permission("Bash", "run")
 
     handle = runtime.spawn(new(), agent_fn)
-    assert await handle.statistics() == AgentStatistics(0, 0, 0, 0, 0, 0, 0, 0)
+    assert await handle.statistics() == AgentStatistics(*[0] * 11, ())
     async with handle.subscribe():
         for text in ("taken", "waits", "waits too"):
             await handle.send_input(text)
         await wait_all_tasks_blocked()
-        # Published: the turn's start, processing, the subagent, the request, waiting for it.
-        assert await handle.statistics() == AgentStatistics(
+        # Published: the turn's start, processing, the subagent, the tool, the request, waiting for it.
+        found = await handle.statistics()
+        assert 500 <= found.kept_bytes <= 2000
+        assert found == AgentStatistics(
             mailbox=2,
-            published=5,
-            kept=5,
+            published=6,
+            kept=6,
+            kept_bytes=found.kept_bytes,
             subscribers=1,
-            largest_lag=5,
+            largest_lag=6,
             pending=1,
             subagents=1,
             turns=1,
+            open_tools=1,
+            abandoned=1,
+            budgets=({"tokens": 3},),
         )
 
 
