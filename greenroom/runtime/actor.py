@@ -200,9 +200,11 @@ class Actor:
         Raises:
             SessionError: the store refused, or did not answer in time.
         """
+        self._keep_metadata()
+        if self.session.is_saved:
+            return
         seconds = self.limits.flush_grace
         with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
-            self._keep_metadata()
             await self.session.save()
         if scope.cancelled_caught:
             raise SessionStorageError(

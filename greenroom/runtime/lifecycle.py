@@ -127,10 +127,11 @@ def _without_cancelled(group: BaseExceptionGroup[BaseException]) -> BaseExceptio
 
 async def _end_subagents(actor: Actor) -> None:
     """The agent's function has returned: its subagents end too, with time for their turns."""
-    if actor.life.crash is None:
-        await actor.children.shut_down(actor.limits.flush_grace)
-    with trio.CancelScope(shield=True):
-        await actor.children.end()
+    if actor.children:
+        if actor.life.crash is None:
+            await actor.children.shut_down(actor.limits.flush_grace)
+        with trio.CancelScope(shield=True):
+            await actor.children.end()
     # Else a supervisor's job, such as a back-off, would hold the nursery open.
     actor.life.end_supervisions()
 

@@ -1,0 +1,112 @@
+"""Crowds: very many chunks, very many agents, and every one of them accounted for."""
+
+from collections import Counter
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from greenroom.core import EndStatus, Exited, Lagged, TextDelta, TurnStatus
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.session import AgentSession, MemoryStore
+
+
+async def idle(agent):
+    async for _ in agent.inputs():
+        pass
+
+
+@pytest.mark.parametrize("first", [1, 100])
+async def test_a_frozen_reader_learns_exactly_what_it_missed_and_the_others_miss_nothing(first):
+    chunks, kept = 50_000, 1024
+    read = {}
+
+    async def talk(agent):
+        await agent.receive()
+        for number in range(chunks):
+            await agent.send(TextDelta(str(number)))
+
+    async def read_on(name, subscription):
+        texts = [chunk async for chunk in subscription if not isinstance(chunk, Exited)]
+        read[name] = [chunk.text for chunk in texts if isinstance(chunk, TextDelta)]
+
+    async with AgentRuntime(MemoryStore(), RuntimeLimits(ring_chunks=kept)) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talk)
+        async with handle.subscribe("all") as frozen, trio.open_nursery() as nursery:
+            for name in ("a", "b"):
+                nursery.start_soon(read_on, name, handle.subscribe("all"))
+            await handle.send_input("go")
+            seen = [await anext(frozen) for _ in range(first)]
+        published = (await handle.statistics()).published
+        assert (await handle.statistics()).kept == kept
+        lagged, *rest = [chunk async for chunk in frozen]
+    assert read == {name: [str(n) for n in range(chunks)] for name in ("a", "b")}
+    assert lagged == Lagged(published - kept - first)
+    assert first + lagged.missed + len(rest) == published
+    texts = [chunk.text for chunk in (*seen, *rest) if isinstance(chunk, TextDelta)]
+    late = chunks - (len(texts) - sum(isinstance(chunk, TextDelta) for chunk in seen))
+    assert texts[-1] == str(chunks - 1)
+    assert [text for text in texts if int(text) >= late] == [str(n) for n in range(late, chunks)]
+
+
+async def test_of_two_thousand_agents_two_hundred_crash_at_once_and_the_others_go_on(runtime):
+    async def agent_fn(agent, number):
+        async for message in agent.inputs():
+            if number % 10 == 0:
+                raise ValueError(f"number {number}")
+            async with agent.turn(message):
+                pass
+
+    handles = [runtime.spawn(AgentSession.new("one"), agent_fn, n) for n in range(2000)]
+    await wait_all_tasks_blocked()
+    for handle in handles[::10]:
+        handle.send_input_nowait("crash")
+    await wait_all_tasks_blocked()
+    assert len(runtime.list_active()) == 1800
+    for number in range(0, 2000, 10):
+        outcome = await handles[number].wait()
+        assert (outcome.status, str(outcome.error)) == (EndStatus.CRASHED, f"number {number}")
+    living = [handle for number, handle in enumerate(handles) if number % 10]
+    statuses = Counter([(await handle.ask("go on")).status for handle in living])
+    assert statuses == {TurnStatus.COMPLETED: 1800}
+    await runtime.shutdown_all()
+    ends = Counter([(await handle.wait()).status for handle in handles])
+    assert ends == {EndStatus.COMPLETED: 1800, EndStatus.CRASHED: 200}
+
+
+async def test_of_two_thousand_subagents_two_hundred_crash_and_the_parent_hears_of_each():
+    crashed, done = set(), trio.Event()
+
+    async def child(agent, number):
+        async for _ in agent.inputs():
+            if number % 10 == 0:
+                raise ValueError(number)
+
+    async def parent(agent):
+        handles = [agent.spawn(AgentSession.new("one"), child, n) for n in range(2000)]
+        await wait_all_tasks_blocked()
+        for handle in handles:
+            handle.send_input_nowait("crash")
+        async for result in agent.inputs():
+            crashed.add((result.session_id, result.error))
+            if len(crashed) == 200:
+                break
+        expected = {(handles[n].session_id, f"ValueError: {n}") for n in range(0, 2000, 10)}
+        assert crashed == expected
+        done.set()
+
+    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=2000)) as runtime:
+        handle = runtime.spawn(AgentSession.new("parent"), parent)
+        await done.wait()
+        assert (await handle.wait(check=True)).status is EndStatus.COMPLETED
+
+
+async def test_ten_thousand_idle_agents_shut_down_together_in_no_time(runtime):
+    handles = [runtime.spawn(AgentSession.new("idle"), idle) for _ in range(10_000)]
+    await wait_all_tasks_blocked()
+    assert len(runtime.list_active()) == 10_000
+    before = trio.current_time()
+    await runtime.shutdown_all()
+    assert trio.current_time() == before
+    assert runtime.list_active() == ()
+    assert {(await handle.wait()).status for handle in handles} == {EndStatus.COMPLETED}
