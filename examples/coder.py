@@ -56,8 +56,8 @@ async def one_reply(
                         pass
             reply = asked.reply = stream.message
             agent.session.add_message(reply)
-    if reply.usage is not None:
-        await agent.send(gr.UsageReport(reply.usage, model=reply.model))
+            if reply.usage is not None:
+                agent.send_nowait(gr.UsageReport(reply.usage, model=reply.model))
     return reply
 
 

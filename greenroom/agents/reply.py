@@ -6,6 +6,7 @@ from greenroom.core import (
     AgentState,
     Message,
     OutputChunk,
+    StopReason,
     TextBlock,
     TextComplete,
     TextDelta,
@@ -48,7 +49,8 @@ async def stream_reply(
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
     effort in place of a thinking budget). `options` are fields of the provider's own request body. Deltas are sent as
-    they come. What had come of a reply that breaks off, or is interrupted, is kept in the history.
+    they come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and
+    what the provider had told of its usage is reported.
 
     Returns:
         The complete reply; its `tool_uses` are what to run next.
@@ -80,26 +82,30 @@ async def stream_reply(
     )
     with agent.model_call(llm, request) as call:
         async with llm.stream(request) as stream:
-            await _relay(agent, stream)
+            await _relay(agent, stream, llm.model)
             # Before the block is left, since a cancel while it closes must not lose a whole reply.
             reply = call.reply = stream.message
-            agent.session.add_message(reply)
-    if reply.usage is not None:
-        await agent.send(UsageReport(reply.usage, model=reply.model or llm.model))
+            _keep(agent, reply, llm.model)
     return reply
 
 
-async def _relay(agent: AgentInternals, stream: ModelStream) -> None:
+async def _relay(agent: AgentInternals, stream: ModelStream, model: str) -> None:
     try:
         async for event in stream:
             chunk = _chunk(event)
             if chunk is not None:
                 await agent.send(chunk)
     except BaseException:
-        partial = stream.partial()
-        if partial.content:
-            agent.session.add_message(partial)
+        _keep(agent, stream.partial(), model)
         raise
+
+
+def _keep(agent: AgentInternals, reply: Message, model: str) -> None:
+    """Take what there is of a reply into the history, and report what it has used, in one step."""
+    if reply.content or reply.stop_reason is not StopReason.INTERRUPTED:
+        agent.session.add_message(reply)
+    if reply.usage is not None:
+        agent.send_nowait(UsageReport(reply.usage, model=reply.model or model))
 
 
 def _chunk(event: StreamEvent) -> OutputChunk | None:

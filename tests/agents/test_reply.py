@@ -1,5 +1,7 @@
 """`stream_reply`: the request unchanged, the deltas as they come, the reply in the history."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
 import trio.testing
@@ -22,6 +24,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
+from greenroom.llm import StreamEnd, StreamStart, UsageUpdate
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import Reply, ScriptedProvider
@@ -196,3 +199,51 @@ async def test_outside_of_a_turn_a_spent_budget_is_raised():
         await handle.send_input("x")
         await trio.testing.wait_all_tasks_blocked()
     assert seen == ["raised"]
+
+
+class CutAt(ScriptedProvider):
+    """A model whose stream calls `cut` when an event of this kind has come."""
+
+    def __init__(self, kind, *script):
+        super().__init__(*script)
+        self.kind = kind
+        self.cut = None
+
+    @asynccontextmanager
+    async def stream(self, request):
+        async with super().stream(request) as stream:
+            receive = stream.receive
+
+            async def receive_and_cut():
+                events = await receive()
+                if any(isinstance(event, self.kind) for event in events):
+                    self.cut()
+                return events
+
+            stream.receive = receive_and_cut
+            yield stream
+
+
+async def interrupted_when_has_come(kind):
+    llm = CutAt(kind, Reply("a whole reply", Usage(10, 1)))
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
+        llm.cut = handle.interrupt_nowait
+        result = await handle.ask("one")
+        assert result.status is TurnStatus.INTERRUPTED
+        return await handle.history(), result.usage, await handle.usage()
+
+
+async def test_a_reply_that_is_whole_when_the_interrupt_comes_is_kept_and_billed():
+    history, usage, total = await interrupted_when_has_come(StreamEnd)
+    assert (history[-1].text, history[-1].stop_reason) == ("a whole reply", StopReason.END_TURN)
+    assert usage == total == Usage(10, 1)
+
+
+async def test_a_reply_that_is_cut_off_is_billed_as_far_as_the_provider_has_told():
+    history, usage, total = await interrupted_when_has_come(UsageUpdate)
+    assert history[-1].stop_reason is StopReason.INTERRUPTED
+    assert usage == total == Usage(10, 1)
+    history, usage, total = await interrupted_when_has_come(StreamStart)
+    assert [message.role for message in history] == ["user"]
+    assert usage == total == Usage()
