@@ -1,0 +1,275 @@
+"""What must be true of an agent whatever happens to it, and whenever: one small function for each.
+
+An invariant takes a `Trial` and raises `AssertionError` where it does not hold. Your own stand beside
+these: `cancel_at_every_checkpoint(..., invariants=[*INVARIANTS, no_file_is_left])`.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from greenroom.core import (
+    AgentState,
+    Done,
+    EndStatus,
+    Exited,
+    Message,
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    StateChange,
+    SubAgentComplete,
+    SubAgentSpawned,
+    ToolEnd,
+    ToolStart,
+    ToolStatus,
+    TurnStart,
+    TurnStatus,
+)
+from greenroom.testing.fuzz.trial import Trial
+
+__all__ = ["INVARIANTS", "Invariant"]
+
+Invariant: TypeAlias = Callable[[Trial], None]
+"""A function that raises `AssertionError` where a trial breaks it; its name is shown."""
+
+
+def nobody_is_stuck(trial: Trial) -> None:
+    """Every call to the handle has returned: `ask`, `wait`, `interrupt`, `shutdown`."""
+    assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}"
+
+
+def nothing_is_alive(trial: Trial) -> None:
+    """No task that the agent has started is alive when `wait()` returns."""
+    assert not trial.alive, f"still alive: {'; '.join(trial.alive)}"
+
+
+def the_registry_has_no_ghost(trial: Trial) -> None:
+    """The runtime calls nothing running that has ended."""
+    assert not trial.running, f"still registered: {', '.join(trial.running)}"
+
+
+def there_is_an_outcome(trial: Trial) -> None:
+    """`wait()` tells how the agent ended: by no crash, and as killed or cancelled only by us."""
+    assert trial.outcome is not None, "wait() has told nothing"
+    crash = trial.outcome.error
+    assert crash is None, f"the agent crashed: {type(crash).__name__}: {crash}"
+    fitting = {
+        "kill": {EndStatus.KILLED, EndStatus.COMPLETED},
+        "cancel": {EndStatus.CANCELLED, EndStatus.COMPLETED},
+        "shutdown": {EndStatus.CANCELLED, EndStatus.COMPLETED},
+    }.get(trial.mode or "", {EndStatus.COMPLETED})
+    assert trial.outcome.status in fitting, f"the agent ended {trial.outcome.status}"
+
+
+def history_is_paired(trial: Trial) -> None:
+    """Each tool call is answered once, before the next reply, and nothing else is answered."""
+    for session_id, history in {trial.session_id: trial.history, **trial.stored}.items():
+        _check_pairs(session_id, history)
+
+
+def an_interrupt_leaves_nothing(trial: Trial) -> None:
+    """When `interrupt()` returns the turn is over, and nothing of it is abandoned or unpaired."""
+    found = trial.interrupted
+    if found is None:
+        return
+    assert not found.report.abandoned, f"abandoned: {', '.join(found.report.abandoned)}"
+    open_before = _open_turns(trial.published[: found.before])
+    open_after = _open_turns(trial.published[: found.after])
+    assert not open_before & open_after, "interrupt() returned before the turn was over"
+    if not open_after:
+        _check_pairs(trial.session_id, found.history)
+
+
+def results_are_real(trial: Trial) -> None:
+    """Where a tool had ended, its result is in the history, also if the turn was cut off."""
+    for session_id, chunks in trial.streams.items():
+        history = (
+            trial.history if session_id == trial.session_id else trial.stored.get(session_id, ())
+        )
+        kept = {result.tool_use_id: result for m in history for result in m.tool_results}
+        for chunk in chunks:
+            if isinstance(chunk, ToolEnd) and chunk.result.status is not ToolStatus.INTERRUPTED:
+                assert kept.get(chunk.id) == chunk.result.block(chunk.id), (
+                    f"{session_id}: the result of {chunk.id} was {chunk.result.text!r}, "
+                    "and the history says something else"
+                )
+
+
+def subagents_end_with_a_turn_that_breaks(trial: Trial) -> None:
+    """What a turn has spawned is gone when it is told to be interrupted or failed."""
+    for session_id, chunks in trial.streams.items():
+        running: set[str] = set()
+        for chunk in chunks:
+            match chunk:
+                case TurnStart():
+                    running = set()
+                case SubAgentSpawned(session_id=child) if child in trial.streams:
+                    running.add(child)
+                case SubAgentComplete(session_id=child):
+                    running.discard(child)
+                case Done(status=status) if status is not TurnStatus.COMPLETED:
+                    assert not running, f"{session_id}: its turn {status}, {running} went on"
+                case _:
+                    pass
+
+
+def the_session_is_stored(trial: Trial) -> None:
+    """What the store gives back is what was in memory, and needs no repair."""
+    for session_id, damage in trial.damaged.items():
+        raise AssertionError(f"{session_id}: {damage}")
+    stored = trial.stored.get(trial.session_id, ())
+    assert stored == trial.history, (
+        f"the store has {len(stored)} messages, memory has {len(trial.history)}"
+        if len(stored) != len(trial.history)
+        else "a stored message is another than the one in memory"
+    )
+
+
+def input_is_accounted_for(trial: Trial) -> None:
+    """Each input with a receipt is in the history or undelivered, and never both."""
+    said = [message.text for message in trial.history if message.role == "user"]
+    undelivered = trial.undelivered
+    begun = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, TurnStart)}
+    for each in trial.acknowledged:
+        input_id = each.receipt.input_id
+        taken = each.text in said
+        assert taken or input_id in undelivered, f"the input {each.text!r} is lost"
+        assert not (input_id in begun and input_id in undelivered), (
+            f"the input {each.text!r} began a turn, and is called undelivered"
+        )
+
+
+def turns_are_closed(trial: Trial) -> None:
+    """Every `TurnStart` is followed by its `Done` before the next one."""
+    for session_id, chunks in trial.streams.items():
+        turns = [chunk for chunk in chunks if isinstance(chunk, (TurnStart, Done))]
+        expected = [chunk.input_id for chunk in turns if isinstance(chunk, TurnStart)]
+        told = [(type(chunk).__name__, chunk.input_id) for chunk in turns]
+        wanted = [(kind, id_) for id_ in expected for kind in ("TurnStart", "Done")]
+        assert told == wanted, f"{session_id}: the turns are {told}"
+
+
+def tools_are_closed(trial: Trial) -> None:
+    """Every `ToolStart` is followed by one `ToolEnd` of its id, within its turn."""
+    for session_id, chunks in trial.streams.items():
+        running: list[str] = []
+        for chunk in chunks:
+            match chunk:
+                case ToolStart(id=tool_use_id):
+                    assert tool_use_id not in running, f"{session_id}: {tool_use_id} started twice"
+                    running.append(tool_use_id)
+                case ToolEnd(id=tool_use_id):
+                    assert tool_use_id in running, f"{session_id}: {tool_use_id} ended unstarted"
+                    running.remove(tool_use_id)
+                case Done() | Exited():
+                    assert not running, f"{session_id}: no ToolEnd for {', '.join(running)}"
+                case _:
+                    pass
+        assert not running, f"{session_id}: no ToolEnd for {', '.join(running)}"
+
+
+def prompts_are_closed(trial: Trial) -> None:
+    """Every permission request is answered or withdrawn once, and none is open at the end."""
+    assert not trial.pending, f"{len(trial.pending)} permission requests are still open"
+    for session_id, chunks in trial.streams.items():
+        asked = [c.request_id for c in chunks if isinstance(c, PermissionRequest)]
+        decided = [c.request_id for c in chunks if isinstance(c, PermissionResponse)]
+        assert sorted(asked) == sorted(decided), f"{session_id}: asked {asked}, decided {decided}"
+
+
+def states_are_legal(trial: Trial) -> None:
+    """States follow the table from idle to a final one, and the handle shows the last of them."""
+    for session_id, chunks in trial.streams.items():
+        states = [AgentState.idle()]
+        states += [chunk.state for chunk in chunks if isinstance(chunk, StateChange)]
+        for one, other in pairwise(states):
+            assert one.may_become(other), f"{session_id}: from {one} to {other}"
+        assert states[-1].is_final, f"{session_id}: the last state is {states[-1]}"
+        if session_id == trial.session_id:
+            assert states[-1] == trial.state, f"the handle says {trial.state}, not {states[-1]}"
+
+
+def a_turn_ends_idle(trial: Trial) -> None:
+    """When a turn is told to be over, the agent is idle."""
+    for session_id, chunks in trial.streams.items():
+        state = AgentState.idle()
+        for chunk in chunks:
+            if isinstance(chunk, StateChange):
+                state = chunk.state
+            elif isinstance(chunk, Done):
+                assert state == AgentState.idle(), f"{session_id}: {state} at the end of a turn"
+
+
+def exited_is_last(trial: Trial) -> None:
+    """`Exited` is the last chunk of every agent, and comes once."""
+    for session_id, chunks in trial.streams.items():
+        places = [place for place, chunk in enumerate(chunks) if isinstance(chunk, Exited)]
+        assert places == [len(chunks) - 1], f"{session_id}: Exited at {places} of {len(chunks)}"
+
+
+def subagents_are_told_of(trial: Trial) -> None:
+    """Every subagent that was spawned has one `SubAgentComplete`, but for detached ones."""
+    for session_id, chunks in trial.streams.items():
+        ended = _ids(chunks, SubAgentComplete)
+        # A detached one does not speak through its parent.
+        spawned = [each for each in _ids(chunks, SubAgentSpawned) if each in trial.streams]
+        assert sorted(spawned) == sorted(ended), f"{session_id}: spawned {spawned}, ended {ended}"
+
+
+def the_next_input_works(trial: Trial) -> None:
+    """After an interrupt the agent lives on and answers."""
+    if trial.mode in {None, "interrupt", "after_step"}:
+        assert trial.probe is not None, "the agent did not answer the last input"
+        assert trial.probe.status is TurnStatus.COMPLETED, (
+            f"the turn of the last input {trial.probe.status}: {trial.probe.error}"
+        )
+
+
+INVARIANTS: Sequence[Invariant] = (
+    nobody_is_stuck,
+    nothing_is_alive,
+    the_registry_has_no_ghost,
+    there_is_an_outcome,
+    history_is_paired,
+    results_are_real,
+    an_interrupt_leaves_nothing,
+    the_session_is_stored,
+    input_is_accounted_for,
+    turns_are_closed,
+    tools_are_closed,
+    prompts_are_closed,
+    states_are_legal,
+    a_turn_ends_idle,
+    exited_is_last,
+    subagents_are_told_of,
+    subagents_end_with_a_turn_that_breaks,
+    the_next_input_works,
+)
+"""What holds for every agent; add your own."""
+
+
+def _open_turns(chunks: Sequence[OutputChunk]) -> set[str]:
+    begun = {chunk.input_id for chunk in chunks if isinstance(chunk, TurnStart)}
+    return begun - {chunk.input_id for chunk in chunks if isinstance(chunk, Done)}
+
+
+def _check_pairs(session_id: str, history: Sequence[Message]) -> None:
+    asked: list[str] = []
+    for place, message in enumerate(history):
+        for result in message.tool_results:
+            text = (
+                f"{session_id}: message {place} answers {result.tool_use_id}, which nobody asks for"
+            )
+            assert result.tool_use_id in asked, text
+            asked.remove(result.tool_use_id)
+        if message.role == "assistant":
+            assert not asked, f"{session_id}: before message {place}, no answer to {asked}"
+            asked = [call.id for call in message.tool_uses]
+    assert not asked, f"{session_id}: no answer to {asked}"
+
+
+def _ids(
+    chunks: Sequence[OutputChunk], kind: type[SubAgentSpawned] | type[SubAgentComplete]
+) -> list[str]:
+    return [chunk.session_id for chunk in chunks if isinstance(chunk, kind)]

@@ -1,0 +1,222 @@
+"""The scenarios that are fuzzed: the coder with all it can do, and a loop whose turns are steered."""
+
+from dataclasses import dataclass
+
+import trio
+
+from greenroom.agents import coder, run_tools, stream_reply
+from greenroom.core import (
+    AgentContext,
+    Done,
+    Message,
+    Shutdown,
+    SubAgentResult,
+    TextBlock,
+    TextComplete,
+    TextDelta,
+    ToolError,
+    UsageReport,
+    UserInput,
+)
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.session import AgentSession
+from greenroom.testing import ScriptedApprover, ScriptedProvider, call
+from greenroom.testing.fuzz import Scenario
+from greenroom.tools import ToolRegistry, tool
+
+
+@dataclass
+class Oven:
+    """Where the trays of a run are: one that was put in has to come out."""
+
+    put_in: int = 0
+    taken_out: int = 0
+
+
+oven = Oven()
+"""The oven of the run in hand."""
+
+
+@tool(concurrent=True, timeout=7200)
+async def bake(loaves: int, context: AgentContext) -> str:
+    """Bake bread, and take it out whatever happens."""
+    oven.put_in += 1
+    try:
+        context.progress(f"{loaves} loaves are in")
+        await trio.sleep(60 * loaves)
+    finally:
+        with context.cleanup(2.0):
+            await trio.sleep(1)
+            oven.taken_out += 1
+    return f"{loaves} baked"
+
+
+@tool
+async def sell(loaves: int) -> str:
+    """Sell bread; a person is asked before."""
+    await trio.sleep(1)
+    return f"{loaves} sold"
+
+
+@tool
+async def burn() -> str:
+    """Burn everything."""
+    await trio.sleep(1)
+    raise ToolError("too hot")
+
+
+@tool
+async def steal() -> str:
+    """Take what is not yours; a rule forbids it."""
+    return "gone"
+
+
+TOOLS = ToolRegistry([bake, sell, burn, steal])
+
+
+def rules():
+    return PermissionManager(
+        [
+            PermissionRule.allow_tool("bake"),
+            PermissionRule.allow_tool("burn"),
+            PermissionRule.deny_tool("steal"),
+        ]
+    )
+
+
+def baker(request):
+    """Answer as the conversation stands, which may have been cut anywhere."""
+    last, asked = request.messages[-1], [m for m in request.messages if m.tool_uses]
+    if not last.tool_results:
+        return ORDERS.get(last.text, lambda: f"You said: {last.text}")()
+    if any(tool_use.name == "Task" for tool_use in asked[-1].tool_uses):
+        return to_the_shop()
+    return "Done."
+
+
+def baked_and_delegated():
+    task = call("Task", description="bake rolls", prompt="Bake rolls.")
+    return [TextBlock("To work."), call("bake", loaves=1), call("bake", loaves=3), task]
+
+
+def to_the_shop():
+    calls = [call("sell", loaves=2), call("steal"), call("burn"), call("no_such_tool")]
+    return [TextBlock("To the shop."), *calls]
+
+
+ORDERS = {
+    "Bread for everybody!": baked_and_delegated,
+    "Bake rolls.": lambda: [call("bake", loaves=2), call("sell", loaves=9)],
+}
+
+
+def bakery(agent_fn=coder):
+    """The coder: parallel tools with clean-up, a subagent, prompts, a denied and a failing call."""
+    global oven  # noqa: PLW0603 (a run has one oven, and the tools are made once)
+    oven = Oven()
+    return Scenario(
+        agent_fn,
+        ScriptedProvider(*[baker] * 50),
+        TOOLS,
+        rules(),
+        person=customers,
+        approver=ScriptedApprover(*["allow"] * 10),
+    )
+
+
+async def customers(handle):
+    """Order, and while the oven is hot say something else."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(handle.ask, "Bread for everybody!")
+        await trio.sleep(30)
+        await handle.send_input("And a coffee.")
+
+
+def every_tray_comes_out(trial):
+    """Clean-up under `cleanup(grace)` has run to its end, unless the agent was killed."""
+    if trial.mode != "kill":
+        assert oven.put_in == oven.taken_out, f"{oven}"
+
+
+def what_was_said_is_kept(trial):
+    """Each text that was streamed, as far as it came, is in the history."""
+    for session_id, chunks in trial.streams.items():
+        kept = [m.text for m in trial.stored.get(session_id, ()) if m.role == "assistant"]
+        said = ""
+        for chunk in chunks:
+            if isinstance(chunk, TextDelta):
+                said += chunk.text
+            elif isinstance(chunk, (TextComplete, Done)):
+                assert not said or any(text.startswith(said) for text in kept), f"{said!r} is lost"
+                said = ""
+
+
+def every_reply_is_billed(trial):
+    """What a kept reply has used is reported, also where the reply was cut off."""
+    for session_id, chunks in trial.streams.items():
+        used = [m.usage for m in trial.stored.get(session_id, ()) if m.usage is not None]
+        told = [chunk.usage for chunk in chunks if isinstance(chunk, UsageReport)]
+        assert len(told) >= len(used), f"{session_id}: {len(used)} replies, {len(told)} bills"
+
+
+OF_THE_BAKERY = (every_tray_comes_out, what_was_said_is_kept, every_reply_is_billed)
+
+
+async def steered_coder(agent, llm, tools, permissions):
+    """A loop whose turns take what is said meanwhile."""
+    async for message in agent.inputs():
+        async with agent.turn(message, steer=True):
+            while True:
+                reply = await stream_reply(agent, llm, tools)
+                if not reply.tool_uses:
+                    break
+                await run_tools(agent, reply.tool_uses, tools, permissions)
+
+
+async def manager(agent):
+    """A loop over `receive()` that gives work away, goes on, and is told of the result later."""
+    while True:
+        match await agent.receive():
+            case UserInput() as message:
+                async with agent.turn(message):
+                    await agent.step()
+                    agent.spawn(AgentSession.new("worker"), worker, message.text)
+                    say(agent, "on its way")
+            case SubAgentResult() as message:
+                async with agent.turn(message):
+                    say(agent, f"back: {message.text}")
+            case Shutdown():
+                return
+
+
+async def worker(agent, text):
+    agent.spawn(AgentSession.new("clerk"), clerk, detached=True)
+    await agent.request_permission("Tool", "work", timeout=30)
+    with agent.budget(seconds=100):
+        await trio.sleep(10)
+    say(agent, f"did {text}")
+
+
+async def clerk(agent):
+    """Detached: it outlives the one who started it."""
+    await trio.sleep(50)
+    say(agent, "filed")
+
+
+def say(agent, text):
+    agent.session.add_message(Message.assistant(text))
+    agent.send_nowait(TextComplete(text))
+
+
+async def visitors(handle):
+    """Say several things at once, and leave before all is answered."""
+    for text in ("one", "two"):
+        handle.send_input_nowait(text)
+    with trio.move_on_after(5):
+        await handle.ask("three")
+    await trio.sleep(40)
+
+
+def office():
+    """Background subagents, a detached one, prompts that run out, input that is queued."""
+    return Scenario(manager, person=visitors, approver=ScriptedApprover("allow", "deny"))

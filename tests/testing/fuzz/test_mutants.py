@@ -1,0 +1,241 @@
+"""The checks can fail: a runtime that is broken in one way is found by the invariant for it.
+
+That the control is clean is what `test_own_agents.py` shows.
+"""
+
+import pytest
+import trio
+
+from greenroom.core import AgentState, Done, Exited, SubAgentComplete
+from greenroom.runtime import (
+    actor,
+    approvals,
+    children,
+    cleanup,
+    interruption,
+    lifecycle,
+    mailbox,
+    output,
+    registry,
+    turn,
+    turns,
+)
+from greenroom.runtime import handle as handles
+from greenroom.session import AgentSession
+from greenroom.testing.fuzz import INVARIANTS, FuzzError, cancel_at_every_checkpoint
+from tests.testing.fuzz import scenarios
+
+MUTANTS = {}
+
+
+def breaks(*invariants):
+    """Register a mutant under the invariants that have to find it."""
+
+    def register(mutate):
+        MUTANTS[mutate.__name__] = (mutate, set(invariants))
+        return mutate
+
+    return register
+
+
+def silenced(kind):
+    """Make a `publish` that keeps chunks of this kind to itself."""
+    publish = actor.Actor.publish
+    return lambda self, chunk: None if isinstance(chunk, kind) else publish(self, chunk)
+
+
+async def nothing(*args, **kwargs):
+    await trio.lowlevel.checkpoint()
+
+
+@breaks("history_is_paired", "the_session_is_stored")
+def calls_are_not_paired(patch):
+    patch.setattr(AgentSession, "pair_tool_uses", lambda *args, **kwargs: ())
+
+
+@breaks("tools_are_closed")
+def open_tools_get_no_end(patch):
+    patch.setattr(output.Output, "close_tools", lambda self: {})
+
+
+@breaks("results_are_real")
+def the_results_of_a_turn_that_is_cut_off_are_dropped(patch):
+    add = AgentSession.add_message
+
+    def add_message(self, message):
+        # A batch in which something is missing is one that was cut off.
+        calls = [m.tool_uses for m in self.history if m.tool_uses]
+        if not message.tool_results or len(message.tool_results) == len(calls[-1]):
+            add(self, message)
+
+    patch.setattr(AgentSession, "add_message", add_message)
+
+
+@breaks("subagents_end_with_a_turn_that_breaks")
+def subagents_are_not_ended(patch):
+    patch.setattr(children.Children, "end", nothing)
+
+
+@breaks("subagents_are_told_of")
+def the_end_of_a_subagent_is_not_told(patch):
+    patch.setattr(actor.Actor, "publish", silenced(SubAgentComplete))
+
+
+@breaks("a_turn_ends_idle")
+def the_state_is_not_set_at_the_end_of_a_turn(patch):
+    set_state = actor.Actor.set_state
+
+    def stay(self, state):
+        if state != AgentState.idle():
+            set_state(self, state)
+
+    patch.setattr(actor.Actor, "set_state", stay)
+
+
+@breaks("states_are_legal")
+def the_last_state_is_not_set(patch):
+    set_state = actor.Actor.set_state
+
+    def stay(self, state):
+        if not state.is_final:
+            set_state(self, state)
+
+    patch.setattr(actor.Actor, "set_state", stay)
+
+
+@breaks("turns_are_closed")
+def the_end_of_a_turn_is_not_told(patch):
+    patch.setattr(actor.Actor, "publish", silenced(Done))
+
+
+@breaks("exited_is_last")
+def the_end_of_an_agent_is_not_told(patch):
+    patch.setattr(actor.Actor, "publish", silenced(Exited))
+
+
+@breaks("nobody_is_stuck")
+def who_asks_is_not_woken(patch):
+    patch.setattr(turns.Turns, "_wake", lambda *args: None)
+
+
+@breaks("nobody_is_stuck")
+def who_asks_is_not_woken_at_the_end_of_the_agent(patch):
+    patch.setattr(turns.Turns, "end", lambda self: None)
+
+
+@breaks("nobody_is_stuck", "there_is_an_outcome")
+def who_waits_is_not_woken(patch):
+    async def wait(self):
+        await trio.sleep_forever()
+
+    patch.setattr(handles.AgentHandle, "wait", wait)
+
+
+@breaks("the_session_is_stored")
+def a_turn_is_not_flushed(patch):
+    patch.setattr(actor.Actor, "flush", nothing)
+
+
+@breaks("the_session_is_stored")
+def the_lock_is_not_let_go(patch):
+    patch.setattr(lifecycle, "_release", nothing)
+
+
+@breaks("every_tray_comes_out")
+def clean_up_is_not_shielded(patch):
+    init = cleanup.CleanupScope.__init__
+
+    def unshielded(self, *args):
+        init(self, *args)
+        self._scope = trio.CancelScope()
+
+    patch.setattr(cleanup.CleanupScope, "__init__", unshielded)
+
+
+@breaks("nothing_is_alive")
+def a_task_is_leaked_into_the_runtime(patch):
+    enter = turn.Turn.__aenter__
+
+    async def leak(self):
+        self._actor.runtime._nursery.start_soon(trio.sleep_forever)
+        return await enter(self)
+
+    patch.setattr(turn.Turn, "__aenter__", leak)
+
+
+@breaks("the_registry_has_no_ghost")
+def the_registry_keeps_what_has_ended(patch):
+    patch.setattr(registry.Registry, "forget", lambda self, actor: None)
+
+
+@breaks("prompts_are_closed")
+def a_prompt_is_not_withdrawn(patch):
+    close = approvals.Approvals._close
+
+    def close_answered(self, request, answer, *, cancelled=False):
+        if not cancelled:
+            close(self, request, answer)
+
+    patch.setattr(approvals.Approvals, "_close", close_answered)
+
+
+@breaks("input_is_accounted_for")
+def what_is_left_in_the_mailbox_is_forgotten(patch):
+    patch.setattr(mailbox.Mailbox, "drain", lambda self: ())
+
+
+@breaks("an_interrupt_leaves_nothing")
+def an_interrupt_returns_too_early(patch):
+    stop = interruption.Interruption._stop
+
+    def stop_and_say_over(self):
+        stop(self)
+        self._over.set()
+
+    patch.setattr(interruption.Interruption, "_stop", stop_and_say_over)
+
+
+@breaks("there_is_an_outcome", "the_next_input_works")
+def an_interrupt_ends_the_agent(patch):
+    interrupt = turns.Turns.interrupt
+
+    def interrupt_all(self, mode, grace):
+        self._actor.scope.cancel()
+        return interrupt(self, mode, grace)
+
+    patch.setattr(turns.Turns, "interrupt", interrupt_all)
+
+
+@breaks("what_was_said_is_kept")
+def the_partial_reply_is_dropped(patch):
+    add = AgentSession.add_message
+
+    def add_whole(self, message):
+        if message.stop_reason != "interrupted":
+            add(self, message)
+
+    patch.setattr(AgentSession, "add_message", add_whole)
+
+
+def found():
+    try:
+        cancel_at_every_checkpoint(
+            scenarios.bakery,
+            invariants=[*INVARIANTS, *scenarios.OF_THE_BAKERY],
+            at_most=60,
+        )
+    except FuzzError as error:
+        return {violation.invariant for violation in error.report.violations}
+    return set()
+
+
+@pytest.mark.parametrize(("mutate", "invariants"), MUTANTS.values(), ids=MUTANTS)
+def test_the_fuzz_finds(mutate, invariants, monkeypatch):
+    mutate(monkeypatch)
+    assert invariants <= found()
+
+
+def test_every_invariant_has_a_mutant():
+    covered = set().union(*(invariants for _, invariants in MUTANTS.values()))
+    names = {invariant.__name__ for invariant in (*INVARIANTS, *scenarios.OF_THE_BAKERY)}
+    assert names - covered == {"every_reply_is_billed"}  # the bug that it found has its own test
