@@ -25,8 +25,8 @@ __all__ = [
     "pack",
 ]
 
-MAX_BYTES = 64 << 20
-"""The longest frame: more than any model reads, little enough to hold twice."""
+MAX_BYTES = 16 << 20
+"""The longest frame: more than any model reads, little enough to decode beside an event loop."""
 
 _LENGTH_BYTES = 4
 

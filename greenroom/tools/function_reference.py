@@ -114,8 +114,9 @@ def _script(main: ModuleType, tool: str) -> str:
 
 def _load(script: str) -> ModuleType:
     """Load a script as a module of another name, so that its guarded part does not run."""
+    # The standard multiprocessing gives that name to whatever is the main module when it is imported.
     loaded = sys.modules.get(SCRIPT_NAME)
-    if loaded is not None and loaded.__file__ == script:
+    if loaded is not None and getattr(loaded, "__file__", None) == script:
         return loaded
     loader = SourceFileLoader(SCRIPT_NAME, script)
     spec = importlib.util.spec_from_file_location(SCRIPT_NAME, script, loader=loader)

@@ -18,7 +18,7 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, MemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, WorkerPool, tool
-from tests.tools.killable import who, write_later
+from tests.tools.killable import block, who, write_later
 from tests.tools.test_worker_pool import descendants, is_alive
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
@@ -137,6 +137,21 @@ async def test_a_kill_and_the_end_of_the_runtime_leave_no_process(tmp_path):
             assert (await other.ask("who?")).text == "done"
             assert len(descendants() - before) == 3  # the launcher, its child, and the warm worker
     assert descendants() == before
+
+
+@pytest.mark.parametrize("how", ["busy", "stubborn", "setsid"])
+async def test_an_interrupt_without_any_grace_leaves_no_process_either(tmp_path, how):
+    before = descendants()
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        with trio.fail_after(30):
+            blocking = call("block", folder=str(tmp_path), how=how)
+            handle, reader = start(runtime, [blocking, "back"], block)
+            await handle.send_input("go")
+            await progress_of(reader, 1)
+            report = await handle.interrupt(grace=0)
+            assert report.abandoned == ()
+            assert descendants() == before
+            assert (await handle.ask("and now?")).text == "back"
 
 
 async def test_the_agents_of_a_runtime_share_a_pool_and_runtimes_do_not():

@@ -167,7 +167,7 @@ def give(what: str) -> object:
     things: dict[str, object] = {
         "none": None,
         "object": object(),
-        "large": "x" * (64 << 20),
+        "large": "x" * (16 << 20),
         "text": "ü🌱\ud800",
         "result": ToolResult((TextBlock("text"),), metadata={"exit_code": 3}),
         "bad metadata": ToolResult.ok("text", fault=object()),
@@ -310,6 +310,16 @@ def fill(megabytes: int, catch: bool = False) -> str:
         if catch:
             return "did without"
         raise
+
+
+@tool(isolation="process", limits=ProcessLimits(memory_megabytes=64))
+def crash_within_limits() -> None:
+    ctypes.string_at(0)
+
+
+@killable
+def variable(key: str) -> str | None:
+    return os.environ.get(key)
 
 
 @killable

@@ -137,11 +137,11 @@ def test_an_interactive_function_is_refused(tmp_path):
 
 def test_a_script_is_loaded_once_and_is_the_main_module(script, monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
-    monkeypatch.delitem(sys.modules, "__mp_main__", raising=False)
+    # As `import multiprocessing` does it in a process that was started with -c.
+    monkeypatch.setitem(sys.modules, "__mp_main__", sys.modules["__main__"])
     reference = FunctionReference("__main__", "shout", str(script))
     assert reference.load() is reference.load()
-    assert sys.modules["__main__"] is sys.modules["__mp_main__"]
-    monkeypatch.delitem(sys.modules, "__mp_main__")
+    assert sys.modules["__main__"] is sys.modules["__mp_main__"] is not sys.modules[__name__]
 
 
 def test_a_script_that_fails_leaves_everything_as_it_was(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
-from greenroom.tools import ToolRegistry, WorkerPool, run_batch, worker_process
+from greenroom.tools import ToolRegistry, WorkerPool, launcher, run_batch, worker_process
 from tests.tools import killable
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
@@ -154,7 +155,7 @@ async def test_results_cross_as_from_a_thread(warm):
         ("bad metadata", "give returned a result that can't be used"),
         ("bad content", "give returned a result that can't be used"),
         ("coroutine", "give returned an awaitable, and nothing awaits it in its own process"),
-        ("large", "bytes are too many for a tool in its own process; 67108864 is the limit"),
+        ("large", "bytes are too many for a tool in its own process; 16777216 is the limit"),
     ],
 )
 async def test_a_result_that_can_not_cross_is_an_error_and_the_worker_goes_on(warm, what, told):
@@ -458,6 +459,46 @@ async def test_a_limit_of_one_call_does_not_hold_for_the_next(warm):
     assert (await warm.call("point", x=1)).text == '{"x":1,"y":0}'
 
 
+async def test_a_crash_of_a_tool_with_a_memory_limit_names_the_limit(recorder):
+    result = await recorder.call("crash_within_limits")
+    assert result.text.endswith("(SIGSEGV); its limit is 64 MB of memory")
+
+
+# -- how a worker starts ------------------------------------------------------------------------
+
+
+async def test_what_can_not_be_started_is_told(recorder, pool, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    result = await recorder.call("who")
+    assert result.text.startswith("can't start /nowhere/python in .")
+    assert pool.statistics().started == 0
+
+
+@pytest.mark.parametrize("broken", ["raise SystemExit(3)", "import nothing.that.is.there"])
+async def test_a_worker_that_does_not_come_up_is_told_and_not_tried_again(
+    recorder, pool, monkeypatch, caplog, broken
+):
+    monkeypatch.setattr(worker_process, "_PROGRAM", broken)
+    result = await recorder.call("who")
+    assert result.text == "who was not run: its process could not be started"
+    assert ("nothing.that" in caplog.text) == ("nothing.that" in broken)
+    assert pool.statistics().started == 1
+
+
+async def test_a_launcher_that_fails_is_told(recorder, monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(launcher, "__file__", str(tmp_path / "missing.py"))
+    result = await recorder.call("who")
+    assert result.text == "who was not run: its process could not be started"
+    assert "missing.py" in caplog.text
+
+
+async def test_it_has_our_environment_with_what_the_linker_reads(recorder, monkeypatch):
+    monkeypatch.setenv("GREENROOM_TEST", "ü")
+    monkeypatch.setenv("LD_GREENROOM_TEST", "kept")
+    assert (await recorder.call("variable", key="GREENROOM_TEST")).text == "ü"
+    assert (await recorder.call("variable", key="LD_GREENROOM_TEST")).text == "kept"
+
+
 # -- the pool -----------------------------------------------------------------------------------
 
 
@@ -502,6 +543,31 @@ async def test_a_worker_is_replaced_after_many_calls(recorder, pool, monkeypatch
     assert texts[0] == texts[1] != texts[2]
 
 
+async def test_calls_that_are_cut_off_at_any_moment_leave_no_process_and_no_open_file():
+    processes, files = descendants(), set(os.listdir("/proc/self/fd"))
+    pool = WorkerPool(size=2)
+    recorder = Recorder(pool)
+
+    async def cut_off(checkpoints):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.call, "talk")
+            for _ in range(checkpoints):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            for checkpoints in (0, 1, 2, 3, 5, 8, 20, 100, 500, 1000, 2000, 4000, 8000):
+                nursery.start_soon(cut_off, checkpoints)
+    found = pool.statistics()
+    assert (found.busy, found.waiting, found.idle) == (0, 0, found.started - found.ended)
+    assert len(descendants() - processes) == 3 * found.idle
+    assert not (await recorder.call("who")).is_error
+    await pool.aclose()
+    assert descendants() == processes
+    assert set(os.listdir("/proc/self/fd")) <= files
+
+
 async def test_closing_ends_the_idle_and_the_busy(recorder, pool, tmp_path):
     before = descendants()
     await run_batch([("who", {}, recorder.context)] * 2, TOOLS)
@@ -521,6 +587,25 @@ async def test_closing_ends_the_idle_and_the_busy(recorder, pool, tmp_path):
     told = "block was stopped: the pool of its process is closed"
     assert [result.text for result in results] == [told]
     assert (await recorder.call("who")).text.endswith("the pool of its process is closed")
+
+
+async def test_a_call_that_ends_while_the_pool_is_closed_keeps_its_result_and_no_worker(
+    recorder, pool, monkeypatch
+):
+    before = descendants()
+    converse = worker_process.WorkerProcess._converse
+
+    async def and_close(self, *arguments):
+        ended = await converse(self, *arguments)
+        nursery.start_soon(pool.aclose)
+        return ended
+
+    monkeypatch.setattr(worker_process.WorkerProcess, "_converse", and_close)
+    async with trio.open_nursery() as nursery:
+        result = await recorder.call("who")
+    assert result.status is ToolStatus.SUCCESS
+    assert pool.statistics().idle == 0
+    assert descendants() == before
 
 
 async def test_closing_is_not_stopped_by_a_cancel(recorder, pool):

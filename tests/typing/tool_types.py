@@ -3,7 +3,7 @@
 from typing import assert_type
 
 from greenroom.core import AgentContext, ToolInfo, ToolResult
-from greenroom.tools import FunctionTool, Tool, ToolRegistry, tool
+from greenroom.tools import FunctionTool, ProcessLimits, Tool, ToolRegistry, tool
 
 
 @tool
@@ -16,6 +16,12 @@ async def search(query: str, limit: int = 5) -> list[str]:
 def count(text: str, context: AgentContext) -> int:
     """Count."""
     return len(text)
+
+
+@tool(isolation="process", limits=ProcessLimits(cpu_seconds=1))
+def crunch(number: int) -> float:
+    """Crunch."""
+    return number / 2
 
 
 class Plain:
@@ -36,6 +42,8 @@ class Plain:
 async def calls() -> None:
     assert_type(count("a", AgentContext(session_id="s", agent_type="t")), int)
     assert_type(await search("a", limit=3), list[str])
+    assert_type(crunch(3), float)
+    tool(isolation="container")(count)  # type: ignore[call-overload]
     await search(3)  # type: ignore[arg-type]
     count("a")  # type: ignore[call-arg]
 

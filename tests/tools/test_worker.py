@@ -1,0 +1,54 @@
+"""The program of a worker process: the parts that no call of a tool reaches by itself."""
+
+import signal
+import socket
+import traceback
+
+import pytest
+
+from greenroom.core import ToolError
+from greenroom.tools import worker
+from greenroom.tools.frame import ProgressFrame
+
+
+def test_it_ends_when_the_other_side_is_gone():
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        worker.Worker(theirs).serve()
+
+
+def test_a_process_that_was_forked_sends_nothing(monkeypatch):
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        connection = worker._Connection(theirs)
+        monkeypatch.setattr(worker.os, "getpid", lambda: -1)
+        connection.send(ProgressFrame("from a fork"))
+        with pytest.raises(BlockingIOError):
+            ours.recv(1)
+
+
+def test_a_request_to_stop_is_remembered_where_the_function_does_not_let_it_pass():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        serving = worker.Worker(theirs)
+        with pytest.raises(SystemExit):
+            serving._stop(signal.SIGTERM, None)
+        serving.serve()  # it does not wait for another call
+
+
+def test_a_group_too_deep_to_be_shown_is_named(monkeypatch):
+    def too_deep(_):
+        raise RecursionError
+
+    monkeypatch.setattr(traceback, "format_exception", too_deep)
+    assert worker._traceback(ValueError()) == "ValueError, nested too deeply to show"
+    assert worker._traceback(ToolError("known")) == ""
+
+
+def test_files_that_are_closed_are_not_as_before(monkeypatch):
+    before = worker._standard_files()
+    assert before == worker._standard_files()
+    monkeypatch.setattr(worker.sys, "__stdin__", None)
+    assert before != worker._standard_files()
