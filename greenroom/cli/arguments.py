@@ -25,7 +25,7 @@ class Options:
     """What the user asked for on the command line.
 
     Attributes:
-        command: "run", "sessions list", "sessions show" or "doctor".
+        command: "run", "sessions list", "sessions show", "sessions repair" or "doctor".
         prompt: the prompt of a headless run, or None for an interactive one.
         output_format: what a headless run prints.
         model: the model's name, or None for the default.
@@ -37,7 +37,7 @@ class Options:
         sessions: the folder of the sessions, or None for the user's own.
         max_steps: model calls in one turn at the most.
         log: the file for the log, or None.
-        session_id: the session that `sessions show` is about.
+        session_id: the session that `sessions show` or `sessions repair` is about.
         json: whether a command prints JSON.
     """
 
@@ -129,13 +129,16 @@ def _add_folder(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def _add_sessions(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    sessions = commands.add_parser("sessions", help="list and show stored sessions")
+    sessions = commands.add_parser("sessions", help="list, show and repair stored sessions")
     verbs = sessions.add_subparsers(metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="list sessions, the last changed first")
     _add_report(listing, "sessions list")
     show = verbs.add_parser("show", help="show one session's conversation")
     show.add_argument("session_id", metavar="ID")
     _add_report(show, "sessions show")
+    repair = verbs.add_parser("repair", help="keep what precedes the damage in a session")
+    repair.add_argument("session_id", metavar="ID")
+    _add_report(repair, "sessions repair")
 
 
 def _add_report(parser: argparse.ArgumentParser, command: str) -> None:

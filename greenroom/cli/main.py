@@ -71,6 +71,10 @@ def _command(options: "Options") -> "Callable[[Options], Awaitable[int]]":
             from greenroom.cli.commands.sessions import show_session
 
             return show_session
+        case "sessions repair":
+            from greenroom.cli.commands.sessions import repair_session
+
+            return repair_session
         case "doctor":
             from greenroom.cli.commands.doctor import run_doctor
 

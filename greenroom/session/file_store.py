@@ -12,13 +12,19 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import InvalidSessionIdError, SessionError, check_session_id
+from greenroom.core import (
+    InvalidSessionIdError,
+    SessionError,
+    SessionNotFoundError,
+    check_session_id,
+)
 from greenroom.session import durable
 from greenroom.session.file_writer import FileWriter
 from greenroom.session.history import START
 from greenroom.session.holder import locked_error
 from greenroom.session.lock import HeldError, lock
 from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.repair import RepairReport
 from greenroom.session.session_folder import last_change, read_session, storage_error
 from greenroom.session.store import StoredSession
 
@@ -84,6 +90,31 @@ class FileStore:
         except HeldError as error:
             raise locked_error(session_id, error.pid) from None
         return FileWriter(session_id, folder, fd, self._limiter)
+
+    async def salvage(self, session_id: str) -> RepairReport | None:
+        """Make a damaged session usable again, at the price of what follows the damage.
+
+        The lines before the first damaged one stay; it and all after it are moved into a file beside
+        the history, byte for byte.
+
+        Returns:
+            What was set aside and where, or None where nothing was damaged.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            SessionLockedError: somebody writes it.
+            SessionStorageError: the disk refused.
+        """
+        if not await self.exists(session_id):
+            raise SessionNotFoundError(
+                f"there is no session {session_id!r} in {self!r}", session_id=session_id
+            )
+        writer = await self.acquire(session_id)
+        try:
+            return await writer.salvage()
+        finally:
+            with trio.CancelScope(shield=True):
+                await writer.release()
 
     def folder(self, session_id: str) -> str:
         """Return a session's folder, where files that belong to it may lie beside its own.

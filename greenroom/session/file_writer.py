@@ -9,10 +9,11 @@ import trio
 
 from greenroom.core import clock
 from greenroom.session import durable
-from greenroom.session.history import Position
+from greenroom.session.history import Position, read_history
 from greenroom.session.holder import fenced_error
 from greenroom.session.lock import HeldError, check_held, unlock
 from greenroom.session.metadata import SessionMetadata, encode_metadata
+from greenroom.session.repair import RepairReport, report_on
 from greenroom.session.session_folder import (
     history_path,
     metadata_path,
@@ -84,6 +85,23 @@ class FileWriter:
             SessionStorageError: the disk refused; the history is as it was before.
         """
         return await self._write(lambda: self._set_aside(at.size))
+
+    async def salvage(self) -> RepairReport | None:
+        """Set aside everything from the first damaged line on; say what that was, if anything.
+
+        Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was written.
+            SessionStorageError: the disk refused; the history is as it was before.
+        """
+        path, id_ = history_path(self._folder), self._session_id
+        data = await self._run(lambda: durable.read_bytes(path)) or b""
+        history = await self._run(
+            lambda: read_history(data, session_id=id_, path=path, salvage=True)
+        )
+        if not history.torn:
+            return None
+        side = await self.set_aside(history.end)
+        return report_on(history.end, len(history.torn), path, side)
 
     async def release(self) -> None:
         """Let go of the lock; a folder in which nothing was saved is removed.

@@ -79,10 +79,18 @@ def encode_line(entries: Iterable[bytes], at: Position) -> bytes:
     return body + _seal(body, at)
 
 
-def read_history(data: bytes, *, session_id: str, path: str, since: Position = START) -> History:
+def read_history(
+    data: bytes,
+    *,
+    session_id: str,
+    path: str,
+    since: Position = START,
+    salvage: bool = False,
+) -> History:
     """Read and verify the lines of a history from the place `since` on.
 
-    A last line that is cut off or damaged is left in `torn`: that is what a crash leaves behind.
+    A last line that is cut off or damaged is left in `torn`: that is what a crash leaves behind. To
+    `salvage` is to leave everything there from the first damaged line on, instead of raising.
 
     Raises:
         SessionCorruptError: a damaged line is followed by others.
@@ -95,15 +103,17 @@ def read_history(data: bytes, *, session_id: str, path: str, since: Position = S
         if not _is_sound(line, place):
             break
         try:
-            entries += decode_entries(line)
+            found = decode_entries(line)
         except InvalidJSONError as error:
+            if salvage:
+                break
             raise _corrupt(error.message, session_id, path, place) from error
-        if place.lines == 0:
-            _check_format(entries, session_id, path)
+        _check_format(found, session_id, path)
+        entries += found
         place = msgspec.structs.replace(place, loose=_loose(line)).after(line)
         start = stop
     torn = data[start:]
-    if _is_followed(torn, place):
+    if not salvage and _is_followed(torn, place):
         raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
     return History(tuple(entries), place, torn)
 
@@ -155,7 +165,8 @@ def _loose(data: bytes, start: int = 0) -> int:
     return int(head[1] or 0) if head else 0
 
 
-def _check_format(entries: list[Entry], session_id: str, path: str) -> None:
+def _check_format(entries: tuple[Entry, ...], session_id: str, path: str) -> None:
+    """See that this line is of no newer format: one may begin in the middle of a file."""
     first = entries[0] if entries else None
     if isinstance(first, FormatEntry) and first.version > FORMAT:
         raise SessionError(
@@ -172,5 +183,6 @@ def _corrupt(problem: str, session_id: str, path: str, at: Position) -> SessionC
         session_id=session_id,
         path=path,
         line=line,
-        hint="nothing was changed; the lines before it are sound",
+        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps the lines before "
+        "it, and sets the rest aside",
     )

@@ -10,6 +10,8 @@ __all__ = ["RepairReport", "report_on"]
 class RepairReport(msgspec.Struct, frozen=True):
     """The end of a history could not be read: a crash or a broken disk cut its last commit off.
 
+    After `FileStore.salvage` it is everything from the first damaged line on.
+
     Damage inside the very last line can't be told from a write that never finished. So what was
     set aside may hold a commit that had been acknowledged; it is kept, never deleted. A session
     loaded while somebody writes it may show a commit that is still under way.
@@ -31,7 +33,7 @@ class RepairReport(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         fate = f"set aside in {self.set_aside}" if self.set_aside else "not loaded, still in place"
-        return f"{self.path}:{self.line}: {self.size} bytes of an unfinished write, {fate}"
+        return f"{self.path}:{self.line}: {self.size} bytes that can't be read, {fate}"
 
 
 def report_on(at: Position, size: int, path: str, set_aside: str = "") -> RepairReport:

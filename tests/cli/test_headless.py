@@ -129,6 +129,24 @@ def test_a_session_that_is_unknown_is_told_in_plain_words(run, tmp_path):
     )
 
 
+def test_a_damaged_session_is_repaired_by_the_command_that_its_error_names(run, tmp_path):
+    folder = ("--sessions", str(tmp_path / "kept"))
+    id_ = run("-p", "read README.md", *folder, "--output-format", "json").json["session_id"]
+    assert run("-p", "list *.md", *folder, "--resume", id_).code == 0
+    assert run("sessions", "repair", id_, *folder).out.startswith("Nothing is damaged.")
+    path = tmp_path / "kept" / id_ / "history.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"A project", b"B project", 1))
+    refused = run("sessions", "show", id_, *folder)
+    assert refused.code == 2
+    assert f"`greenroom sessions repair {id_}`" in refused.err
+    done = run("sessions", "repair", id_, *folder)
+    assert done.code == 0
+    assert "set aside in" in done.out
+    assert run("sessions", "show", id_, *folder).code == 0
+    again = run("sessions", "repair", id_, *folder, "--json").json
+    assert again == {"session_id": id_, "messages": again["messages"], "repair": None}
+
+
 def test_a_session_is_resumed_by_its_id(run):
     id_ = run("-p", "read README.md", "--output-format", "json").json["session_id"]
     assert run("-p", "list *.md", "--resume", id_).code == 0

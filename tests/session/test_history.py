@@ -258,5 +258,11 @@ def test_a_file_of_a_newer_format_is_not_misread():
         read(line_of({"kind": "format", "version": 2}))
 
 
+def test_a_newer_format_may_begin_at_any_line():
+    newer = encode_line([b'{"kind":"format","version":2}'], WHOLE.end.synced())
+    with pytest.raises(SessionError, match="format 2"):
+        read(DATA + newer)
+
+
 def test_a_history_that_begins_without_its_version_is_read():
     assert read(line_of({"kind": "hologram"})).entries == ()

@@ -1,4 +1,4 @@
-"""`greenroom sessions list` and `greenroom sessions show ID`."""
+"""`greenroom sessions list`, `greenroom sessions show ID` and `greenroom sessions repair ID`."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from greenroom.session import AgentSession, SessionMetadata
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
-__all__ = ["list_sessions", "show_session"]
+__all__ = ["list_sessions", "repair_session", "show_session"]
 
 
 async def list_sessions(options: "Options") -> int:
@@ -57,4 +57,23 @@ async def show_session(options: "Options") -> int:
         await out.line(head[:-1] + b',"messages":[' + messages + b"]}")
         return 0
     await out.text(recap_text(session.history))
+    return 0
+
+
+async def repair_session(options: "Options") -> int:
+    """Keep what precedes the damage in a session, set the rest aside, and say what that was.
+
+    Raises:
+        SessionError: the session is unknown, is being written, or can't be repaired.
+    """
+    store = open_store(options)
+    report = await store.salvage(options.session_id)
+    session = await load_session(options.session_id, store)
+    out = OutputWriter()
+    if options.json:
+        found = {"messages": len(session.history), "repair": report}
+        await out.line(serde.encode({"session_id": session.session_id, **found}))
+        return 0
+    said = "Nothing is damaged." if report is None else f"{report}."
+    await out.text(f"{said} The session has {len(session.history)} messages.")
     return 0

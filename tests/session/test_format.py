@@ -1,0 +1,123 @@
+"""The reader that the page of the format gives, with the standard library alone, reads our files."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.core import Message, SessionCorruptError
+from greenroom.session import AgentSession
+from greenroom.session.history import START, encode_line, read_history
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "session-format.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def reader():
+    """The page's reader, without the lines at its end that use it."""
+    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(source.partition("\nmetadata, ")[0], names)
+    assert not [name for name in names if "greenroom" in name]
+    return names
+
+
+@pytest.fixture
+def folder(files, conversation):
+    """A session of six lines: calls, results that were not synced at once, and a rewind."""
+    trio.run(fill, files, conversation)
+    return Path(files.folder("mine"))
+
+
+async def fill(files, conversation):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    await session.open()
+    for message in conversation:
+        session.add_message(message)
+        if message.tool_uses:
+            session.mark_tools_started(use.id for use in message.tool_uses)
+        await session.save(flush=not message.tool_results)
+    session.add_message(Message.user("oops"))
+    await session.save()
+    await session.rewind(to=4)
+    await session.close()
+
+
+def as_json(folder, reader):
+    metadata, messages = reader["read_session"](folder)
+    return metadata["session_id"], [(each["role"], each["content"]) for each in messages]
+
+
+async def test_the_page_s_reader_sees_what_we_see(folder, files, reader):
+    ours = await AgentSession.load("mine", store=files)
+    id_, messages = as_json(folder, reader)
+    assert id_ == "mine"
+    assert [role for role, _ in messages] == [each.role for each in ours.history]
+    texts = ["".join(block.get("text", "") for block in content) for _, content in messages]
+    assert texts == [each.text for each in ours.history]
+    assert messages[1][1][1]["input"] == {"file_path": "a.txt"}
+
+
+def test_it_knows_every_kind_of_entry_and_block_that_the_page_lists(folder, reader):
+    entries, torn = reader["read_entries"](folder / "history.jsonl")
+    kinds = [entry["kind"] for entry in entries]
+    assert set(kinds) == {"format", "message", "tools_started", "rewind"}
+    assert kinds[0] == "format"
+    assert torn == 0
+
+
+def test_it_finds_a_line_of_another_session_and_one_that_is_left_out(folder, reader):
+    path = folder / "history.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for spliced in (
+        [*lines[:2], lines[2].replace(b"t1", b"t2"), *lines[3:]],
+        [*lines[:3], *lines[4:]],
+        [lines[0], lines[2], lines[1], *lines[3:]],
+        [*lines[:2], lines[1], *lines[2:]],
+    ):
+        path.write_bytes(b"".join(spliced))
+        with pytest.raises(ValueError, match=r"history.jsonl:\d: the line is damaged"):
+            reader["read_session"](folder)
+
+
+def test_it_and_ours_agree_on_every_damaged_byte(folder, reader):
+    path = folder / "history.jsonl"
+    data = path.read_bytes()
+    for index in range(len(data)):
+        for value in (0, 10, data[index] ^ 1):
+            damaged = data[:index] + bytes([value]) + data[index + 1 :]
+            path.write_bytes(damaged)
+            try:
+                theirs = reader["read_entries"](path)[1]
+            except ValueError as error:
+                theirs = str(error).split(":")[1]
+            try:
+                ours = len(read_history(damaged, session_id="mine", path="h").torn)
+            except SessionCorruptError as error:
+                ours = str(error.line)
+            assert theirs == ours, index
+
+
+async def test_what_the_page_does_not_know_it_passes_over(folder, files, reader):
+    stored = await files.read("mine")
+    entries = [b'{"kind":"hologram","points":[1]}', b'{"kind":"rewind","to":1,"why":"dull"}']
+    writer = await files.acquire("mine")
+    await writer.append(encode_line(entries, stored.history.end), stored.history.end)
+    await writer.release()
+    assert len(reader["read_session"](folder)[1]) == 1
+    assert len((await AgentSession.load("mine", store=files)).history) == 1
+
+
+def test_a_newer_version_is_refused(folder, files, reader):
+    path = folder / "history.jsonl"
+    path.write_bytes(encode_line([json.dumps({"kind": "format", "version": 2}).encode()], START))
+    with pytest.raises(ValueError, match="newer"):
+        reader["read_session"](folder)
+
+
+def test_every_key_of_a_description_is_on_the_page(folder):
+    for key in json.loads((folder / "metadata.json").read_text()):
+        assert f"`{key}`" in PAGE

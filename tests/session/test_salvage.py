@@ -1,0 +1,91 @@
+"""A session that is damaged in the middle: refused with the way out, and usable again after it."""
+
+from pathlib import Path
+
+import pytest
+
+from greenroom.core import (
+    Message,
+    SessionCorruptError,
+    SessionLockedError,
+    SessionNotFoundError,
+    TextBlock,
+)
+from greenroom.session import AgentSession
+from greenroom.session.history import START, encode_line
+
+
+@pytest.fixture
+async def damaged(files, conversation):
+    """The path of a history whose second line of four is damaged, and what it holds."""
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    for message in conversation:
+        session.add_message(message)
+        await session.save()
+    path = Path(files.folder("mine")) / "history.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"Gladly", b"Gladlx"))
+    return path
+
+
+async def test_the_error_names_the_command_that_salvages(files, damaged):
+    with pytest.raises(SessionCorruptError, match="`greenroom sessions repair mine`") as caught:
+        await AgentSession.load("mine", store=files)
+    assert caught.value.line == 2
+
+
+async def test_the_lines_before_the_damage_stay_and_all_else_is_set_aside(files, damaged):
+    data = damaged.read_bytes()
+    report = await files.salvage("mine")
+    first = data.index(b"\n") + 1
+    assert (report.path, report.line, report.offset) == (str(damaged), 2, first)
+    assert report.size == len(data) - first
+    assert damaged.read_bytes() == data[:first]
+    assert Path(report.set_aside).read_bytes() == data[first:]
+    session = await AgentSession.load("mine", store=files)
+    assert [message.text for message in session.history] == ["read a.txt\u2028please"]
+    session.add_message(Message.user("go on"))
+    await session.save()
+    assert len((await AgentSession.load("mine", store=files)).history) == 2
+
+
+async def test_what_can_not_be_decoded_is_salvaged_as_well(files, damaged):
+    damaged.write_bytes(encode_line([b'{"kind":"rewind"}'], START))
+    report = await files.salvage("mine")
+    assert (report.line, report.offset) == (1, 0)
+    assert (await AgentSession.load("mine", store=files)).history == ()
+
+
+async def test_a_sound_session_is_left_alone(files, conversation):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    session.add_message(conversation[0])
+    await session.save()
+    assert await files.salvage("mine") is None
+    assert (await AgentSession.load("mine", store=files)).history == conversation[:1]
+
+
+async def test_a_session_that_is_being_written_is_not_touched(files, damaged):
+    data = damaged.read_bytes()
+    writer = await files.acquire("mine")
+    with pytest.raises(SessionLockedError):
+        await files.salvage("mine")
+    await writer.release()
+    assert damaged.read_bytes() == data
+
+
+async def test_there_is_nothing_to_salvage_where_nothing_is(files, damaged):
+    with pytest.raises(SessionNotFoundError):
+        await files.salvage("other")
+    assert not Path(files.folder("other")).exists()
+
+
+async def test_what_a_crash_left_of_a_session_never_stored_is_reported(files, conversation):
+    writer = await files.acquire("mine")
+    await writer.release()
+    folder = Path(files.folder("mine"))
+    folder.mkdir()
+    (folder / "history.jsonl").write_bytes(b"half a line")
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    session.add_message(Message.user([TextBlock("hello")]))
+    await session.save()
+    assert (session.repair.line, session.repair.offset, session.repair.size) == (1, 0, 11)
+    assert Path(session.repair.set_aside).read_bytes() == b"half a line"
