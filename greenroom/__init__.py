@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from greenroom.core import GreenroomError as GreenroomError
     from greenroom.core import ImageBlock as ImageBlock
     from greenroom.core import InputMessage as InputMessage
+    from greenroom.core import Instrument as Instrument
     from greenroom.core import Interrupt as Interrupt
     from greenroom.core import InvalidJSONError as InvalidJSONError
     from greenroom.core import InvalidSessionIdError as InvalidSessionIdError
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from greenroom.core import Message as Message
     from greenroom.core import ModelAuthenticationError as ModelAuthenticationError
     from greenroom.core import ModelBadRequestError as ModelBadRequestError
+    from greenroom.core import ModelCall as ModelCall
     from greenroom.core import ModelConnectionError as ModelConnectionError
     from greenroom.core import ModelContextTooLongError as ModelContextTooLongError
     from greenroom.core import ModelError as ModelError
@@ -178,6 +180,7 @@ _HOMES = {
         "GreenroomError",
         "ImageBlock",
         "InputMessage",
+        "Instrument",
         "Interrupt",
         "InvalidJSONError",
         "InvalidSessionIdError",
@@ -186,6 +189,7 @@ _HOMES = {
         "Message",
         "ModelAuthenticationError",
         "ModelBadRequestError",
+        "ModelCall",
         "ModelConnectionError",
         "ModelContextTooLongError",
         "ModelError",
@@ -343,6 +347,7 @@ __all__ = [
     "GreenroomError",
     "ImageBlock",
     "InputMessage",
+    "Instrument",
     "Interrupt",
     "InterruptReport",
     "InvalidJSONError",
@@ -354,6 +359,7 @@ __all__ = [
     "Message",
     "ModelAuthenticationError",
     "ModelBadRequestError",
+    "ModelCall",
     "ModelConnectionError",
     "ModelContextTooLongError",
     "ModelError",

@@ -34,7 +34,7 @@ async def run_tools(
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
-    Each call is judged, and where the rules say so a person is asked, one call after the other and
+    Instruments may change what a call is asked to do; the model is told so. Each call is judged, and where the rules say so a person is asked, one call after the other and
     before anything runs. Then the history with the calls, and the record that they start, is made
     durable; then they run: side by side, at most `limit` at once, when all of them are marked
     concurrent, otherwise in order. Immediately before it runs, a call is judged again: had anything
@@ -165,7 +165,9 @@ class _Gate:
         refusal = refusal or await verdict.changed(self._tools, self._permissions, context)
         result = refusal or await self._tools.execute(name, arguments, context)
         if verdict.edited:
-            result = _after_edit(result, arguments)
+            result = _after_change(result, "The user changed the arguments", arguments)
+        elif scope.is_rewritten:
+            result = _after_change(result, "The arguments were changed", arguments)
         # From here on the result is real: it is kept even if the turn is cancelled this moment.
         self._results[verdict] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
@@ -173,7 +175,11 @@ class _Gate:
         return result
 
 
-def _after_edit(result: ToolResult, input: dict[str, object]) -> ToolResult:  # noqa: A002
-    """Tell the model that this is the result of a call that the person has changed."""
-    note = TextBlock(f"[The user changed the arguments to {serde.dumps(input).decode()}]")
+def _after_change(
+    result: ToolResult,
+    what: str,
+    input: dict[str, object],  # noqa: A002
+) -> ToolResult:
+    """Tell the model that this is the result of another call than it has asked for."""
+    note = TextBlock(f"[{what} to {serde.dumps(input).decode()}]")
     return ToolResult((note, *result.content), result.status, result.metadata)

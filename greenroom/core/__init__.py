@@ -2,7 +2,7 @@
 
 Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
 receive and tell); `tooling`, `effects`, `permission` (tool calls); `context`, `resources`,
-`workspace` (what tools are given); `errors`; and the small tools of the trade: `serde`, `text`,
+`workspace` (what tools are given); `instrument`, `instruments` (who may watch); `errors`; and the small tools of the trade: `serde`, `text`,
 `ids`, `clock`.
 """
 
@@ -188,6 +188,11 @@ from greenroom.core.input import (
 from greenroom.core.input import (
     UserInput as UserInput,
 )
+from greenroom.core.instrument import Instrument as Instrument
+from greenroom.core.instrument import ModelCall as ModelCall
+from greenroom.core.instruments import Hook as Hook
+from greenroom.core.instruments import Instruments as Instruments
+from greenroom.core.instruments import InstrumentStatistics as InstrumentStatistics
 from greenroom.core.message import (
     Message as Message,
 )
@@ -351,8 +356,12 @@ __all__ = [
     "Execute",
     "Exited",
     "GreenroomError",
+    "Hook",
     "ImageBlock",
     "InputMessage",
+    "Instrument",
+    "InstrumentStatistics",
+    "Instruments",
     "Interrupt",
     "InvalidJSONError",
     "InvalidSessionIdError",
@@ -361,6 +370,7 @@ __all__ = [
     "Message",
     "ModelAuthenticationError",
     "ModelBadRequestError",
+    "ModelCall",
     "ModelConnectionError",
     "ModelContextTooLongError",
     "ModelError",

@@ -35,6 +35,7 @@ class AgentContext:
         agent_type: its type, such as "coder".
         name: its name, by default its type.
         description: what it is for.
+        lineage: the names of the agents from the root down to this one.
         parent_session_id: the session of the agent that spawned it, or None.
         parent_tool_use_id: the call that spawned it, or None.
         current_turn: how many turns have begun, this one included.
@@ -61,6 +62,7 @@ class AgentContext:
     agent_type: str
     name: str = ""
     description: str = ""
+    lineage: tuple[str, ...] = ()
     parent_session_id: str | None = None
     parent_tool_use_id: str | None = None
     current_turn: int = 0

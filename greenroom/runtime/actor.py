@@ -10,6 +10,7 @@ from greenroom.core import (
     AgentContext,
     AgentNotRunningError,
     AgentState,
+    Hook,
     InvalidJSONError,
     OutputChunk,
     ResourceMap,
@@ -114,6 +115,7 @@ class Actor:
             session_id=session.session_id,
             agent_type=session.agent_type,
             name=self.name,
+            lineage=self.lineage(),
             parent_session_id=session.parent_session_id,
             parent_tool_use_id=session.parent_tool_use_id,
             current_turn=self.turns.count,
@@ -153,6 +155,10 @@ class Actor:
     def lineage(self) -> tuple[str, ...]:
         """Return the names from the root down to this agent."""
         return tuple(actor.name for actor in reversed([self, *self.ancestors()]))
+
+    def notify(self, hook: Hook, *details: object) -> None:
+        """Tell the runtime's instruments of something that this agent does."""
+        self.runtime.instruments.notify(hook, self.context, *details)
 
     def refuse_if_ended(self) -> None:
         """Raise `AgentNotRunningError` where the agent has ended."""

@@ -76,6 +76,7 @@ class Approvals:
         pending = _Pending(request)
         self._open[request.request_id] = pending
         try:
+            actor.notify("before_permission", request)
             actor.publish(request)
             actor.set_state(AgentState.waiting_for_permission())
             answer = await self._answer(pending, timeout)
@@ -98,6 +99,7 @@ class Approvals:
         self, request: PermissionRequest, answer: Answer, *, cancelled: bool = False
     ) -> None:
         del self._open[request.request_id]
+        self._actor.notify("after_permission", request, answer)
         self._actor.publish(
             PermissionResponse(
                 request_id=request.request_id,

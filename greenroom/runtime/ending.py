@@ -38,7 +38,8 @@ def finish(actor: Actor) -> None:
     actor.set_state(AgentState.failed(text) if crash else AgentState.done())
     if crash is not None and is_news:
         actor.publish(error_chunk(crash))
-    actor.publish(Exited(outcome.status, text))
+    exited = Exited(outcome.status, text)
+    actor.publish(exited)
     _tell_parent(actor, outcome, text)
     actor.output.ring.close()
     actor.turns.end()
@@ -46,6 +47,7 @@ def finish(actor: Actor) -> None:
     actor.ended.set()
     if actor.member is not None:
         actor.member.gone()
+    actor.notify("after_agent", exited)
 
 
 def _outcome(actor: Actor) -> Outcome:

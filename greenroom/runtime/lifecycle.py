@@ -39,6 +39,7 @@ async def run_agent(
     actor.task = trio.lowlevel.current_task()
     enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     current_slot.set(None)  # spawned in a tool call, it is no part of that call
+    actor.notify("before_agent")
     try:
         with actor.scope:
             await _live(actor, function, args)

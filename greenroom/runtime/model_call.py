@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from greenroom.core import ModelCall
+
 if TYPE_CHECKING:
     from greenroom.core import Message, ModelRequest
     from greenroom.runtime.actor import Actor
@@ -38,12 +40,13 @@ class ModelCallScope:
         """Made by `AgentInternals.model_call`."""
         self._actor = actor
         self._model = model
-        self._request = request
+        self._call = ModelCall(model.name, model.model, request)
         self.reply: Message | None = None
 
     def __enter__(self) -> Self:
         if getattr(self._model, "price", None) is None:
             self._actor.budgets.refuse_unpriced(f"{self._model.name}:{self._model.model}")
+        self._actor.notify("before_model_call", self._call)
         return self
 
     def __exit__(
@@ -52,4 +55,4 @@ class ModelCallScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        return
+        self._actor.notify("after_model_call", self._call, self.reply, error)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import AgentNotRunningError, ResourceMap, RuntimeClosedError
+from greenroom.core import AgentNotRunningError, Instruments, ResourceMap, RuntimeClosedError
 from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
@@ -20,7 +20,7 @@ from greenroom.runtime.spawning import spawn_child, spawn_root
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from contextlib import AbstractAsyncContextManager
 
     from greenroom.resilience import Backoff, Budget
@@ -46,6 +46,7 @@ class AgentRuntime(Introspection):
             `sessions/` under the working directory.
         limits: the bounds of every agent.
         workspace: the folder in which the agents work; by default the working directory.
+        instruments: who watches the agents; `greenroom.Instrument` says what there is to see.
 
     Example:
         ```python
@@ -60,6 +61,7 @@ class AgentRuntime(Introspection):
         store: "SessionStore | None" = None,
         limits: RuntimeLimits | None = None,
         workspace: str | Path = ".",
+        instruments: "Iterable[object]" = (),
     ) -> None:
         """Make a runtime; it opens with `async with`."""
         super().__init__()
@@ -67,6 +69,8 @@ class AgentRuntime(Introspection):
         self.resources = ResourceMap()
         """Objects for all agents, found by `context.resources.get`; what has an `aclose()` is closed
         when the block is left, after the last agent."""
+        self.instruments = Instruments(instruments)
+        """Who watches the agents; `add` and `remove` work at any time."""
         self._store = store
         self._workspace = Path(workspace)
         self._supervisions: dict[Supervision, None] = {}

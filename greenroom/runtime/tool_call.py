@@ -16,7 +16,8 @@ class ToolCallScope:
     """The block behind `agent.tool_call(...)`: judge, run and end the call inside of it.
 
     Attributes:
-        call: the call to judge and run.
+        call: the call to judge and run, with the input that the instruments have left it with.
+        is_rewritten: whether that is another input than the model's.
     """
 
     def __init__(self, actor: "Actor", call: "ToolUseBlock") -> None:
@@ -24,8 +25,12 @@ class ToolCallScope:
         self._actor = actor
         self._has_ended = False
         self.call = call
+        self.is_rewritten = False
 
     def __enter__(self) -> Self:
+        asked = self.call
+        self.call = self._actor.runtime.instruments.before_tool_call(self._actor.context, asked)
+        self.is_rewritten = self.call is not asked
         return self
 
     def running(self) -> ToolSlot:
@@ -41,8 +46,8 @@ class ToolCallScope:
         return ToolSlot(self._actor)
 
     def end(self, result: "ToolResult") -> None:
-        """Say how the call has ended: its result, or why it was not run."""
-        self._has_ended = True
+        """Say how the call has ended: with its result, or with why it was not run. Once counts."""
+        self._tell(result, None)
 
     def __exit__(
         self,
@@ -50,4 +55,9 @@ class ToolCallScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._has_ended = True
+        self._tell(None, error)
+
+    def _tell(self, result: "ToolResult | None", error: BaseException | None) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._actor.notify("after_tool_call", self.call, result, error)

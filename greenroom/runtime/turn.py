@@ -46,6 +46,7 @@ class Turn:
         self._is_used = False
         self._first_new = 0
         self._failures: list[BaseException] = []
+        self._done = Done(message.id, TurnStatus.FAILED)
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
@@ -75,6 +76,7 @@ class Turn:
         self._is_used = True
         actor.turns.open(self)
         actor.publish(TurnStart(self.message.id))
+        actor.notify("before_turn", self.message)
         actor.set_state(AgentState.processing())
         self._timer = actor.budgets.first_to_end
         if self._timer is not None:
@@ -101,6 +103,7 @@ class Turn:
             further = further or broken
         finally:
             self.interruption.finish()
+            self._actor.notify("after_turn", self._done)
         if further is None:
             return True
         if further is error:
@@ -187,9 +190,8 @@ class Turn:
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
         )
-        self._actor.publish(
-            Done(self.message.id, status, result.stop_reason, result.usage, result.error)
-        )
+        self._done = Done(self.message.id, status, result.stop_reason, result.usage, result.error)
+        self._actor.publish(self._done)
         self._actor.turns.close(self, result)
 
 

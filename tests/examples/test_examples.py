@@ -73,6 +73,15 @@ def test_a_killable_tool_is_stopped_by_its_time_out_and_by_an_interrupt(tmp_path
     ]
 
 
+def test_instruments_that_watch_and_that_rewrite(tmp_path):
+    assert run("instrument.py", cwd=tmp_path).splitlines() == [
+        "Ann asks scripted:script",
+        "Ann called publish: index is in drafts",
+        "Ann asks scripted:script",
+        "Ann has completed",
+    ]
+
+
 def test_the_coder_of_primitives_reads_a_file_and_leaves_a_session(tmp_path):
     (tmp_path / "README.md").write_text("# Of mice and agents\n")
     assert "Of mice and agents" in run("coder.py", "read README.md", cwd=tmp_path)

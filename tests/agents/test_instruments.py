@@ -1,0 +1,378 @@
+"""Instruments see each model call, tool call, permission, turn and agent: before it, and after."""
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import trio
+
+from greenroom.agents import Task, coder, run_tools, stream_reply
+from greenroom.core import (
+    Hook,
+    ModelOverloadedError,
+    PermissionRequest,
+    TextBlock,
+    ToolStart,
+    ToolUseBlock,
+    TurnStatus,
+)
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.runtime import AgentRuntime
+from greenroom.session import AgentSession, MemoryStore
+from greenroom.testing import Reply, ScriptedProvider, call
+from greenroom.tools import ToolRegistry, builtin_tools, tool
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "coder.py"
+
+
+class Ledger:
+    """Every hook; what has begun and not ended, and the order of it all."""
+
+    def __init__(self):
+        self.open, self.log, self.ends = Counter(), [], {}
+
+    def _begin(self, what, agent, key):
+        self.log.append(f"before {what}")
+        self.open[what, agent.session_id, key] += 1
+
+    def _end(self, what, agent, key, *how):
+        self.log.append(f"after {what}")
+        assert self.open[what, agent.session_id, key] == 1, (what, key)
+        self.open[what, agent.session_id, key] = 0
+        self.ends[what] = how
+
+    def before_agent(self, agent):
+        self._begin("agent", agent, agent.lineage)
+
+    def after_agent(self, agent, end):
+        self._end("agent", agent, agent.lineage, end.status)
+
+    def before_turn(self, agent, message):
+        self._begin("turn", agent, message.id)
+
+    def after_turn(self, agent, end):
+        self._end("turn", agent, end.input_id, end.status)
+
+    def before_model_call(self, agent, call):
+        assert call.request.messages
+        self._begin("model", agent, call)
+
+    def after_model_call(self, agent, call, reply, error):
+        self._end("model", agent, call, reply and reply.text, type(error).__name__)
+
+    def before_tool_call(self, agent, call):
+        self._begin("tool", agent, call.id)
+
+    def after_tool_call(self, agent, call, result, error):
+        self._end("tool", agent, call.id, result and result.text, type(error).__name__)
+
+    def before_permission(self, agent, request):
+        self._begin("permission", agent, request.request_id)
+
+    def after_permission(self, agent, request, answer):
+        self._end("permission", agent, request.request_id, answer.by)
+
+    @property
+    def unfinished(self):
+        return [what for (what, _, _), count in self.open.items() if count]
+
+
+@tool(category="read")
+async def look(label: str) -> str:
+    """Look at something."""
+    return f"seen {label}"
+
+
+@tool(category="write")
+async def wait(label: str) -> str:
+    """Wait for an interrupt."""
+    await trio.sleep_forever()
+
+
+@tool(category="read")
+async def crash(label: str) -> str:
+    """Crash."""
+    raise KeyError(label)
+
+
+RULES = (PermissionRule.allow_category("read"), PermissionRule.allow_tool("Task"))
+
+
+async def worker(agent, llm, rules=RULES, delegate=None):
+    tools = ToolRegistry([look, wait, crash])
+    if delegate is not None:
+        tools = tools.extended(Task(agent, delegate))
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            while (reply := await stream_reply(agent, llm, tools)).tool_uses:
+                await run_tools(agent, reply.tool_uses, tools, PermissionManager(rules))
+
+
+def new():
+    return AgentSession.new("worker")
+
+
+async def test_the_hooks_of_a_turn_in_their_order():
+    ledger = Ledger()
+    llm = ScriptedProvider(call("look", label="a"), "done")
+    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+        assert (await runtime.spawn(new(), worker, llm).ask("go")).text == "done"
+    assert ledger.log == [
+        "before agent",
+        "before turn",
+        *("before model", "after model"),
+        *("before tool", "after tool"),
+        *("before model", "after model"),
+        "after turn",
+        "after agent",
+    ]
+    assert ledger.ends["model"] == ("done", "NoneType")
+    assert ledger.ends["tool"] == ("seen a", "NoneType")
+    assert ledger.ends["turn"] == ("completed",)
+
+
+async def until(handle, kind):
+    async for chunk in handle.subscribe("all"):
+        if isinstance(chunk, kind):
+            return
+
+
+ALLOW = (PermissionRule.allow_all(),)
+
+
+@pytest.mark.parametrize(
+    ("step", "rules", "cut_at", "what", "end"),
+    [
+        (Reply("hal", hangs=True), RULES, 0, "model", (None, "Cancelled")),
+        (call("wait", label="a"), ALLOW, ToolStart, "tool", (None, "Cancelled")),
+        (call("wait", label="a"), RULES, PermissionRequest, "permission", ("withdrawn",)),
+        (call("wait", label="a"), RULES, PermissionRequest, "tool", (None, "Cancelled")),
+        ([call("look", label="a"), call("wait", label="b")], ALLOW, 0, "tool", (None, "Cancelled")),
+    ],
+)
+@pytest.mark.parametrize("way", ["interrupt", "kill", "leave"])
+async def test_each_that_begins_ends_once_when_it_is_cut_off(
+    autojump_clock, step, rules, cut_at, what, end, way
+):
+    ledger = Ledger()
+    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+        handle = runtime.spawn(new(), worker, ScriptedProvider(step), rules)
+        await handle.send_input("go")
+        if cut_at:
+            await until(handle, cut_at)
+        await trio.testing.wait_all_tasks_blocked()
+        if way == "interrupt":
+            await handle.interrupt()
+        elif way == "kill":
+            handle.kill()
+        else:
+            runtime._nursery.cancel_scope.cancel()
+    assert ledger.unfinished == []
+    assert ledger.ends[what] == end
+    assert ledger.ends["turn"] == (TurnStatus.INTERRUPTED,)
+
+
+@pytest.mark.parametrize(
+    ("step", "what", "end", "status"),
+    [
+        (
+            Reply("hal", error=ModelOverloadedError("busy")),
+            "model",
+            (None, "ModelOverloadedError"),
+            "failed",
+        ),
+        (call("crash", label="a"), "tool", ("KeyError: 'a'", "NoneType"), "completed"),
+        (ToolUseBlock("1", "unknown", {}), "tool", None, "completed"),
+        (ToolUseBlock("1", "look", {}, invalid="no JSON"), "tool", None, "completed"),
+    ],
+)
+async def test_each_that_begins_ends_once_when_it_fails(step, what, end, status):
+    ledger = Ledger()
+    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+        handle = runtime.spawn(new(), worker, ScriptedProvider(step, "done"))
+        assert (await handle.ask("go")).status == status
+    assert ledger.unfinished == []
+    assert end is None or ledger.ends[what] == end
+
+
+async def test_each_that_begins_ends_once_when_the_agent_crashes():
+    ledger = Ledger()
+
+    async def crashing(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with agent.tool_call(call("look", label="a")):
+                    raise RuntimeError("a bug")
+
+    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+        handle = runtime.spawn(new(), crashing)
+        await handle.send_input("go")
+        await handle.wait()
+    assert ledger.unfinished == []
+    assert ledger.ends["tool"] == (None, "RuntimeError")
+    assert ledger.ends["agent"] == ("crashed",)
+
+
+async def test_a_session_that_is_locked_is_an_agent_that_ends_at_once():
+    ledger, store = Ledger(), MemoryStore()
+    held = new()
+    held.bind(store)
+    await held.open()
+    again = AgentSession.new("worker", session_id=held.session_id, store=store)
+    async with AgentRuntime(store=store, instruments=[ledger]) as runtime:
+        await runtime.spawn(again, worker, ScriptedProvider()).wait()
+    assert ledger.log == ["before agent", "after agent"]
+    await held.close()
+
+
+async def test_they_see_every_agent_with_its_lineage():
+    seen = []
+
+    class Lineages:
+        def before_model_call(self, agent, call):
+            seen.append((agent.lineage, agent.current_turn, call.provider, call.model))
+
+    async def helper(agent):
+        await worker(agent, ScriptedProvider("helped", model="small"))
+
+    task = call("Task", description="help", prompt="go")
+    llm = ScriptedProvider(task, "done", model="large")
+    async with AgentRuntime(store=MemoryStore(), instruments=[Lineages()]) as runtime:
+        await runtime.spawn(new(), worker, llm, RULES, helper).ask("go")
+    assert seen == [
+        (("worker",), 1, "scripted", "large"),
+        (("worker", "help"), 1, "scripted", "small"),
+        (("worker",), 1, "scripted", "large"),
+    ]
+
+
+async def test_one_can_be_added_and_removed_while_agents_run():
+    ledger = Ledger()
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(new(), worker, ScriptedProvider("one", "two", "three"))
+        await handle.ask("go")
+        runtime.instruments.add(ledger)
+        await handle.ask("go")
+        runtime.instruments.remove(ledger)
+        await handle.ask("go")
+    assert ledger.log == ["before turn", "before model", "after model", "after turn"]
+
+
+def _raise(self, agent, *details):
+    raise RuntimeError("a broken hook")
+
+
+AlwaysBroken = type("AlwaysBroken", (), dict.fromkeys(get_args(Hook), _raise))
+
+
+async def outcome_of_a_busy_turn(instruments):
+    llm = ScriptedProvider([call("look", label="a"), call("wait", label="b")], "done")
+    async with AgentRuntime(store=MemoryStore(), instruments=instruments) as runtime:
+        handle = runtime.spawn(new(), worker, llm, unattended="deny")
+        result = await handle.ask("go")
+        return result, await handle.history(), runtime.instruments.statistics()
+
+
+async def test_one_whose_every_hook_raises_changes_nothing(caplog):
+    plain, history, _ = await outcome_of_a_busy_turn([])
+    result, same, statistics = await outcome_of_a_busy_turn([AlwaysBroken()])
+    assert (result.status, result.text) == (plain.status, plain.text) == ("completed", "done")
+    assert [m.text for m in same] == [m.text for m in history]
+    assert len(statistics.failures) >= 8
+    assert any(r.getMessage().startswith("worker: the hook") for r in caplog.records)
+
+
+# -- a rewritten input --------------------------------------------------------------------------
+
+
+class Rewriter:
+    def __init__(self, **changes):
+        self.changes, self.ended = changes, []
+
+    def before_tool_call(self, agent, call):
+        return {**call.input, **self.changes}
+
+    def after_tool_call(self, agent, call, result, error):
+        self.ended.append((call.input, result.text))
+
+
+async def run_rewritten(rewriter, *rules, answer=None, agent_fn=worker):
+    """Run one call that is rewritten; return its result as the model sees it, and the history."""
+    llm = ScriptedProvider(call("look", label="a"), "done")
+    requests = []
+    async with AgentRuntime(store=MemoryStore(), instruments=[rewriter]) as runtime:
+        handle = runtime.spawn(new(), agent_fn, llm, rules or RULES, unattended="deny")
+        async with trio.open_nursery() as nursery:
+
+            async def person():
+                async with handle.subscribe("all", answers=True) as chunks:
+                    async for chunk in chunks:
+                        if isinstance(chunk, PermissionRequest):
+                            requests.append(chunk)
+                            await handle.respond_permission(chunk.request_id, "allow", **answer)
+
+            if answer is not None:
+                nursery.start_soon(person)
+            await handle.ask("go")
+            nursery.cancel_scope.cancel()
+        history = await handle.history()
+    block = history[2].tool_results[0]
+    text = "\n".join(part.text for part in block.content if isinstance(part, TextBlock))
+    return text, history, requests
+
+
+async def test_what_is_rewritten_is_what_runs_and_the_model_is_told():
+    rewriter = Rewriter(label="b")
+    text, history, _ = await run_rewritten(rewriter)
+    assert text == '[The arguments were changed to {"label":"b"}]\nseen b'
+    assert history[1].tool_uses[0].input == {"label": "a"}  # what the model has said stays
+    assert rewriter.ended == [({"label": "b"}, text)]
+
+
+async def test_what_is_rewritten_is_what_is_judged():
+    rules = (PermissionRule.deny_if(lambda _, given: given["label"] == "b"), *RULES)
+    text, _, _ = await run_rewritten(Rewriter(label="b"), *rules)
+    assert "seen" not in text
+    assert text.startswith('[The arguments were changed to {"label":"b"}]')
+    text, _, _ = await run_rewritten(Rewriter(label="c"), *rules)
+    assert "seen c" in text
+
+
+async def test_a_rewrite_to_something_invalid_is_refused_like_any_bad_input():
+    text, _, requests = await run_rewritten(Rewriter(label=7))
+    assert "does not fit" in text
+    assert "seen" not in text
+    assert requests == []
+
+
+async def test_what_is_rewritten_is_what_a_person_is_asked_about_and_may_edit():
+    ask = (PermissionRule.ask_for_tool("look"),)
+    text, _, (request,) = await run_rewritten(Rewriter(label="b"), *ask, answer={})
+    assert request.input == {"label": "b"}
+    assert "seen b" in text
+    edited = {"input": {"label": "c"}}
+    text, _, _ = await run_rewritten(Rewriter(label="b"), *ask, answer=edited)
+    assert text == '[The user changed the arguments to {"label":"c"}]\nseen c'
+
+
+async def test_the_primitives_alone_are_seen_and_rewritten_alike(tmp_path):
+    (tmp_path / "a.txt").write_text("first")
+    (tmp_path / "b.txt").write_text("second")
+    spec = importlib.util.spec_from_file_location("coder_of_primitives", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    logs = []
+    for agent_fn in (coder, module.coder):
+        ledger, rewriter = Ledger(), Rewriter(file_path="b.txt")
+        llm = ScriptedProvider(call("Read", file_path="a.txt"), "done")
+        arguments = (llm, ToolRegistry(builtin_tools()), PermissionManager(RULES))
+        async with AgentRuntime(
+            store=MemoryStore(), workspace=tmp_path, instruments=[ledger, rewriter]
+        ) as runtime:
+            await runtime.spawn(new(), agent_fn, *arguments).ask("go")
+        assert "second" in rewriter.ended[0][1]
+        assert ledger.unfinished == []
+        logs.append(ledger.log)
+    assert logs[0] == logs[1]
