@@ -30,6 +30,8 @@ class Transcript:
         self._view: tuple[Message, ...] | None = ()
         # By the place of the reply that asked for them: ids may come again in later replies.
         self._started: dict[int, set[str]] = {}
+        # The messages before this place are paired: a long conversation is not looked through again.
+        self._paired = 0
         for entry in entries:
             self._apply(entry)
 
@@ -64,10 +66,11 @@ class Transcript:
 
     def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
         """Answer the calls of the last reply that have no result, and return their ids."""
-        ids = unanswered(self._messages)
+        ids = unanswered(self._messages[self._paired :])
         if ids:
             started = self._started.get(self._last_reply(), ())
             self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
+        self._paired = len(self._messages)
         return ids
 
     def until(self, at: int) -> "Transcript":
@@ -114,6 +117,7 @@ class Transcript:
             case RewindEntry(to=to):
                 del self._messages[to:]
                 self._view = None
+                self._paired = 0  # a call may have been parted from its result
                 self._started = {at: ids for at, ids in self._started.items() if at < to}
             case FormatEntry():
                 pass

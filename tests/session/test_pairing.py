@@ -1,0 +1,52 @@
+"""Pairing: each call is answered, and a long conversation is not looked through again and again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import Message, ToolResultBlock, ToolUseBlock
+from greenroom.session import transcript as module
+from greenroom.session.entry import MessageEntry
+from greenroom.session.pairing import unanswered
+from greenroom.session.transcript import Transcript
+
+ids = st.lists(st.sampled_from("abc"), max_size=3)
+actions = st.one_of(
+    st.tuples(st.just("ask"), st.just(())),
+    st.tuples(st.just("reply"), ids),
+    st.tuples(st.just("answer"), ids),
+    st.tuples(st.just("pair"), st.just(())),
+    st.tuples(st.just("rewind"), st.floats(0, 1)),
+)
+
+
+@given(st.lists(actions, max_size=20))
+def test_it_finds_what_a_look_at_the_whole_conversation_finds(script):
+    transcript = Transcript()
+    for action, what in script:
+        match action:
+            case "ask":
+                transcript.add(MessageEntry(Message.user("go on")))
+            case "reply":
+                blocks = [ToolUseBlock(id_, "Read") for id_ in what]
+                transcript.add(MessageEntry(Message("assistant", tuple(blocks))))
+            case "answer":
+                blocks = [ToolResultBlock(id_) for id_ in what]
+                transcript.add(MessageEntry(Message("user", tuple(blocks))))
+            case "rewind":
+                transcript.rewind(int(what * len(transcript.messages)))
+            case _:
+                pass
+        if action in {"pair", "rewind"}:
+            expected = unanswered(transcript.messages)
+            assert transcript.pair("interrupted") == expected
+            assert unanswered(transcript.messages) == ()
+
+
+def test_only_what_is_new_is_looked_at(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(module, "unanswered", lambda messages: looked_at.append(len(messages)))
+    transcript = Transcript()
+    for _ in range(100):
+        transcript.add(MessageEntry(Message.user("nobody replies")))
+        transcript.pair("interrupted")
+    assert looked_at == [1] * 100
