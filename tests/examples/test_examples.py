@@ -64,10 +64,10 @@ def test_budgets_of_a_block_and_of_a_purse(tmp_path):
     ]
 
 
-def test_a_killable_tool_is_stopped_by_its_time_out_and_by_an_interrupt(tmp_path):
+def test_a_killable_tool_is_stopped_by_its_limit_and_by_an_interrupt(tmp_path):
     assert run("killable_tool.py", cwd=tmp_path).splitlines() == [
         "tool: a green room",
-        "tool: search was stopped: it did not finish within 2 seconds.",
+        "tool: search was stopped: it used more than 1 s of CPU time",
         "interrupted, and left behind: 0",
         "model: I am still here.",
     ]
