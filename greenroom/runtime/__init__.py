@@ -10,7 +10,7 @@ and read), `children` and `fan_out` (subagents, one by one and many at once), `a
 (permission requests), `client_results` (tools that the client runs), `budget` and `budgets` (what
 may be used), `model_call`, `tool_call` and `tool_slot` (where that counts), `cleanup` and `grace`
 (what may still take time), `partial`, `failure` (what an error ends), `caller` (who must not wait
-for whom), `introspection`, `snapshot`, `tree`, `dump` and `statistics` (what goes on, for who runs
+for whom), `introspection`, `snapshot`, `tree`, `dump`, `watchdog`, `loop_sample` and `statistics` (what goes on, for who runs
 it), `shared_resources` (what ends with the runtime), `spawn_arguments`; `limits`, `outcome` and
 `parent` are values.
 """

@@ -6,6 +6,7 @@ from greenroom.runtime.dump import DumpFile, dump_on_signal, write_dump
 from greenroom.runtime.registry import Registry
 from greenroom.runtime.snapshot import take_tree
 from greenroom.runtime.statistics import RuntimeStatistics
+from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -21,6 +22,15 @@ class Introspection:
     def __init__(self) -> None:
         """Start without agents."""
         self._registry = Registry()
+        self._watchdog: Watchdog | None = None
+
+    def _watch(self, threshold: float | None) -> None:
+        if threshold is not None:
+            self._watchdog = watch_loop(threshold)
+
+    def _unwatch(self, threshold: float | None) -> None:
+        if self._watchdog is not None and threshold is not None:
+            leave_watchdog(self._watchdog, threshold)
 
     def tree(self, limit: int = 1000) -> "RuntimeTree":
         """Return what every agent is doing right now, as values; `print` draws them as a tree.
@@ -32,12 +42,14 @@ class Introspection:
 
     def statistics(self) -> RuntimeStatistics:
         """Return figures about the runtime."""
-        registry = self._registry
+        registry, watchdog = self._registry, self._watchdog
         return RuntimeStatistics(
             running=len(registry),
             most_running=registry.most,
             spawned=registry.spawned,
             ended=dict(registry.ended),
+            blocked=watchdog.blocked if watchdog else 0,
+            longest_block=watchdog.longest if watchdog else 0.0,
         )
 
     def dump(self, file: DumpFile | None = None) -> None:

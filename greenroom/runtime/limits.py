@@ -24,6 +24,8 @@ class RuntimeLimits:
             an agent that has returned.
         permission_timeout: seconds until an unanswered permission request counts as denied, or
             None to wait for as long as somebody may answer.
+        watchdog: seconds that one call may hold up the event loop before the log names it; None for
+            no watchdog. Runtimes in one event loop share one, and the lowest of theirs holds.
 
     Raises:
         ConfigurationError: a bound is below 1, or a time below 0 or not a number.
@@ -37,6 +39,7 @@ class RuntimeLimits:
     partial_text: int = 100_000
     flush_grace: float = 5.0
     permission_timeout: float | None = None
+    watchdog: float | None = 1.0
 
     def __post_init__(self) -> None:
         """Refuse bounds under which nothing could work."""
@@ -52,3 +55,7 @@ class RuntimeLimits:
                 raise ConfigurationError(f"RuntimeLimits.{name} must be 1 or more")
         if not all(seconds >= 0 for seconds in (self.flush_grace, self.permission_timeout or 0.0)):
             raise ConfigurationError("times in RuntimeLimits must be numbers from 0")
+        if self.watchdog is not None and not 0 < self.watchdog < float("inf"):
+            raise ConfigurationError(
+                "RuntimeLimits.watchdog must be above 0", hint="None turns the watchdog off"
+            )

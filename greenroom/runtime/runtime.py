@@ -84,6 +84,7 @@ class AgentRuntime(Introspection):
         if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")
         self._host = current_actor.get()
+        self._watch(self.limits.watchdog)
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._open = True
@@ -106,7 +107,10 @@ class AgentRuntime(Introspection):
         own = await self._close_nursery(own)
         for supervision in tuple(self._supervisions):
             supervision.home_ended()
-        await close_resources(self.resources, self.limits.flush_grace)
+        try:
+            await close_resources(self.resources, self.limits.flush_grace)
+        finally:
+            self._unwatch(self.limits.watchdog)
         if own is not None and own is not error:
             raise own from own.__cause__
         return own is None

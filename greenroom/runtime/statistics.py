@@ -17,12 +17,17 @@ class RuntimeStatistics:
         most_running: how many ran at once, at the most.
         spawned: agents started so far.
         ended: how many agents have ended, by the way in which they did.
+        blocked: how often one call held up the event loop for longer than the watchdog allows, since
+            the first of the runtimes that share the watchdog was opened.
+        longest_block: seconds that the longest of these took, of those that are over.
     """
 
     running: int
     most_running: int
     spawned: int
     ended: Mapping[EndStatus, int]
+    blocked: int
+    longest_block: float
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ def test_no_module_of_the_kernel_reads_another_clock_than_trio_s():
         if name.split(".")[0] in {"time", "datetime", "threading", "asyncio", "sched"}
         or name == "greenroom.core.clock"
     }
-    assert others == set()
+    # The watchdog looks at the event loop from outside of it.
+    assert others == {("watchdog.py", "threading"), ("watchdog.py", "time")}
 
 
 def test_the_kernel_imports_neither_models_nor_tools():
