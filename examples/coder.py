@@ -26,7 +26,7 @@ async def coder(
         match await agent.receive():
             case gr.Shutdown():
                 return
-            case gr.UserInput() | gr.SubAgentResult() as message:
+            case gr.UserInput() | gr.SubAgentResult() | gr.AgentExit() as message:
                 async with agent.turn(message):
                     reply = await one_reply(agent, llm, tools)
                     while reply.tool_uses:

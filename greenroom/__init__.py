@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from greenroom.cli import ConsoleRenderer as ConsoleRenderer
     from greenroom.core import AddressRefusedError as AddressRefusedError
     from greenroom.core import AgentContext as AgentContext
+    from greenroom.core import AgentExit as AgentExit
     from greenroom.core import AgentNotRunningError as AgentNotRunningError
     from greenroom.core import AgentState as AgentState
     from greenroom.core import Answer as Answer
     from greenroom.core import BudgetExceededError as BudgetExceededError
     from greenroom.core import ConfigurationError as ConfigurationError
     from greenroom.core import ContentBlock as ContentBlock
+    from greenroom.core import ConversationInput as ConversationInput
     from greenroom.core import DocumentBlock as DocumentBlock
     from greenroom.core import Done as Done
     from greenroom.core import EndStatus as EndStatus
@@ -166,12 +168,14 @@ _HOMES = {
     "greenroom.core": (
         "AddressRefusedError",
         "AgentContext",
+        "AgentExit",
         "AgentNotRunningError",
         "AgentState",
         "Answer",
         "BudgetExceededError",
         "ConfigurationError",
         "ContentBlock",
+        "ConversationInput",
         "DocumentBlock",
         "Done",
         "EndStatus",
@@ -321,6 +325,7 @@ _HOME = {name: package for package, names in _HOMES.items() for name in names}
 __all__ = [
     "AddressRefusedError",
     "AgentContext",
+    "AgentExit",
     "AgentHandle",
     "AgentInternals",
     "AgentNode",
@@ -337,6 +342,7 @@ __all__ = [
     "ConfigurationError",
     "ConsoleRenderer",
     "ContentBlock",
+    "ConversationInput",
     "DocumentBlock",
     "Done",
     "EndStatus",

@@ -171,6 +171,12 @@ from greenroom.core.ids import (
     seed_ids as seed_ids,
 )
 from greenroom.core.input import (
+    AgentExit as AgentExit,
+)
+from greenroom.core.input import (
+    ConversationInput as ConversationInput,
+)
+from greenroom.core.input import (
     InputMessage as InputMessage,
 )
 from greenroom.core.input import (
@@ -341,6 +347,7 @@ __all__ = [
     "TRANSITIONS",
     "AddressRefusedError",
     "AgentContext",
+    "AgentExit",
     "AgentNotRunningError",
     "AgentState",
     "Answer",
@@ -348,6 +355,7 @@ __all__ = [
     "ConfigurationError",
     "Contact",
     "ContentBlock",
+    "ConversationInput",
     "DocumentBlock",
     "Done",
     "Effect",

@@ -11,6 +11,8 @@ from greenroom.core.tooling import ToolResult
 from greenroom.core.wire import Wire
 
 __all__ = [
+    "AgentExit",
+    "ConversationInput",
     "InputMessage",
     "Interrupt",
     "Shutdown",
@@ -62,6 +64,35 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
         return (TextBlock("\n".join(part for part in (head, self.text, self.error) if part)),)
 
 
+class AgentExit(Wire, frozen=True, tag="agent_exit"):
+    """An agent that this one monitors has ended for good; only `agent.monitor` brings it about.
+
+    Attributes:
+        session_id: that agent's session.
+        agent_type: its type.
+        status: how it ended.
+        error: what went wrong, or empty.
+        id: the input's id.
+    """
+
+    session_id: str
+    agent_type: str
+    status: EndStatus
+    error: str = ""
+    id: str = msgspec.field(default_factory=_input_id)
+
+    @property
+    def text(self) -> str:
+        """What has happened, in a line."""
+        reason = f": {self.error}" if self.error else ""
+        return f"[The agent {self.agent_type} ({self.session_id}) has ended: {self.status}{reason}]"
+
+    @property
+    def content(self) -> tuple[ContentBlock, ...]:
+        """The same as content for the conversation."""
+        return (TextBlock(self.text),)
+
+
 class ToolResultInput(Wire, frozen=True, tag="tool_result_input"):
     """The result of a tool that the client runs; only `wait_tool_result` takes it."""
 
@@ -77,5 +108,8 @@ class Shutdown(Wire, frozen=True, tag="shutdown"):
     """The agent is asked to end; only `receive()` shows it."""
 
 
-InputMessage: TypeAlias = UserInput | SubAgentResult | ToolResultInput | Interrupt | Shutdown
+ConversationInput: TypeAlias = UserInput | SubAgentResult | AgentExit
+"""What waits in an agent's mailbox, and a turn can answer: each has an id, a text and content."""
+
+InputMessage: TypeAlias = ConversationInput | ToolResultInput | Interrupt | Shutdown
 """Anything that an agent receives."""

@@ -4,7 +4,7 @@ Modules: `runtime` (owns every agent's task), `handle` with `view` (what you hol
 `internals` with `boundaries` and `delegation` (what an agent holds inside), `actor` (the state both
 look at), `registry`, `spawning`, `lifecycle`, `life` and `ending` (how an agent is found, begins,
 lives and ends), `supervisor` and `supervision` with `member`, `supervised_agent`, `home`, `jobs`
-and `restart_window` (who is started again), `turn`, `turns` and `interruption` (what an interrupt
+and `restart_window` (who is started again), `monitor` (who is told), `turn`, `turns` and `interruption` (what an interrupt
 cancels, and how), `mailbox` and `inputs`, `output`, `ring` and `subscription` (what is told, kept
 and read), `children` and `fan_out` (subagents, one by one and many at once), `approvals`
 (permission requests), `client_results` (tools that the client runs), `budget` and `budgets` (what
@@ -22,6 +22,7 @@ from greenroom.runtime.internals import AgentInternals as AgentInternals
 from greenroom.runtime.limits import RuntimeLimits as RuntimeLimits
 from greenroom.runtime.model_call import Model as Model
 from greenroom.runtime.model_call import ModelCallScope as ModelCallScope
+from greenroom.runtime.monitor import Monitor as Monitor
 from greenroom.runtime.outcome import InterruptReport as InterruptReport
 from greenroom.runtime.outcome import Outcome as Outcome
 from greenroom.runtime.outcome import Receipt as Receipt
@@ -32,11 +33,11 @@ from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.statistics import AgentStatistics as AgentStatistics
 from greenroom.runtime.statistics import RuntimeStatistics as RuntimeStatistics
 from greenroom.runtime.statistics import SubscriptionStatistics as SubscriptionStatistics
+from greenroom.runtime.statistics import SupervisorStatistics as SupervisorStatistics
 from greenroom.runtime.subscription import Subscription as Subscription
 from greenroom.runtime.subscription import TurnStream as TurnStream
 from greenroom.runtime.supervisor import SupervisedChild as SupervisedChild
 from greenroom.runtime.supervisor import Supervisor as Supervisor
-from greenroom.runtime.supervisor import SupervisorStatistics as SupervisorStatistics
 from greenroom.runtime.tool_call import ToolCallScope as ToolCallScope
 from greenroom.runtime.tool_slot import ToolSlot as ToolSlot
 from greenroom.runtime.tree import AgentNode as AgentNode
@@ -55,6 +56,7 @@ __all__ = [
     "InterruptReport",
     "Model",
     "ModelCallScope",
+    "Monitor",
     "OpenPrompt",
     "OpenTool",
     "OpenWait",

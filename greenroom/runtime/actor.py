@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.caller import Wait
     from greenroom.runtime.limits import RuntimeLimits
+    from greenroom.runtime.monitor import Monitor
     from greenroom.runtime.outcome import Outcome
     from greenroom.runtime.runtime import AgentRuntime
     from greenroom.runtime.subscription import Subscription
@@ -93,6 +94,8 @@ class Actor:
         self.life = Life()
         self.member: SupervisedAgent | None = None
         """Its place under a supervisor; set in the same step as it is spawned."""
+        self.monitors: set[Monitor] = set()
+        """Who is to be told of its end."""
         self.note = ""
         """What the next life tells the model about the one before."""
         # The task that runs the agent's function, once it has begun.

@@ -34,7 +34,7 @@ class Children:
     @property
     def unsettled(self) -> int:
         """How many are alive, or have a result that was not taken: what the limit counts."""
-        return len(self._alive) + len(self._held) + self._parent.mailbox.results
+        return len(self._alive) + len(self._held) + self._parent.mailbox.count(SubAgentResult)
 
     def add(self, child: "Actor") -> None:
         """A subagent was spawned."""

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
+from greenroom.runtime.monitor import monitor
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from greenroom.runtime.handle import AgentHandle
     from greenroom.runtime.internals import AgentInternals
     from greenroom.runtime.member import Strategy
+    from greenroom.runtime.monitor import Monitor
     from greenroom.runtime.supervisor import Supervisor
     from greenroom.session import AgentSession
 
@@ -89,3 +92,16 @@ class Delegation:
             backoff=backoff,
             name=name,
         )
+
+    def monitor(self, handle: "AgentHandle") -> "Monitor":
+        """Ask to be told when another agent has ended for good: one `AgentExit` comes as input.
+
+        It comes at once where that agent has ended already, and always finds room. Neither agent
+        ends with the other. The monitor ends with this run of the agent's function.
+
+        Raises:
+            SelfWaitError: it is this agent's own handle.
+            MailboxFullError: it monitors as many agents as the limit allows.
+            AgentNotRunningError: this agent's function has returned.
+        """
+        return monitor(self._actor, handle._actor)

@@ -8,11 +8,11 @@ import logging
 
 from greenroom.core import (
     AgentState,
+    ConversationInput,
     EndStatus,
     Exited,
     SubAgentComplete,
     SubAgentResult,
-    UserInput,
 )
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.failure import describe, error_chunk
@@ -45,6 +45,8 @@ def finish(actor: Actor) -> None:
     actor.turns.end()
     actor.task = None
     actor.ended.set()
+    for monitor in tuple(actor.monitors):
+        monitor.tell()
     if actor.member is not None:
         actor.member.gone()
     actor.notify("after_agent", exited)
@@ -63,7 +65,7 @@ def _outcome(actor: Actor) -> Outcome:
     )
 
 
-def _cut_off(actor: Actor, status: EndStatus) -> tuple[UserInput | SubAgentResult, ...]:
+def _cut_off(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
     """Return the message that the agent had taken when its end came from outside, before its turn."""
     taken = actor.turns.taken
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Self
 
-from greenroom.core import SubAgentResult, UserInput
+from greenroom.core import ConversationInput
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -20,7 +20,7 @@ class Inputs:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> UserInput | SubAgentResult:
+    async def __anext__(self) -> ConversationInput:
         self._actor.turns.await_input()
         message = await self._actor.mailbox.next_input()
         if message is None:

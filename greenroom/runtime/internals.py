@@ -8,16 +8,15 @@ from greenroom.core import (
     AgentContext,
     AgentState,
     Answer,
+    ConversationInput,
     Interrupt,
     OutputChunk,
     PermissionPart,
     PermissionRequest,
     Shutdown,
-    SubAgentResult,
     ToolResult,
     TurnError,
     Usage,
-    UserInput,
     new_id,
 )
 from greenroom.runtime.boundaries import Boundaries
@@ -88,7 +87,7 @@ class AgentInternals(Boundaries):
         """
         return Inputs(self._actor)
 
-    async def receive(self) -> UserInput | SubAgentResult | Interrupt | Shutdown:
+    async def receive(self) -> ConversationInput | Interrupt | Shutdown:
         """Wait for the next message of any kind, for a loop that wants to see them all.
 
         An interrupt shows here only while no turn is open. After `Shutdown` nothing follows: the
@@ -107,7 +106,7 @@ class AgentInternals(Boundaries):
 
     # -- turns ----------------------------------------------------------------------------------
 
-    def turn(self, message: UserInput | SubAgentResult, *, steer: bool = False) -> Turn:
+    def turn(self, message: ConversationInput, *, steer: bool = False) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
 
         Entering appends the message to the history. Leaving, however it happens, answers every open

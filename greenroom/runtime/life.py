@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
+    from greenroom.runtime.monitor import Monitor
     from greenroom.runtime.supervision import Supervision
 
 __all__ = ["Life"]
@@ -27,6 +28,8 @@ class Life:
         """Whether subscribers have been told of the crash."""
         self.supervisions: dict[Supervision, None] = {}
         """The supervisors that the function has made, but for those below others."""
+        self.monitors: set[Monitor] = set()
+        """The orders of this life to be told of an end, which have not been carried out."""
 
     @property
     def takes_results(self) -> bool:
@@ -37,6 +40,11 @@ class Life:
         """Crash it from the outside."""
         self.crash = self.crash or error
         self.scope.cancel()
+
+    def end_monitors(self) -> None:
+        """It is over: its orders are void."""
+        for monitor in tuple(self.monitors):
+            monitor.drop()
 
     def end_supervisions(self) -> None:
         """Its agents have ended: the supervisors end with them."""

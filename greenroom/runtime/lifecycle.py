@@ -77,6 +77,7 @@ async def _live(
                 await _run(actor, function, args)
     finally:
         life.end_supervisions()
+        life.end_monitors()
 
 
 async def _open(actor: Actor) -> bool:

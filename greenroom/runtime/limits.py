@@ -12,12 +12,13 @@ class RuntimeLimits:
     """How much one agent may hold before something waits, is refused, or is forgotten.
 
     Attributes:
-        mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. The
-            results of subagents always find room: `subagents` bounds them.
+        mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. Word
+            of other agents always finds room: `subagents` and `monitors` bound it.
         ring_chunks: output chunks kept for late and slow readers; older ones are forgotten, and a
             reader who still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
         ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
         subagents: subagents of one agent that are alive, or whose result it has not taken.
+        monitors: agents that one agent monitors, or of whose end it has not taken word.
         pending: permission requests, and results of client-run tools, held at once by one agent.
         partial_text: characters of an unfinished reply that `partial_text()` can still give.
         flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
@@ -35,6 +36,7 @@ class RuntimeLimits:
     ring_chunks: int = 4096
     ring_bytes: int = 4 * 1024 * 1024
     subagents: int = 64
+    monitors: int = 1024
     pending: int = 64
     partial_text: int = 100_000
     flush_grace: float = 5.0
@@ -48,6 +50,7 @@ class RuntimeLimits:
             "ring_chunks",
             "ring_bytes",
             "subagents",
+            "monitors",
             "pending",
             "partial_text",
         ):

@@ -13,7 +13,9 @@ from collections.abc import Callable
 import trio
 
 from greenroom.core import (
+    AgentExit,
     AgentNotRunningError,
+    ConversationInput,
     Interrupt,
     MailboxFullError,
     Shutdown,
@@ -28,14 +30,14 @@ class Mailbox:
     """What an agent has been sent and has not taken."""
 
     def __init__(
-        self, limit: int, on_taken: Callable[[UserInput | SubAgentResult], None] = lambda _: None
+        self, limit: int, on_taken: Callable[[ConversationInput], None] = lambda _: None
     ) -> None:
         """Start empty and open, with room for `limit` inputs; `on_taken` is told of each one taken."""
         self._limit = limit
         self._on_taken = on_taken
-        self._items: deque[UserInput | SubAgentResult] = deque()
+        self._items: deque[ConversationInput] = deque()
         # Handed to a receiver that was woken and has not run yet.
-        self._handed: deque[UserInput | SubAgentResult] = deque()
+        self._handed: deque[ConversationInput] = deque()
         self._receivers = trio.lowlevel.ParkingLot()
         self._senders = trio.lowlevel.ParkingLot()
         # Senders that were woken and have not run yet: each has a place that nobody may take.
@@ -47,10 +49,9 @@ class Mailbox:
     def __len__(self) -> int:
         return len(self._items)
 
-    @property
-    def results(self) -> int:
-        """How many subagents' results wait."""
-        return sum(isinstance(item, SubAgentResult) for item in self._items)
+    def count(self, kind: type[ConversationInput]) -> int:
+        """Return how many inputs of a kind wait."""
+        return sum(isinstance(item, kind) for item in self._items)
 
     def __contains__(self, input_id: object) -> bool:
         return any(item.id == input_id for item in self._items)
@@ -85,19 +86,24 @@ class Mailbox:
         self._refuse_if_closed()
         return self._push(message)
 
-    def put_back(self, message: UserInput | SubAgentResult) -> None:
+    def put_back(self, message: ConversationInput) -> None:
         """Put a message that was taken and not answered before all others; nobody waits here now."""
         self._items.appendleft(message)
 
-    def put_result(self, result: SubAgentResult) -> None:
-        """Queue a subagent's result; it always finds room, and a closed mailbox keeps it unread."""
+    def put_result(self, result: SubAgentResult | AgentExit) -> None:
+        """Queue word of another agent; it always finds room, and a closed mailbox keeps it unread."""
         self._push(result)
+
+    def remove(self, message: ConversationInput) -> None:
+        """Take a message back, if it still waits."""
+        if message in self._items:
+            self._items.remove(message)
 
     @property
     def _has_room(self) -> bool:
         return len(self._items) + self._promised < self._limit
 
-    def _push(self, message: UserInput | SubAgentResult) -> bool:
+    def _push(self, message: ConversationInput) -> bool:
         # A receiver waits only where nothing is queued, so nobody is overtaken here.
         is_handed = bool(self._receivers) and not self.closed
         if is_handed:
@@ -127,17 +133,17 @@ class Mailbox:
         self._promised += len(self._senders.unpark_all())
         self._receivers.unpark_all()
 
-    def take_all(self) -> list[UserInput | SubAgentResult]:
+    def take_all(self) -> list[ConversationInput]:
         """Take what waits, without waiting; nothing once the mailbox is closed."""
         return [] if self.closed else [self._take_first() for _ in range(len(self._items))]
 
-    def drain(self) -> tuple[UserInput | SubAgentResult, ...]:
+    def drain(self) -> tuple[ConversationInput, ...]:
         """Take everything out that was never delivered."""
         items = tuple(self._items)
         self._items.clear()
         return items
 
-    async def next_input(self) -> UserInput | SubAgentResult | None:
+    async def next_input(self) -> ConversationInput | None:
         """Wait for the next conversation input; None once the mailbox is closed."""
         await trio.lowlevel.checkpoint()
         while not self.closed:
@@ -150,7 +156,7 @@ class Mailbox:
                 return self._handed.popleft()
         return None
 
-    async def next_message(self) -> UserInput | SubAgentResult | Interrupt | Shutdown:
+    async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
         """Wait for the next message of any kind; a shutdown is told once, nothing follows it."""
         await trio.lowlevel.checkpoint()
         while True:
@@ -166,12 +172,12 @@ class Mailbox:
             if self._handed:
                 return self._handed.popleft()
 
-    def _pop(self) -> UserInput | SubAgentResult:
+    def _pop(self) -> ConversationInput:
         message = self._take_first()
         self._on_taken(message)
         return message
 
-    def _take_first(self) -> UserInput | SubAgentResult:
+    def _take_first(self) -> ConversationInput:
         message = self._items.popleft()
         if len(self._items) + self._promised < self._limit:
             self._promised += len(self._senders.unpark())

@@ -1,11 +1,11 @@
-"""Figures about a runtime, an agent and a reader, each as a frozen value."""
+"""Figures about a runtime, an agent, a supervisor and a reader, each as a frozen value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from greenroom.core import EndStatus
 
-__all__ = ["AgentStatistics", "RuntimeStatistics", "SubscriptionStatistics"]
+__all__ = ["AgentStatistics", "RuntimeStatistics", "SubscriptionStatistics", "SupervisorStatistics"]
 
 
 @dataclass(frozen=True)
@@ -76,3 +76,20 @@ class SubscriptionStatistics:
     position: tuple[int, int]
     lag: int
     missed: int
+
+
+@dataclass(frozen=True)
+class SupervisorStatistics:
+    """A look into one supervisor.
+
+    Attributes:
+        children: children that have not ended for good, its own alone.
+        restarting: those of them that wait to be started again.
+        restarts: restarts ordered so far; one of a group counts once.
+        recent: those of them within the period that ends now.
+    """
+
+    children: int
+    restarting: int
+    restarts: int
+    recent: int

@@ -8,8 +8,10 @@ import trio
 from greenroom.core import ConfigurationError, SelfWaitError, SupervisionError
 from greenroom.resilience import Backoff
 from greenroom.runtime.caller import current_actor
+from greenroom.runtime.grace import check_grace
 from greenroom.runtime.member import Member, Restart, Strategy
 from greenroom.runtime.restart_window import RestartWindow
+from greenroom.runtime.statistics import SupervisorStatistics
 from greenroom.runtime.supervised_agent import SupervisedAgent
 from greenroom.runtime.supervision import Supervision
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from greenroom.runtime.outcome import SupervisorOutcome
     from greenroom.session import AgentSession
 
-__all__ = ["SupervisedChild", "Supervisor", "SupervisorStatistics"]
+__all__ = ["SupervisedChild", "Supervisor"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -48,23 +50,6 @@ class SupervisedChild:
     state: Literal["running", "restarting"]
     session_id: str = ""
     supervisor: "Supervisor | None" = None
-
-
-@dataclass(frozen=True)
-class SupervisorStatistics:
-    """A look into one supervisor.
-
-    Attributes:
-        children: children that have not ended for good, its own alone.
-        restarting: those of them that wait to be started again.
-        restarts: restarts ordered so far; one of a group counts once.
-        recent: those of them within the period that ends now.
-    """
-
-    children: int
-    restarting: int
-    restarts: int
-    recent: int
 
 
 class Supervisor:
@@ -230,8 +215,10 @@ class Supervisor:
 
         Raises:
             SelfWaitError: called from inside one of its agents.
+            ValueError: the grace is negative or not a number.
         """
         self._refuse_self_wait("shutdown()")
+        check_grace(grace)
         self._supervision.close(grace)
         return await self.wait()
 

@@ -14,15 +14,14 @@ import trio
 
 from greenroom.core import (
     AgentState,
+    ConversationInput,
     Done,
     GreenroomError,
     Message,
-    SubAgentResult,
     TurnError,
     TurnStart,
     TurnStatus,
     Usage,
-    UserInput,
 )
 from greenroom.runtime.failure import apart, describe, error_chunk, is_cancelled, leaves
 from greenroom.runtime.interruption import Interruption
@@ -38,7 +37,7 @@ __all__ = ["Turn"]
 class Turn:
     """One turn of one agent; made when its input is taken, entered with `async with`."""
 
-    def __init__(self, actor: "Actor", message: UserInput | SubAgentResult) -> None:
+    def __init__(self, actor: "Actor", message: ConversationInput) -> None:
         """Made by the runtime when the agent takes the message."""
         self._actor = actor
         self._scope = trio.CancelScope()

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
-from greenroom.core import AgentState, SubAgentResult, UserInput
+from greenroom.core import AgentState, ConversationInput
 from greenroom.runtime.interruption import InterruptMode
 from greenroom.runtime.outcome import TurnResult
 from greenroom.runtime.turn import Turn
@@ -43,7 +43,7 @@ class Turns:
         if self.current is None:
             self._actor.set_state(AgentState.idle())
 
-    def take(self, message: UserInput | SubAgentResult) -> None:
+    def take(self, message: ConversationInput) -> None:
         """Remember a message that was taken: from now on an interrupt is meant for its turn.
 
         One that is taken inside a turn is part of that turn.
@@ -73,7 +73,7 @@ class Turns:
             self._actor.mailbox.put_back(self.taken.message)
             self._put_back, self.taken = self.taken, None
 
-    def make(self, message: UserInput | SubAgentResult, *, steer: bool) -> Turn:
+    def make(self, message: ConversationInput, *, steer: bool) -> Turn:
         """Return the turn of this message: the one that was taken, else a new one."""
         taken = self.taken
         turn = (

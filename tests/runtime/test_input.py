@@ -274,7 +274,7 @@ def test_a_subagent_s_result_always_finds_room_and_is_counted():
     mailbox = Mailbox(1)
     mailbox.put_nowait(UserInput(()))
     mailbox.put_result(SubAgentResult("s-1", "worker", EndStatus.COMPLETED))
-    assert (len(mailbox), mailbox.results) == (2, 1)
+    assert (len(mailbox), mailbox.count(SubAgentResult)) == (2, 1)
     mailbox.close()
     assert mailbox.take_all() == []
     assert len(mailbox.drain()) == 2

@@ -6,12 +6,11 @@ from typing import Literal, TypeAlias
 
 from greenroom.core import (
     AgentState,
+    ConversationInput,
     Message,
     OutputChunk,
     PermissionRequest,
     SubAgentOutput,
-    SubAgentResult,
-    UserInput,
 )
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 
@@ -105,7 +104,7 @@ class Trial:
     def undelivered(self) -> frozenset[str]:
         """The ids of inputs that the agent never took, as its outcome says."""
         messages = self.outcome.undelivered if self.outcome else ()
-        return frozenset(m.id for m in messages if isinstance(m, (UserInput, SubAgentResult)))
+        return frozenset(m.id for m in messages if isinstance(m, ConversationInput))
 
 
 def streams_of(
