@@ -19,7 +19,8 @@ class ToolSlot:
 
     A call that gives work to an agent, or waits for one, hands its slot down: from then on the
     calls of that agent take slots, and not the one that waits for them. So a chain of subagents
-    goes on with a single slot, and nobody waits for what is held above it.
+    goes on with a single slot, and nobody waits for what is held above it. The same holds for a
+    tool that calls tools itself.
     """
 
     def __init__(self, actor: "Actor") -> None:
@@ -30,6 +31,7 @@ class ToolSlot:
 
     async def __aenter__(self) -> None:
         budgets = self._actor.budgets.begin_tool_call()
+        hand_slot_to(self._actor)  # a tool that calls tools itself waits for them
         try:
             # All callers take slots in the same order, so that no two can wait for each other.
             for budget in sorted(budgets, key=lambda each: -each.number):

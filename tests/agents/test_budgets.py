@@ -1,10 +1,13 @@
 """Budgets where models and tools are called: tool calls, concurrency over a tree, cost."""
 
+from contextlib import ExitStack
 from contextvars import Context
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.agents import Task, run_tools, stream_reply
 from greenroom.core import BudgetExceededError, Price, ToolUseBlock, TurnStatus, Usage
@@ -259,6 +262,111 @@ async def test_a_tool_that_waits_for_an_agent_in_any_way_holds_no_slot_it_needs(
     handle = runtime.spawn(new(), root, budget=Budget(concurrency=1))
     assert (await handle.ask("go")).text == "all helped"
     assert (len(desk.begun), desk.most) == (len(ways), 1)
+
+
+async def test_a_tool_that_calls_tools_itself_does_not_wait_for_its_own_slot(
+    runtime, autojump_clock
+):
+    desk, budget = Desk(), Budget(concurrency=1)
+
+    async def agent_fn(agent):
+        @tool(category="read")
+        async def both() -> str:
+            await run_tools(agent, works("a", "b"), ToolRegistry([desk.tool]), ALL)
+            return "both are done"
+
+        await agent_of(ScriptedProvider(call("both"), "done"), both)(agent)
+
+    handle = runtime.spawn(new(), agent_fn, budget=budget)
+    assert (await handle.ask("go")).text == "done"
+    assert (desk.most, budget.statistics().running) == (1, 0)
+
+
+shapes = st.recursive(
+    st.fixed_dictionaries({"works": st.integers(0, 3)}),
+    lambda below: st.fixed_dictionaries(
+        {
+            "works": st.integers(0, 3),
+            "limit": st.none() | st.integers(1, 3),
+            "calls": st.none() | st.integers(0, 8),
+            "tasks": st.lists(below, max_size=3),
+        }
+    ),
+    max_leaves=6,
+)
+
+
+@given(shapes, st.none() | st.floats(0, 6))
+@settings(deadline=None)
+def test_no_tree_runs_more_at_once_than_any_scope_allows_and_none_stands_still(shape, cut):
+    trio.run(_work_a_tree, shape, cut, clock=MockClock(autojump_threshold=0))
+
+
+class Meter:
+    """What runs below one budget, as counted beside it."""
+
+    def __init__(self, shape):
+        self.budget = Budget(concurrency=shape.get("limit"), tool_calls=shape.get("calls"))
+        self.now = self.calls = 0
+
+    def begin(self):
+        self.now += 1
+        self.calls += 1
+        limits = self.budget.statistics().limits
+        assert self.now <= limits.get("concurrency", 99)
+        assert self.calls <= limits.get("tool_calls", 99)
+
+
+async def _work_a_tree(shape, cut):
+    meters = []
+
+    async def delegate(agent, scope, below, above):
+        try:
+            async with scope.running():
+                for meter in above:
+                    meter.calls += 1
+                mine = Meter(below)
+                meters.append(mine)
+                child = agent.spawn(new(), node, below, [*above, mine], budget=mine.budget)
+                await child.wait()
+        except BudgetExceededError:
+            assert any(meter.budget.spent("tool_calls") for meter in above)
+
+    async def work(scope, above):
+        try:
+            async with scope.running():
+                for meter in above:
+                    meter.begin()
+                try:
+                    await trio.sleep(1)
+                finally:
+                    for meter in above:
+                        meter.now -= 1
+        except BudgetExceededError:
+            assert any(meter.budget.spent("tool_calls") for meter in above)
+
+    async def node(agent, shape, above):
+        with ExitStack() as stack:
+            async with trio.open_nursery() as nursery:
+                for number in range(shape["works"]):
+                    scope = stack.enter_context(agent.tool_call(ToolUseBlock(f"{number}", "work")))
+                    nursery.start_soon(work, scope, above)
+                for number, below in enumerate(shape.get("tasks", ())):
+                    scope = stack.enter_context(agent.tool_call(ToolUseBlock(f"t{number}", "Task")))
+                    nursery.start_soon(delegate, agent, scope, below, above)
+
+    meters.append(Meter(shape))
+    with trio.fail_after(1000):
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            root = runtime.spawn(new(), node, shape, list(meters), budget=meters[0].budget)
+            if cut is not None:
+                await trio.sleep(cut)
+                root.kill()
+            assert (await root.wait()).error is None
+    for meter in meters:
+        statistics = meter.budget.statistics()
+        assert (statistics.running, statistics.waiting, meter.now) == (0, 0, 0)
+        assert statistics.used["tool_calls"] == meter.calls
 
 
 # -- cost ---------------------------------------------------------------------------------------
