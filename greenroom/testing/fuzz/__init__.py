@@ -1,8 +1,8 @@
 """Cancel an agent at every checkpoint, and see what is left.
 
 Modules: `sweep` (`cancel_at_every_checkpoint`, which runs a `Scenario` again and again), `scenario`,
-`stage` (one run) with `checkpoints` (where its tasks stand) and `scheduling` (so that it can be
-repeated), `trial` (what a run leaves behind), `invariants` (what must be true of that), `report`.
+`stage` (one run) with `checkpoints` (where its tasks stand), `processes` and `scheduling` (so that it
+can be repeated), `trial` (what a run leaves behind), `invariants` (what must be true of that), `report`.
 """
 
 from greenroom.testing.fuzz.invariants import INVARIANTS as INVARIANTS

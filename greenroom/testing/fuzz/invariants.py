@@ -44,6 +44,11 @@ def nothing_is_alive(trial: Trial) -> None:
     assert not trial.alive, f"still alive: {'; '.join(trial.alive)}"
 
 
+def no_process_is_left(trial: Trial) -> None:
+    """No process that was started is there when the runtime has been left; seen on Linux alone."""
+    assert not trial.processes, f"still there: {'; '.join(trial.processes)}"
+
+
 def the_registry_has_no_ghost(trial: Trial) -> None:
     """The runtime calls nothing running that has ended."""
     assert not trial.running, f"still registered: {', '.join(trial.running)}"
@@ -229,6 +234,7 @@ def the_next_input_works(trial: Trial) -> None:
 INVARIANTS: Sequence[Invariant] = (
     nobody_is_stuck,
     nothing_is_alive,
+    no_process_is_left,
     the_registry_has_no_ghost,
     there_is_an_outcome,
     history_is_paired,

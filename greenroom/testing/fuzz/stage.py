@@ -24,6 +24,7 @@ from greenroom.runtime import (
 )
 from greenroom.session import AgentSession
 from greenroom.testing.fuzz.checkpoints import Checkpoints
+from greenroom.testing.fuzz.processes import descendants
 from greenroom.testing.fuzz.scenario import Scenario
 from greenroom.testing.fuzz.trial import Acknowledged, Interrupted, Mode, Trial, streams_of
 
@@ -71,12 +72,14 @@ class _Stage:
         self._calls: list[str] = []
         self._before = 0
         self._alive: tuple[str, ...] = ()
+        self._processes: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
         self._interrupted: Interrupted | None = None
         self._probe: TurnResult | None = None
 
     async def play(self, timeout: float) -> None:
         """Run it to its end; where there is none, to the time limit."""
+        processes = descendants()
         self._everything.deadline = trio.current_time() + timeout
         trio.lowlevel.add_instrument(self._checkpoints)
         with self._everything:
@@ -91,6 +94,8 @@ class _Stage:
                     await self._dealt_with.wait()
                 nursery.cancel_scope.cancel()
         self._alive = self._alive or self._checkpoints.alive
+        left = descendants()
+        self._processes = tuple(left[pid] or f"process {pid}" for pid in left.keys() - processes)
         if self._checkpoints.error is not None:
             raise self._checkpoints.error
         trio.lowlevel.remove_instrument(self._checkpoints)
@@ -199,6 +204,7 @@ class _Stage:
             published=tuple(published),
             streams=streams,
             alive=self._alive,
+            processes=self._processes,
             running=self._runtime.list_active(),
             pending=await self._handle.pending(),
             stuck=tuple(self._calls),

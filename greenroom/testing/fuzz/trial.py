@@ -66,6 +66,8 @@ class Trial:
         streams: the same chunks by the session id of the agent that speaks, none of them wrapped.
         alive: tasks that its agents have started and that were alive when `wait()` returned, or when
             the runtime was left.
+        processes: command lines of processes that were started and still there when the runtime was
+            left; on Linux alone.
         running: sessions that the runtime still called running after that.
         pending: permission requests that were still open then.
         stuck: calls that had not returned by the time limit, such as "ask" or "wait".
@@ -88,6 +90,7 @@ class Trial:
     published: tuple[OutputChunk, ...]
     streams: Mapping[str, tuple[OutputChunk, ...]]
     alive: tuple[str, ...]
+    processes: tuple[str, ...]
     running: tuple[str, ...]
     pending: tuple[PermissionRequest, ...]
     stuck: tuple[str, ...]

@@ -1,0 +1,168 @@
+"""The built-in tools with real files, threads, processes and sockets, cancelled on a real clock."""
+
+import os
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from greenroom.agents import coder
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.session import FileStore
+from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from greenroom.testing.fuzz import INVARIANTS, FuzzError
+from greenroom.tools import ToolRegistry, WebFetch, builtin_tools, tool
+from tests.agents.test_interrupts import processes_that_mention
+
+pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+
+EVERYWHERE = os.environ.get("GREENROOM_FUZZ") == "all"
+MARKER = f"62.{os.getpid():08}"
+"""A length of sleep that no other process has."""
+
+
+class SlowPage(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        for word in (b"one ", b"two ", b"three"):
+            self.wfile.write(word)
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def url():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SlowPage)
+    server.handle_error = lambda *args: None  # a client that was cancelled has left
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def steps(url):
+    """What the model asks for, one reply after the other."""
+    background = f"sleep {MARKER} & setsid sleep {MARKER} & echo started"
+    return [
+        [
+            call("Read", file_path="a.txt"),
+            call("Glob", pattern="*.txt"),
+            call("Grep", pattern="one"),
+        ],
+        [call("Bash", command=background), call("Bash", command="cd /; echo in $PWD; sleep 0.02")],
+        [
+            call("Edit", file_path="a.txt", old_string="one", new_string="1"),
+        ],
+        [call("Write", file_path="b.txt", content="new"), call("WebFetch", url=url)],
+        "Done.",
+    ]
+
+
+def worker(url):
+    def answer(request):
+        """Take the step after those that this conversation has made since its first input."""
+        made = sum(message.role == "assistant" for message in request.messages)
+        work = request.messages[-1].tool_results or made == 0
+        return steps(url)[made] if work else "Here I am."
+
+    return answer
+
+
+TOOLS = ToolRegistry(builtin_tools())
+TOOLS.register(WebFetch(allow_private=True), replace=True)
+
+
+@pytest.fixture
+def workshop(tmp_path, url):
+    """Make the scenario in a new folder each time."""
+    made = []
+
+    def scenario():
+        folder = tmp_path / str(len(made))
+        made.append(folder)
+        folder.mkdir()
+        (folder / "a.txt").write_text("one\ntwo\n")
+        return Scenario(
+            coder,
+            ScriptedProvider(*[worker(url)] * 20),
+            TOOLS,
+            PermissionManager([PermissionRule.allow_all()]),
+            inputs="Work!",
+            store=FileStore(folder / "sessions"),
+            workspace=folder,
+        )
+
+    scenario.folders = made
+    return scenario
+
+
+def test_the_built_in_tools_can_be_cancelled_anywhere(workshop):
+    def no_process_got_away(trial):
+        assert processes_that_mention(MARKER) == []
+
+    def files_are_whole(trial):
+        folder = workshop.folders[-1]
+        assert (folder / "a.txt").read_text() in {"one\ntwo\n", "1\ntwo\n"}
+        left = {path.name for path in folder.iterdir()}
+        assert left <= {"a.txt", "b.txt", "sessions"}, left
+        if (folder / "b.txt").exists():
+            assert (folder / "b.txt").read_text() == "new"
+
+    report = cancel_at_every_checkpoint(
+        workshop,
+        invariants=[*INVARIANTS, no_process_got_away, files_are_whole],
+        at_most=None if EVERYWHERE else 25,
+        real_time=True,
+    )
+    assert sum(report.injected.values()) >= 20
+
+
+@tool(isolation="process", timeout=30)
+def count(text: str) -> int:
+    """Count the characters of a text, in a process of its own."""
+    return len(text)
+
+
+def test_a_tool_in_a_process_of_its_own_can_be_cancelled_anywhere(tmp_path):
+    def answer(request):
+        return "Done." if request.messages[-1].tool_results else call("count", text="abc")
+
+    def scenario():
+        rules = PermissionManager([PermissionRule.allow_all()])
+        model = ScriptedProvider(*[answer] * 9)
+        return Scenario(coder, model, ToolRegistry([count]), rules, inputs="Count!")
+
+    report = cancel_at_every_checkpoint(scenario, at_most=None if EVERYWHERE else 5, real_time=True)
+    assert sum(report.injected.values()) >= 4
+
+
+def test_a_process_that_a_tool_leaves_behind_is_found():
+    left = []
+
+    @tool
+    async def careless() -> str:
+        """Start something, and forget it."""
+        left.append(subprocess.Popen(["sleep", MARKER]))  # noqa: ASYNC220 (what it does wrong)
+        return "started"
+
+    def answer(request):
+        return "Done." if request.messages[-1].tool_results else call("careless")
+
+    def scenario():
+        rules = PermissionManager([PermissionRule.allow_all()])
+        model = ScriptedProvider(*[answer] * 9)
+        return Scenario(coder, model, ToolRegistry([careless]), rules, inputs="Go!")
+
+    try:
+        with pytest.raises(FuzzError, match=f"no_process_is_left: still there: sleep {MARKER}"):
+            cancel_at_every_checkpoint(scenario)
+    finally:
+        for process in left:
+            process.kill()
+            process.wait()
