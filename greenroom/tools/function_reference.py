@@ -37,11 +37,14 @@ class FunctionReference(Wire, frozen=True):
         module: the name of its module.
         qualname: its qualified name there.
         script: the path of the program that it stands in, where that was run as a script.
+        file: the path of its module, for one that an import by name does not find: test runners and
+            plug-in loaders load files that stand on no path.
     """
 
     module: str
     qualname: str
     script: str = ""
+    file: str = ""
 
     @classmethod
     def of(cls, function: Callable[P, object], tool: str) -> "FunctionReference":
@@ -56,7 +59,7 @@ class FunctionReference(Wire, frozen=True):
                 hint="define the function at the top of a module, with a name of its own",
             )
         if function.__module__ != "__main__":
-            return cls(function.__module__, function.__qualname__)
+            return cls(function.__module__, function.__qualname__, file=_file(function.__module__))
         main = sys.modules["__main__"]
         spec = main.__spec__
         if spec is not None and spec.name != "__main__":
@@ -83,7 +86,7 @@ class FunctionReference(Wire, frozen=True):
         Raises:
             ToolError: nothing does.
         """
-        module = _load(self.script) if self.script else importlib.import_module(self.module)
+        module = _load_script(self.script) if self.script else _import(self.module, self.file)
         found = _look_up(module, self.qualname)
         if found is None:
             raise ToolError(f"{self.script or self.module} has no {self.qualname} any more")
@@ -112,22 +115,54 @@ def _script(main: ModuleType, tool: str) -> str:
     return str(path.absolute())
 
 
-def _load(script: str) -> ModuleType:
+def _file(module: str) -> str:
+    path = getattr(sys.modules.get(module), "__file__", None)
+    return str(Path(path).absolute()) if path else ""
+
+
+def _import(name: str, file: str) -> ModuleType:
+    """Import a module by its name; where that finds none, load the file that it stands in."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        # Only for want of this module, or of a package above it: not of one that it imports.
+        if not file or not f"{name}.".startswith(f"{missing.name}."):
+            raise
+    module = _module(name, file)
+    sys.modules[name] = module
+    try:
+        _execute(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _module(name: str, file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+    assert spec is not None  # the loader is given
+    return importlib.util.module_from_spec(spec)
+
+
+def _execute(module: ModuleType) -> None:
+    assert module.__spec__ is not None  # `_module` has made it
+    assert module.__spec__.loader is not None
+    module.__spec__.loader.exec_module(module)
+
+
+def _load_script(script: str) -> ModuleType:
     """Load a script as a module of another name, so that its guarded part does not run."""
     # The standard multiprocessing gives that name to whatever is the main module when it is imported.
     loaded = sys.modules.get(SCRIPT_NAME)
     if loaded is not None and getattr(loaded, "__file__", None) == script:
         return loaded
-    loader = SourceFileLoader(SCRIPT_NAME, script)
-    spec = importlib.util.spec_from_file_location(SCRIPT_NAME, script, loader=loader)
-    assert spec is not None  # the loader is given
-    module = importlib.util.module_from_spec(spec)
+    module = _module(SCRIPT_NAME, script)
     own = sys.modules["__main__"]
     # Before it runs: dataclasses and pydantic look their module up while a class is made.
     sys.modules["__main__"] = sys.modules[SCRIPT_NAME] = module
     _loading.add(script)
     try:
-        loader.exec_module(module)
+        _execute(module)
     except BaseException:
         sys.modules["__main__"] = own
         del sys.modules[SCRIPT_NAME]

@@ -1,14 +1,16 @@
 """Functions that another process can find, and those that it can't."""
 
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.tools import FunctionTool, ProcessLimits, function_reference, tool
+from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, function_reference, tool
 from greenroom.tools.function_reference import FunctionReference
 from greenroom.tools.worker_process import WorkerProcess
 from tests.tools import killable
@@ -47,8 +49,57 @@ def run(*command, cwd):
 
 def test_a_function_of_a_module_is_found_by_its_name():
     reference = FunctionReference.of(killable.plain, "double")
-    assert reference == FunctionReference("tests.tools.killable", "plain")
+    assert reference == FunctionReference("tests.tools.killable", "plain", file=killable.__file__)
     assert reference.load() is killable.plain
+
+
+def load_by_path(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def pathless(tmp_path, monkeypatch):
+    """A module in a file that no import finds, as test runners load theirs."""
+    file = tmp_path / "some-folder" / "pathless.py"
+    file.parent.mkdir()
+    file.write_text(
+        "from greenroom.tools import tool\n\n\n"
+        "@tool(isolation='process')\n"
+        "def whisper(text: str) -> str:\n    return text.lower()\n"
+    )
+    monkeypatch.setitem(sys.modules, "nowhere.pathless", None)  # put back at the end
+    return load_by_path("nowhere.pathless", file)
+
+
+async def test_a_function_of_a_module_that_no_import_finds_is_found_by_its_file(pathless):
+    context = AgentContext(session_id="s", agent_type="t")
+    with trio.fail_after(30):
+        result = await ToolRegistry([pathless.whisper]).execute("whisper", {"text": "HI"}, context)
+    assert result.text == "hi"
+
+
+def test_its_file_is_loaded_once_and_a_file_that_fails_leaves_nothing(pathless, monkeypatch):
+    reference = FunctionReference.of(pathless.whisper.__wrapped__, "whisper")
+    monkeypatch.delitem(sys.modules, "nowhere.pathless")
+    assert reference.load() is reference.load() is not pathless.whisper
+    Path(pathless.__file__).write_text("import one_that_is_not_there")
+    monkeypatch.delitem(sys.modules, "nowhere.pathless")
+    with pytest.raises(ModuleNotFoundError, match="one_that_is_not_there"):
+        reference.load()
+    assert "nowhere.pathless" not in sys.modules
+
+
+def test_a_module_that_lacks_one_of_its_own_imports_is_not_loaded_by_its_file(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "lacking.py").write_text("import one_that_is_not_there")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="one_that_is_not_there"):
+        FunctionReference("lacking", "f", file=str(tmp_path / "lacking.py")).load()
 
 
 @pytest.mark.parametrize("function", [lambda: None, pytest.fail.__init__, [].append])
