@@ -18,6 +18,7 @@ from greenroom.core import (
     Done,
     GreenroomError,
     Message,
+    StopReason,
     TurnError,
     TurnStart,
     TurnStatus,
@@ -185,13 +186,21 @@ class Turn:
         result = TurnResult(
             status=status,
             text=last.text if last else "",
-            stop_reason=last.stop_reason if last else None,
+            stop_reason=_stop_reason(last, status),
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
         )
         self._done = Done(self.message.id, status, result.stop_reason, result.usage, result.error)
         self._actor.publish(self._done)
         self._actor.turns.close(self, result)
+
+
+def _stop_reason(last: Message | None, status: TurnStatus) -> StopReason | None:
+    """Say why the last reply ended; where it broke off with an error, the error says it."""
+    if last is None:
+        return None
+    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
+    return None if broke_off else last.stop_reason
 
 
 def _words(failure: BaseException) -> str:

@@ -8,6 +8,7 @@ from greenroom.core import (
     AgentNotRunningError,
     EndStatus,
     Message,
+    ModelError,
     StopReason,
     TextDelta,
     TurnStatus,
@@ -130,3 +131,29 @@ async def test_an_interrupted_turn_has_the_text_that_it_kept(runtime):
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
         await handle.interrupt()
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "reason"),
+    [
+        ("fail", TurnStatus.FAILED, None),
+        ("interrupt", TurnStatus.INTERRUPTED, StopReason.INTERRUPTED),
+    ],
+)
+async def test_a_reply_that_broke_off_was_interrupted_only_where_somebody_did(
+    runtime, how, status, reason
+):
+    async def breaks_off(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                half = Message.assistant("half").content
+                agent.session.add_message(
+                    Message("assistant", half, stop_reason=StopReason.INTERRUPTED)
+                )
+                if how == "fail":
+                    raise ModelError("down")
+                runtime.get(agent.session.session_id).interrupt_nowait()
+                await trio.lowlevel.checkpoint()
+
+    result = await runtime.spawn(new(), breaks_off).ask("a")
+    assert (result.status, result.text, result.stop_reason) == (status, "half", reason)

@@ -27,6 +27,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
 )
+from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, InterruptReport, RuntimeLimits
 from greenroom.session import AgentSession, MemoryStore
 
@@ -626,3 +627,51 @@ async def test_a_grace_is_a_number_of_seconds_from_zero(runtime, wrong):
     with pytest.raises(ValueError, match="'later'"):
         handle.interrupt_nowait("later")
     handle.kill()
+
+
+# -- under a supervisor ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["now", "after_step"])
+async def test_between_two_lives_nothing_is_in_flight_and_the_input_gets_its_turn(runtime, mode):
+    lives = []
+
+    async def agent_fn(agent):
+        lives.append(trio.current_time())
+        async for message in agent.inputs():
+            if len(lives) == 1:
+                raise ValueError("the first life")
+            async with agent.turn(message):
+                pass
+
+    supervisor = runtime.supervisor(backoff=Backoff(first=10.0, jitter=0.0))
+    handle = supervisor.spawn(AgentSession.new("worker"), agent_fn, restart="transient")
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    assert await handle.interrupt(mode) == NOTHING
+    await trio.sleep(11)
+    (done,) = await chunks_of(handle, Done)
+    assert (len(lives), done.status) == (2, TurnStatus.COMPLETED)
+
+
+async def test_a_life_that_ends_while_it_is_interrupted_is_followed_by_the_next(runtime):
+    lives = []
+
+    async def agent_fn(agent):
+        lives.append(trio.current_time())
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                if len(lives) == 1:
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        raise ValueError("while it was stopped")
+
+    supervisor = runtime.supervisor()
+    handle = supervisor.spawn(AgentSession.new("worker"), agent_fn, restart="transient")
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    report = await handle.interrupt()
+    assert report == InterruptReport(stopped=("the turn",))
+    assert (await handle.ask("again")).status is TurnStatus.COMPLETED
+    assert len(lives) == 2
