@@ -58,7 +58,8 @@ async def stream_reply(
     Raises:
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
-        ConfigurationError: a budget limits the cost, and the model has no price.
+        ConfigurationError: a budget limits the cost, and the model has no price; or it limits what
+            the model has not reported.
 
     Example:
         ```python

@@ -40,6 +40,11 @@ class Price:
             if price is not None and not 0 <= price < math.inf:
                 raise ConfigurationError(f"{price!r} is no price", hint="give 0 or more")
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing costs anything."""
+        return not any((self.input, self.output, self.cache_read, self.cache_write))
+
     def cost(self, usage: Usage) -> float:
         """Return what these tokens cost; what is not reported counts as 0."""
         read = self.input if self.cache_read is None else self.cache_read

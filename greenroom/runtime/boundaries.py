@@ -42,7 +42,8 @@ class Boundaries(Delegation):
         """Open the block in which a model is asked, with `with`; put its reply into `.reply`.
 
         Raises:
-            ConfigurationError: on entering: a budget limits the cost, and the model has no price.
+            ConfigurationError: on entering: a budget limits the cost, and the model has no price;
+                on leaving: one limits tokens or cost, and the reply tells no usage.
 
         Example:
             ```python

@@ -80,12 +80,27 @@ class Budgets:
 
     def refuse_unpriced(self, what: str) -> None:
         """Raise `ConfigurationError` where a cost is limited: without a price it can't be counted."""
+        self._refuse(
+            ("cost",),
+            f"{what} has no price",
+            "give the provider its price, such as open_model(name, price=Price(input=…, output=…)), "
+            "or limit the tokens",
+        )
+
+    def refuse_unreported(self, what: str) -> None:
+        """Raise `ConfigurationError` where what a model has not reported is limited."""
+        self._refuse(
+            ("tokens", "cost"),
+            f"{what} reports no usage",
+            "limit the model calls, or let the server report its usage",
+        )
+
+    def _refuse(self, limits: "tuple[Limit, ...]", why: str, hint: str) -> None:
         for scope in self._scopes:
-            if scope.budget.limits("cost"):
+            limited = [what for what in limits if scope.budget.limits(what)]
+            if limited:
                 raise ConfigurationError(
-                    f"the budget of {scope.owner} limits the cost, and {what} has no price",
-                    hint="give the provider its price, such as "
-                    "open_model(name, price=Price(input=…, output=…)), or limit the tokens",
+                    f"the budget of {scope.owner} limits the {limited[0]}, and {why}", hint=hint
                 )
 
     def _check(self, *limits: "Limit") -> None:

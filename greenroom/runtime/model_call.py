@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from greenroom.core import ModelCall
 
 if TYPE_CHECKING:
-    from greenroom.core import Message, ModelRequest
+    from greenroom.core import Message, ModelRequest, Price
     from greenroom.runtime.actor import Actor
 
 __all__ = ["Model", "ModelCallScope"]
@@ -39,13 +39,14 @@ class ModelCallScope:
     def __init__(self, actor: "Actor", model: Model, request: "ModelRequest") -> None:
         """Made by `AgentInternals.model_call`."""
         self._actor = actor
-        self._model = model
+        self._name = f"{model.name}:{model.model}"
+        self._price: Price | None = getattr(model, "price", None)
         self._call = ModelCall(model.name, model.model, request)
         self.reply: Message | None = None
 
     def __enter__(self) -> Self:
-        if getattr(self._model, "price", None) is None:
-            self._actor.budgets.refuse_unpriced(f"{self._model.name}:{self._model.model}")
+        if self._price is None:
+            self._actor.budgets.refuse_unpriced(self._name)
         self._actor.notify("before_model_call", self._call)
         return self
 
@@ -56,3 +57,6 @@ class ModelCallScope:
         trace: TracebackType | None,
     ) -> None:
         self._actor.notify("after_model_call", self._call, self.reply, error)
+        is_free = self._price is not None and self._price.is_free
+        if self.reply is not None and self.reply.usage is None and error is None and not is_free:
+            self._actor.budgets.refuse_unreported(self._name)

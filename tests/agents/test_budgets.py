@@ -201,6 +201,28 @@ async def test_the_tighter_of_two_scopes_does_not_hold_the_wider_one_s_slots(
     assert trio.current_time() - before < 3.1
 
 
+async def test_two_purses_that_are_nested_in_both_orders_do_not_wait_for_each_other(
+    runtime, autojump_clock
+):
+    desk, one, other = Desk(), Budget(concurrency=1), Budget(concurrency=1)
+
+    def parent(inner):
+        async def agent_fn(agent):
+            async for message in agent.inputs():
+                async with agent.turn(message):
+                    calls = [works(*"abc"), "ok"]
+                    child = agent_of(ScriptedProvider(*calls), desk.tool)
+                    await agent.spawn(new(), child, budget=inner).ask("go")
+
+        return agent_fn
+
+    async with trio.open_nursery() as nursery:
+        for outer, inner in ((one, other), (other, one)):
+            handle = runtime.spawn(new(), parent(inner), budget=outer)
+            nursery.start_soon(handle.ask, "go")
+    assert (len(desk.begun), desk.most) == (6, 1)
+
+
 async def test_waiting_for_a_slot_can_be_interrupted_and_leaves_nothing_behind(
     runtime, autojump_clock
 ):
@@ -400,6 +422,21 @@ async def test_a_model_without_a_price_is_refused_before_it_is_asked(runtime):
     assert llm.requests == []
 
 
+@pytest.mark.parametrize("budget", [Budget(tokens=100), Budget(cost=1)])
+async def test_a_model_that_reports_no_usage_is_refused_and_not_taken_for_free(runtime, budget):
+    llm = ScriptedProvider(Reply("hi", usage=None), price=PRICE)
+    handle = runtime.spawn(new(), agent_of(llm), budget=budget)
+    result = await handle.ask("go")
+    assert (result.status, result.text) == (TurnStatus.FAILED, "hi")
+    assert "scripted:script reports no usage" in result.error
+
+
+async def test_a_model_that_reports_no_usage_may_be_used_where_that_is_not_limited(runtime):
+    llm = ScriptedProvider(Reply("hi", usage=None))
+    handle = runtime.spawn(new(), agent_of(llm), budget=Budget(model_calls=1))
+    assert (await handle.ask("go")).status is TurnStatus.COMPLETED
+
+
 async def test_the_offline_model_is_free(runtime):
-    handle = runtime.spawn(new(), agent_of(OfflineProvider()), budget=Budget(cost=0.01))
+    handle = runtime.spawn(new(), agent_of(OfflineProvider()), budget=Budget(cost=0.01, tokens=9))
     assert (await handle.ask("hello")).status is TurnStatus.COMPLETED

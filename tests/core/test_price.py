@@ -21,6 +21,11 @@ def test_cached_tokens_cost_as_much_as_others_where_nothing_else_is_said():
     assert Price(3, 15).cost(Usage(None, None, 1_000_000, 1_000_000)) == 6
 
 
+def test_a_price_of_nothing_is_free():
+    assert Price(0, 0).is_free
+    assert not Price(0, 0, cache_write=1).is_free
+
+
 @given(usages, usages)
 def test_the_cost_of_a_sum_is_the_sum_of_the_costs(one, two):
     price = Price(3, 15, 0.3, 3.75)
