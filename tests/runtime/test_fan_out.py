@@ -2,7 +2,9 @@
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.core import (
     AgentNotRunningError,
@@ -393,3 +395,64 @@ async def test_an_agent_that_has_returned_refuses(runtime, crew):
     await runtime.spawn(new(), leaves).wait()
     with pytest.raises(AgentNotRunningError):
         await fan_out(kept[0], crew.work, prompts=["a", "b"])
+
+
+async def test_one_that_does_not_end_is_named_by_the_interrupt_which_returns_in_time(runtime):
+    release = trio.Event()
+
+    async def stubborn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with trio.CancelScope(shield=True):
+                    await release.wait()
+
+    async def body(agent):
+        await fan_out(agent, stubborn, prompts=["a"])
+
+    handle = runtime.spawn(new(), turning(body))
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    before = trio.current_time()
+    report = await handle.interrupt(grace=1)
+    assert trio.current_time() == before + 1.25
+    (name,) = report.abandoned
+    assert name.startswith("subagent worker 1 (")
+    release.set()
+    await wait_all_tasks_blocked()
+    assert runtime.list_active() == (handle.session_id,)
+
+
+orders = st.tuples(st.sampled_from(["ok", "fail", "crash"]), st.integers(0, 3))
+ends = st.one_of(st.just("all"), st.just("first_failure"), st.integers(1, 6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(orders, max_size=8), st.integers(1, 5), ends, st.sampled_from([None, 1, 2]))
+def test_whatever_they_do_the_results_are_in_place_and_nobody_is_left(script, limit, until, cut):
+    crew = Crew()
+    prompts = [f"{what} {seconds}" for what, seconds in script]
+
+    async def main():
+        async with AgentRuntime(MemoryStore()) as runtime:
+            with trio.move_on_after(float("inf") if cut is None else cut):
+                results = await fan_out(
+                    runtime, crew.work, prompts=prompts, limit=limit, until=until
+                )
+                check(results)
+            assert (crew.alive, runtime.list_active()) == (0, ())
+
+    def check(results):
+        assert len(results) == len(prompts)
+        for (what, _), result in zip(script, results, strict=True):
+            assert result is None or (result.status is TurnStatus.COMPLETED) is (what == "ok")
+        there = [result for result in results if result is not None]
+        completed = sum(result.status is TurnStatus.COMPLETED for result in there)
+        if until == "all" or (until == "first_failure" and completed == len(there)):
+            assert len(there) == len(prompts)
+        elif until == "first_failure":
+            assert completed == len(there) - 1
+        else:
+            assert completed == until or (completed < until and len(there) == len(prompts))
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert crew.most <= limit
