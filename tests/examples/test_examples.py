@@ -44,6 +44,18 @@ def test_subagents_waited_for_and_in_the_background(tmp_path):
     ]
 
 
+def test_a_group_is_started_again_and_an_end_is_told(tmp_path):
+    assert run("supervision.py", cwd=tmp_path).splitlines() == [
+        "asked the broken source: failed, ConnectionResetError: the source hung up",
+        "desk: news from the harbour, line 1",
+        "desk: starts life 2, because feed crashed",
+        "desk: news from the market, line 3",
+        "feed: 1 restart",
+        "desk: 1 restart",
+        "guard: the feed has ended: ConnectionResetError: the source hung up",
+    ]
+
+
 def test_a_fan_out_in_its_three_ways(tmp_path):
     assert run("fan_out.py", cwd=tmp_path).splitlines() == [
         "all: core is fine; tools is fine; runtime is fine",

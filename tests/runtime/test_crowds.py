@@ -7,6 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import EndStatus, Exited, Lagged, TextDelta, TurnStatus
+from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, MemoryStore
 
@@ -72,6 +73,38 @@ async def test_of_two_thousand_agents_two_hundred_crash_at_once_and_the_others_g
     await runtime.shutdown_all()
     ends = Counter([(await handle.wait()).status for handle in handles])
     assert ends == {EndStatus.COMPLETED: 1800, EndStatus.CRASHED: 200}
+
+
+async def test_of_two_thousand_supervised_agents_two_hundred_crash_at_once_and_come_back(runtime):
+    lives, backoff = Counter(), Backoff(first=1.0, factor=1.0, jitter=0)
+
+    async def agent_fn(agent, number):
+        lives[number] += 1
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                if message.text == "crash":
+                    raise ValueError(f"number {number}")
+                await trio.sleep(0.5)
+
+    supervisor = runtime.supervisor(intensity=200, period=60, backoff=backoff)
+    handles = [
+        supervisor.spawn(AgentSession.new("one"), agent_fn, number, restart="transient")
+        for number in range(2000)
+    ]
+    await wait_all_tasks_blocked()
+    for number, handle in enumerate(handles):
+        handle.send_input_nowait("go on" if number % 10 else "crash")
+    await trio.sleep(1.1)
+    # The back-offs ran side by side, and nobody else was disturbed.
+    assert lives == {number: 1 if number % 10 else 2 for number in range(2000)}
+    turns = Counter([(await handle.statistics()).turns for handle in handles])
+    assert turns == {1: 2000}
+    assert Counter([(await handle.ask("go on")).status for handle in handles[::10]]) == {
+        TurnStatus.COMPLETED: 200
+    }
+    await supervisor.shutdown()
+    ends = Counter([(await handle.wait()).restarts for handle in handles])
+    assert ends == {0: 1800, 1: 200}
 
 
 async def test_of_two_thousand_subagents_two_hundred_crash_and_the_parent_hears_of_each():
