@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from greenroom.session import RepairReport as RepairReport
     from greenroom.session import SessionMetadata as SessionMetadata
     from greenroom.session import SessionStore as SessionStore
+    from greenroom.session import SQLiteStore as SQLiteStore
     from greenroom.tools import ProcessLimits as ProcessLimits
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
@@ -286,6 +287,7 @@ _HOMES = {
         "FileStore",
         "MemoryStore",
         "RepairReport",
+        "SQLiteStore",
         "SessionMetadata",
         "SessionStore",
     ),
@@ -402,6 +404,7 @@ __all__ = [
     "RuntimeLimits",
     "RuntimeStatistics",
     "RuntimeTree",
+    "SQLiteStore",
     "SelfWaitError",
     "SessionCorruptError",
     "SessionError",

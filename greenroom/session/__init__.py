@@ -3,9 +3,12 @@
 `session` (`AgentSession`, what users hold) is made of `description` and `metadata` (who and when),
 `transcript` and `pairing` (the messages), and `journal` (what is stored). Pure functions of bytes
 are in `entry` and `history`; `repair` reports a torn end. `store` is the protocol behind which
-stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`) and `memory_store`;
-`holder` says who has a session when you can't.
+stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`), `memory_store`, and
+`sqlite_store` (with `sqlite_writer`, `sqlite_rows`, `sqlite_database`, `sqlite_schema`,
+`sqlite_transaction`), which is loaded when it is first used; `holder` says who has a session when you can't.
 """
+
+from typing import TYPE_CHECKING
 
 from greenroom.session.file_store import FileStore as FileStore
 from greenroom.session.file_store import default_store as default_store
@@ -26,6 +29,9 @@ from greenroom.session.store import SessionStore as SessionStore
 from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredSession as StoredSession
 
+if TYPE_CHECKING:
+    from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore
+
 __all__ = [
     "START",
     "AgentSession",
@@ -34,6 +40,7 @@ __all__ = [
     "MemoryStore",
     "Position",
     "RepairReport",
+    "SQLiteStore",
     "SessionMetadata",
     "SessionStore",
     "SessionWriter",
@@ -46,3 +53,12 @@ __all__ = [
     "locked_error",
     "read_on",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the SQLite store, and `sqlite3` with it, only where somebody uses it."""
+    if name != "SQLiteStore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from greenroom.session.sqlite_store import SQLiteStore
+
+    return SQLiteStore

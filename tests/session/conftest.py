@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, clock
-from greenroom.session import FileStore, MemoryStore
-from tests.session.under_test import Files, Memory
+from greenroom.session import FileStore
+from tests.session.under_test import Files, Memory, SQLite
 
 
-@pytest.fixture(params=[Files, Memory])
+@pytest.fixture(params=[Files, Memory, SQLite])
 def store_under_test(request, tmp_path):
     return request.param(tmp_path)
 
 
-@pytest.fixture(params=["files", "memory"])
-def store(request, tmp_path):
-    return FileStore(tmp_path / "sessions") if request.param == "files" else MemoryStore()
+@pytest.fixture
+def store(store_under_test):
+    return store_under_test.make()
 
 
 @pytest.fixture

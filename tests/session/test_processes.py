@@ -10,31 +10,38 @@ import pytest
 import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, SQLiteStore
 from greenroom.session.lock import HeldError, lock, unlock
 
 WRITER = """
 import sys, trio
-from greenroom.core import Message
-from greenroom.session import AgentSession, FileStore
+import greenroom
+from greenroom import AgentSession, Message
 
-async def main(folder):
-    session = AgentSession.new("coder", session_id="mine", store=FileStore(folder))
+async def main(kind, path):
+    store = getattr(greenroom, kind)(path)
+    session = AgentSession.new("coder", session_id="mine", store=store)
     await session.open()
     for number in range(1_000_000):
         session.add_message(Message.user(f"message {number} " + "x" * 2000))
         await session.save()
         print(number, flush=True)
 
-trio.run(main, sys.argv[1])
+trio.run(main, *sys.argv[1:])
 """
 
 
+@pytest.fixture(params=[FileStore, SQLiteStore])
+def shared(request, tmp_path):
+    """A store that another process writes as well."""
+    return request.param(tmp_path / "sessions")
+
+
 @pytest.fixture
-def writer(tmp_path):
+def writer(shared, tmp_path):
     """A process that saves message after message, and tells each number once it is saved."""
     process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(tmp_path / "sessions")],
+        [sys.executable, "-c", WRITER, type(shared).__name__, str(tmp_path / "sessions")],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -51,9 +58,9 @@ def wait_for(process, number):
         pass
 
 
-async def test_a_second_process_is_refused_and_told_who_writes(writer, files):
+async def test_a_second_process_is_refused_and_told_who_writes(writer, shared):
     wait_for(writer, 0)
-    session = await AgentSession.load("mine", store=files)
+    session = await AgentSession.load("mine", store=shared)
     session.add_message(Message.user("me too"))
     for attempt in (session.open, session.save):
         with pytest.raises(SessionLockedError, match=f"process {writer.pid}") as caught:
@@ -63,14 +70,14 @@ async def test_a_second_process_is_refused_and_told_who_writes(writer, files):
 
 
 @pytest.mark.parametrize("acknowledged", [0, 1, 7, 40])
-async def test_what_a_killed_process_had_saved_is_there(writer, files, acknowledged):
+async def test_what_a_killed_process_had_saved_is_there(writer, shared, acknowledged):
     wait_for(writer, acknowledged)
     writer.send_signal(signal.SIGKILL)
     numbers = [int(line) for line in writer.stdout]
     writer.wait()
     last = numbers[-1] if numbers else acknowledged
     with trio.fail_after(30):
-        session = await AgentSession.load("mine", store=files)
+        session = await AgentSession.load("mine", store=shared)
         assert len(session.history) > last
         texts = [message.text.split()[1] for message in session.history]
         assert texts == [str(number) for number in range(len(texts))]
@@ -78,7 +85,7 @@ async def test_what_a_killed_process_had_saved_is_there(writer, files, acknowled
         session.add_message(Message.user("after the crash"))
         await session.save()
         await session.close()
-        again = await AgentSession.load("mine", store=files)
+        again = await AgentSession.load("mine", store=shared)
     assert again.history == session.history
     assert again.repair is None
 

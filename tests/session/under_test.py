@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 
-from greenroom.session import FileStore, MemoryStore
+from greenroom.session import FileStore, MemoryStore, SQLiteStore
 from greenroom.testing import StoreUnderTest
 
 
@@ -14,11 +15,16 @@ def damaged(data):
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-class Files(StoreUnderTest):
+class Ours(StoreUnderTest):
+    async def open(self):
+        return self.make()
+
+
+class Files(Ours):
     def __init__(self, folder):
         self.folder = folder / "sessions"
 
-    async def open(self):
+    def make(self):
         return FileStore(self.folder)
 
     async def lose_lock(self, session_id):
@@ -34,11 +40,39 @@ class Files(StoreUnderTest):
         path.write_bytes(b"".join(lines))
 
 
-class Memory(StoreUnderTest):
+class SQLite(Ours):
+    def __init__(self, folder):
+        self.path = folder / "sessions.db"
+
+    def make(self):
+        return SQLiteStore(self.path)
+
+    async def lose_lock(self, session_id):
+        os.unlink(f"{self.path}-locks/{session_id}/lock")
+
+    async def remove(self, session_id):
+        lines = "DELETE FROM lines WHERE session = (SELECT key FROM sessions WHERE session_id = ?)"
+        self.execute(lines, session_id)
+        self.execute("DELETE FROM sessions WHERE session_id = ?", session_id)
+
+    async def damage(self, session_id, line):
+        where = "session = (SELECT key FROM sessions WHERE session_id = ?) AND number = ?"
+        ((data,),) = self.execute(f"SELECT line FROM lines WHERE {where}", session_id, line)
+        self.execute(f"UPDATE lines SET line = ? WHERE {where}", damaged(data), session_id, line)
+
+    def execute(self, query, *values):
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            return connection.execute(query, values).fetchall()
+        finally:
+            connection.close()
+
+
+class Memory(Ours):
     def __init__(self, folder):
         self.store = MemoryStore()
 
-    async def open(self):
+    def make(self):
         return self.store
 
     async def lose_lock(self, session_id):

@@ -66,7 +66,8 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     session.set_model("anthropic", "claude-sonnet-4-5")
     session.add_child_session(new_id("s"))
     session.set_metadata("custom_key", {"a": [1, None, "ü"]})
-    await session.save()
+    with _own_clock():  # a line that is stored a second later makes the session newer
+        await session.save()
     assert session.is_saved, "nothing is left to save"
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     same(loaded.history, _CONVERSATION)
@@ -90,12 +91,13 @@ async def a_session_grows_over_many_saves_and_loads(case: StoreUnderTest) -> Non
 async def the_stored_description_is_the_last(case: StoreUnderTest) -> None:
     """A description replaces the one before, as a whole."""
     store = await case.open()
-    session = await saved(store, "one")
-    for title in ("first", "second"):
-        session.set_metadata("title", title)
+    with _own_clock():
+        session = await saved(store, "one")
+        for title in ("first", "second"):
+            session.set_metadata("title", title)
+            await session.save()
+        session.set_model("offline", "offline")
         await session.save()
-    session.set_model("offline", "offline")
-    await session.save()
     stored = await store.read(session.session_id)
     same(stored.metadata, session.record)
     same(stored.metadata and stored.metadata.metadata, {"title": "second"})

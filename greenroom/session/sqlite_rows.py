@@ -1,0 +1,164 @@
+"""What a session is made of in a database: each function is one step inside a transaction."""
+
+import os
+import sqlite3
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from greenroom.core import SessionCorruptError, SessionNotFoundError, clock
+from greenroom.session.history import Position, read_on
+from greenroom.session.holder import fenced_error
+from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.sqlite_database import Database
+from greenroom.session.store import StoredSession
+
+__all__ = [
+    "Row",
+    "add",
+    "add_line",
+    "all_described",
+    "check_epoch",
+    "claim",
+    "cut",
+    "describe",
+    "find",
+    "give_back",
+    "read_session",
+]
+
+# SQLite keeps the type with each value, so a damaged one may have become of another.
+_SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
+    CAST(changed AS INTEGER) FROM sessions"""
+
+
+class Row(NamedTuple):
+    """A row of `sessions`: what there is of a session besides its lines."""
+
+    session_id: str
+    key: int
+    metadata: bytes | None
+    size: int
+    changed: int
+
+    def described(self, path: str) -> SessionMetadata | None:
+        """Read the description; None where there is none yet.
+
+        Raises:
+            SessionCorruptError: it can't be read.
+        """
+        if self.metadata is None:
+            return None
+        found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
+        try:
+            return found.touched(datetime.fromtimestamp(self.changed, UTC))
+        except (TypeError, ValueError, OverflowError, OSError) as error:
+            text = f"{path}: {self.changed!r} is no time"
+            raise SessionCorruptError(text, session_id=self.session_id, path=path) from error
+
+
+def find(connection: sqlite3.Connection, session_id: str) -> Row | None:
+    """Return a session's row, if it has one."""
+    row = connection.execute(f"{_SELECT} WHERE session_id = ?", [session_id]).fetchone()
+    return None if row is None else Row(*row)
+
+
+def all_described(connection: sqlite3.Connection) -> list[Row]:
+    """Return the rows of all sessions that are stored; their lines are not touched."""
+    return [Row(*row) for row in connection.execute(f"{_SELECT} WHERE metadata IS NOT NULL")]
+
+
+def add(connection: sqlite3.Connection, session_id: str) -> Row:
+    """Make a session's row."""
+    done = connection.execute("INSERT INTO sessions (session_id) VALUES (?)", [session_id])
+    assert done.lastrowid is not None
+    return Row(session_id, done.lastrowid, None, 0, 0)
+
+
+def read_session(database: Database, session_id: str, since: Position) -> StoredSession:
+    """Read a session, its history from the place `since` on.
+
+    Raises:
+        SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+        SessionNotFoundError: the history was removed since then.
+        sqlite3.Error: SQLite refused.
+    """
+    path = f"{database.path}#{session_id}"
+    row, data = None, b""
+    with database.reading() as connection:
+        if connection and (row := find(connection, session_id)):
+            data = _lines(connection, row.key, max(since.lines - 1, 0))
+    # From here on the connection is free for others.
+    if row is None:
+        if since.lines:
+            raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
+        row = Row(session_id, 0, None, 0, 0)
+    history = read_on(data, session_id=session_id, path=path, since=since)
+    if (found := history.end.size + len(history.torn)) != row.size:
+        raise SessionCorruptError(
+            f"{path}: the history has {found} bytes, and {row.size} were stored",
+            session_id=session_id,
+            path=path,
+            line=history.end.lines + 1,
+            hint="restore the database from a backup",
+        )
+    return StoredSession(row.described(path), history, path)
+
+
+def claim(connection: sqlite3.Connection, session_id: str) -> int:
+    """Begin an epoch of this process; from here on those before it are refused."""
+    values = [session_id, os.getpid()]
+    done = connection.execute("REPLACE INTO writers (session_id, pid) VALUES (?, ?)", values)
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
+    """See that this is still the session's epoch.
+
+    Raises:
+        SessionFencedError: it is not.
+    """
+    query = "SELECT epoch, pid FROM writers WHERE session_id = ?"
+    current, pid = connection.execute(query, [session_id]).fetchone() or (None, None)
+    if current != epoch:
+        raise fenced_error(session_id, pid)
+
+
+def give_back(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
+    """End this epoch, if it lasts, and leave nothing of a session that was never stored."""
+    values = [epoch, session_id]
+    done = connection.execute("DELETE FROM writers WHERE epoch = ? AND session_id = ?", values)
+    if done.rowcount:
+        blank = "DELETE FROM sessions WHERE session_id = ? AND metadata IS NULL AND size = 0"
+        connection.execute(blank, [session_id])
+
+
+def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position) -> None:
+    """Add a line at the end of a history."""
+    values = [row.key, at.lines, line]
+    connection.execute("INSERT INTO lines (session, number, line) VALUES (?, ?, ?)", values)
+    connection.execute(
+        "UPDATE sessions SET size = ?, changed = ? WHERE key = ?",
+        [at.size + len(line), int(clock.now().timestamp()), row.key],
+    )
+
+
+def describe(connection: sqlite3.Connection, row: Row, metadata: bytes) -> None:
+    """Replace the description."""
+    connection.execute("UPDATE sessions SET metadata = ? WHERE key = ?", [metadata, row.key])
+
+
+def cut(connection: sqlite3.Connection, row: Row, at: Position) -> int:
+    """Move the lines from this place on into the table `torn`; return their number there."""
+    torn = _lines(connection, row.key, at.lines)
+    query = "INSERT INTO torn (session_id, start, lines) VALUES (?, ?, ?)"
+    done = connection.execute(query, [row.session_id, at.size, torn])
+    connection.execute("DELETE FROM lines WHERE session = ? AND number >= ?", [row.key, at.lines])
+    connection.execute("UPDATE sessions SET size = ? WHERE key = ?", [at.size, row.key])
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def _lines(connection: sqlite3.Connection, key: int, first: int) -> bytes:
+    query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? AND number >= ? ORDER BY number"
+    return b"".join(line for (line,) in connection.execute(query, [key, first]))

@@ -1,0 +1,154 @@
+"""Sessions in one SQLite database."""
+
+import logging
+import os
+from types import TracebackType
+from typing import Self
+
+from greenroom.core import SessionError, check_session_id
+from greenroom.session import sqlite_rows as rows
+from greenroom.session.history import START
+from greenroom.session.holder import locked_error
+from greenroom.session.lock import HeldError, lock, unlock
+from greenroom.session.metadata import SessionMetadata
+from greenroom.session.sqlite_database import Database
+from greenroom.session.sqlite_writer import SQLiteWriter
+from greenroom.session.store import StoredSession
+
+__all__ = ["SQLiteStore"]
+
+_log = logging.getLogger("greenroom.session")
+
+
+class SQLiteStore:
+    """Keeps all sessions in one file, made at the first save; for this user alone (0600).
+
+    What a save has returned for survives `kill -9`, and a loss of power on a disk that honours
+    flushes: each append is a transaction of its own, synced (write-ahead log, `synchronous=FULL`).
+    A session has one writer, in whatever process of this machine; readers need no lock. SQLite's
+    locks don't hold on network file systems: keep the file on a disk of this machine.
+
+    Beside the file lie, while it is open, two of SQLite's own (`-wal`, `-shm`), and a folder of locks
+    (`-locks`). Everything runs in threads on one connection, which is opened when it is first
+    needed. `aclose` closes it and leaves the one file; where nobody calls that, the end of the
+    program does. It is usable from several runs of trio, also at the same time.
+
+    Example:
+        ```python
+        async with SQLiteStore("sessions.db") as store, AgentRuntime(store=store) as runtime:
+            ...
+        ```
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Name the file; nothing is read or made yet."""
+        self._path = os.path.abspath(path)
+        self._database = Database(self._path)
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({self._path!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection, and so tidy up beside the file; the next use opens another.
+
+        Raises:
+            SessionStorageError: SQLite or the disk refused; nothing is lost.
+        """
+        await self._database.run("", self._database.close)
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether a session of this id is stored.
+
+        Raises:
+            SessionCorruptError: the file is no database, or damaged.
+            SessionStorageError: it can't be read.
+        """
+        check_session_id(session_id)
+        return await self._database.run(session_id, lambda: self._exists(session_id))
+
+    async def read(self, session_id: str) -> StoredSession:
+        """Read a session as it stands, changing nothing.
+
+        Raises:
+            SessionCorruptError: the session is damaged, or the file is no database, or damaged.
+            SessionStorageError: it can't be read.
+        """
+        check_session_id(session_id)
+        return await self._database.run(
+            session_id, lambda: rows.read_session(self._database, session_id, START)
+        )
+
+    async def list_all(self) -> list[SessionMetadata]:
+        """Describe every stored session, the last changed first; histories are not read.
+
+        A description that can't be read is logged.
+
+        Raises:
+            SessionCorruptError: the file is no database, or damaged.
+            SessionStorageError: it can't be read.
+        """
+        found = await self._database.run("", self._list)
+        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+
+    async def acquire(self, session_id: str) -> SQLiteWriter:
+        """Become the one writer of this session, in this process and all others.
+
+        Raises:
+            SessionLockedError: somebody else is; it carries the process id.
+            SessionCorruptError: the file is no database, or damaged.
+            SessionStorageError: it can't be written.
+        """
+        folder = os.path.join(f"{self._path}-locks", check_session_id(session_id))
+        try:
+            fd, epoch = await self._database.run(
+                session_id, lambda: self._acquire(session_id, folder)
+            )
+        except HeldError as error:
+            raise locked_error(session_id, error.pid) from None
+        return SQLiteWriter(session_id, self._database, epoch, fd, folder)
+
+    def folder(self, session_id: str) -> str:
+        """Return "": there are no files.
+
+        Raises:
+            InvalidSessionIdError: the id is none.
+        """
+        check_session_id(session_id)
+        return ""
+
+    def _exists(self, session_id: str) -> bool:
+        with self._database.reading() as connection:
+            row = None if connection is None else rows.find(connection, session_id)
+        return row is not None and row.metadata is not None
+
+    def _acquire(self, session_id: str, folder: str) -> tuple[int, int]:
+        fd = lock(folder)
+        try:
+            with self._database.writing(create=True) as connection:
+                return fd, rows.claim(connection, session_id)
+        except BaseException:
+            unlock(fd, folder)
+            raise
+
+    def _list(self) -> list[SessionMetadata]:
+        with self._database.reading() as connection:
+            found = [] if connection is None else rows.all_described(connection)
+        return [metadata for row in found if (metadata := self._describe(row)) is not None]
+
+    def _describe(self, row: rows.Row) -> SessionMetadata | None:
+        try:
+            return row.described(f"{self._path}#{row.session_id}")
+        except SessionError as error:
+            _log.warning("session %s is left out of the list: %s", row.session_id, error)
+            return None

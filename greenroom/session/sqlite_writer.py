@@ -1,0 +1,133 @@
+"""The one writer of a session in a database."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from sqlite3 import Connection
+from typing import TypeVar
+
+from greenroom.core import SessionError, SessionStorageError
+from greenroom.session import sqlite_rows as rows
+from greenroom.session.history import Position
+from greenroom.session.lock import unlock
+from greenroom.session.metadata import SessionMetadata, encode_metadata
+from greenroom.session.sqlite_database import Database, is_uncertain
+from greenroom.session.store import StoredSession
+
+__all__ = ["SQLiteWriter"]
+
+T = TypeVar("T")
+
+
+class SQLiteWriter:
+    """Writes one session while its epoch lasts; made by `SQLiteStore.acquire`.
+
+    The lock on a file tells whether the holder lives. The epoch decides: it is checked in the same
+    transaction that writes.
+    """
+
+    def __init__(
+        self, session_id: str, database: Database, epoch: int, lock: int, folder: str
+    ) -> None:
+        """Take over a lock that is held already, on this folder, and an epoch that has begun."""
+        self._session_id = session_id
+        self._database = database
+        self._epoch = epoch
+        self._lock = lock
+        self._folder = folder
+        self._is_broken = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        return self._is_broken
+
+    async def read(self, since: Position) -> StoredSession:
+        """Read what is stored, the history from `since` on.
+
+        Raises:
+            SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+            SessionNotFoundError: there was a history before `since`, and there is none now.
+            SessionStorageError: SQLite or the disk refused.
+        """
+        return await self._run(lambda: rows.read_session(self._database, self._session_id, since))
+
+    async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
+        """Add a line to the history, which must end at this place; durable, also without `flush`.
+
+        Raises:
+            SessionFencedError: another writer has the session now.
+            SessionStorageError: SQLite or the disk refused; the history is as it was before.
+        """
+        if line:
+            await self._write(lambda connection: self._append(connection, line, at))
+
+    async def write_metadata(self, metadata: SessionMetadata) -> None:
+        """Replace the description, all or nothing; durable when it returns.
+
+        Raises:
+            SessionFencedError: another writer has the session now.
+            SessionStorageError: SQLite or the disk refused.
+        """
+        await self._write(lambda connection: self._describe(connection, metadata))
+
+    async def set_aside(self, at: Position) -> str:
+        """Move what follows this place into the table `torn`; return the place there.
+
+        Raises:
+            SessionFencedError: another writer has the session now.
+            SessionStorageError: SQLite or the disk refused; the history is as it was before.
+        """
+        number = await self._write(
+            lambda connection: rows.cut(connection, self._row(connection), at)
+        )
+        return f"{self._database.path}: number {number} of the table torn"
+
+    async def release(self) -> None:
+        """End the epoch, and let go of the lock even if that fails.
+
+        Raises:
+            SessionStorageError: SQLite or the disk refused; the lock is let go all the same.
+        """
+        await self._run(self._release)
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        def write() -> T:
+            with self._database.writing() as connection:
+                rows.check_epoch(connection, self._session_id, self._epoch)
+                return work(connection)
+
+        return await self._run(write)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._database.run(self._session_id, work)
+        except SessionError as error:
+            self._is_broken = self._is_broken or is_uncertain(error)
+            raise
+
+    def _row(self, connection: Connection) -> rows.Row:
+        session_id = self._session_id
+        return rows.find(connection, session_id) or rows.add(connection, session_id)
+
+    def _append(self, connection: Connection, line: bytes, at: Position) -> None:
+        row = self._row(connection)
+        if row.size != at.size:
+            raise SessionStorageError(
+                f"{self._database.path}#{self._session_id}: it was changed by somebody else",
+                session_id=self._session_id,
+            )
+        rows.add_line(connection, row, line, at)
+
+    def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
+        row = self._row(connection)
+        rows.describe(connection, row, encode_metadata(metadata, row.metadata or b""))
+
+    def _release(self) -> None:
+        try:
+            with self._database.writing() as connection:
+                rows.give_back(connection, self._session_id, self._epoch)
+        finally:
+            unlock(self._lock, self._folder)
+            with contextlib.suppress(OSError):  # somebody else holds it already
+                os.rmdir(self._folder)
