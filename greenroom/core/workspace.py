@@ -1,6 +1,7 @@
 """The folder that an agent works in, and where in it the agent stands."""
 
 import os
+from copy import copy
 from pathlib import Path
 
 __all__ = ["Workspace"]
@@ -21,6 +22,10 @@ class Workspace:
         """Take the root, by its absolute path; work begins there unless `cwd` says otherwise."""
         self.root = Path(os.path.abspath(root))
         self.cwd = self.root if cwd is None else Path(os.path.abspath(cwd))
+
+    def copy(self) -> "Workspace":
+        """Return one that begins at the same place and moves on its own; it costs next to nothing."""
+        return copy(self)
 
     def absolute(self, path: str | Path) -> Path:
         """Make a path absolute from the working directory, `~` expanded, `..` removed as text.

@@ -122,7 +122,7 @@ class Actor:
             parent_session_id=session.parent_session_id,
             parent_tool_use_id=session.parent_tool_use_id,
             current_turn=self.turns.count,
-            workspace=Workspace(workspace.root, workspace.cwd),
+            workspace=workspace.copy(),
             metadata=dict(session.metadata),
             resources=ResourceMap(shared=self.runtime.resources),
             spill_folder=os.path.join(folder, "output") if folder else "",

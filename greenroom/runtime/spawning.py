@@ -79,7 +79,7 @@ def spawn_child(
         parent=None if detached else parent,
         name=name,
         unattended=parent.unattended,
-        workspace=Workspace(parent.context.workspace.root, parent.context.workspace.cwd),
+        workspace=parent.context.workspace.copy(),
         budget=budget,
     )
     hand_slot_to(actor)

@@ -97,3 +97,11 @@ def test_a_workspace_resolves_from_where_the_agent_stands(tmp_path):
     assert workspace.absolute("../a") == tmp_path / "a"
     assert workspace.absolute("/etc/../x").as_posix() == "/x"
     assert workspace.root == tmp_path
+
+
+def test_a_copy_of_a_workspace_begins_at_the_same_place_and_moves_on_its_own():
+    workspace = Workspace("/srv/project", "/srv/project/src")
+    twin = workspace.copy()
+    assert (twin.root, twin.cwd) == (workspace.root, workspace.cwd)
+    twin.cwd = twin.absolute("deeper")
+    assert workspace.absolute("a.py").as_posix() == "/srv/project/src/a.py"
