@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.conversation import describe_session
+from greenroom.cli.dump_target import dump_target
 from greenroom.cli.output_writer import OutputWriter, tell
 from greenroom.cli.piped_input import read_piped, with_context
 from greenroom.cli.run_setup import RunSetup, open_setup
@@ -26,7 +27,7 @@ async def run_headless(options: "Options") -> int:
     """Answer one prompt and return the exit code.
 
     SIGINT and SIGTERM interrupt the turn, a second one ends the agent at once; the session is saved
-    all the same.
+    all the same. SIGUSR1 writes what the agents are doing to the log, else to the standard error.
 
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
@@ -36,7 +37,8 @@ async def run_headless(options: "Options") -> int:
         tell(*setup.notes)
         async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
             handle = setup.spawn(runtime, unattended="deny")
-            code = await _Headless(handle, setup, options.output_format).answer(prompt)
+            with runtime.dump_on_signal(signal.SIGUSR1, dump_target(options, owns_terminal=False)):
+                code = await _Headless(handle, setup, options.output_format).answer(prompt)
     return code
 
 

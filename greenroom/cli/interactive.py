@@ -10,6 +10,7 @@ from rich.text import Text
 
 from greenroom._version import __version__
 from greenroom.cli.conversation import describe_session
+from greenroom.cli.dump_target import dump_target
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.recap import RecapLine, earlier_turns, recap
 from greenroom.cli.render_chunk import render_markdown, render_user
@@ -33,7 +34,8 @@ async def run_interactive(options: "Options") -> int:
     """Talk with the coding agent in the terminal until the person leaves; return the exit code.
 
     SIGTERM and SIGHUP end it as leaving does: the turn in hand is interrupted, the session saved,
-    the terminal given back.
+    the terminal given back. SIGUSR1 writes what the agents are doing to the log, else to the file
+    `dump.txt` in the user's state folder.
 
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
@@ -46,12 +48,14 @@ async def run_interactive(options: "Options") -> int:
             renderer = ConsoleRenderer(
                 handle, colors=colors, model=setup.model_name, opening=_opening(setup, colors)
             )
-            async with trio.open_nursery() as nursery:
-                ended = _Ended()
-                await nursery.start(ended.heed, nursery.cancel_scope)
-                nursery.start_soon(_describe, setup, handle)
-                outcome = await renderer.run()
-                nursery.cancel_scope.cancel()
+            dumps = dump_target(options, owns_terminal=True)
+            with runtime.dump_on_signal(signal.SIGUSR1, dumps):
+                async with trio.open_nursery() as nursery:
+                    ended = _Ended()
+                    await nursery.start(ended.heed, nursery.cancel_scope)
+                    nursery.start_soon(_describe, setup, handle)
+                    outcome = await renderer.run()
+                    nursery.cancel_scope.cancel()
             await handle.interrupt()
         if setup.session.history:
             with suppress(OSError):  # the terminal may be gone

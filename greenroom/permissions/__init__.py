@@ -4,7 +4,7 @@ Modules, from the value to the decision: `rule` (with `rule_builders`, `rule_tex
 `rule_model`, `rule_examples`, `rule_place`, `atomic`, `trust`), `matcher` (with `prefix`, `pattern`, `host`); `call`
 and `facts` (what a tool call would do, with `place`, `operands` and the package `shell`);
 `likeness` (is the rule about the fact?), `evaluator` (order and combination), `mode`;
-`explanation`, `suggestion` (with `suggested_command`), and `manager`, which users hold.
+`explanation`, `suggestion` (with `suggested_command`), `statistics`, and `manager`, which users hold.
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool
@@ -20,6 +20,7 @@ from greenroom.permissions.rule_file import store_rules as store_rules
 from greenroom.permissions.rule_file import tightening as tightening
 from greenroom.permissions.rule_place import remembered_path as remembered_path
 from greenroom.permissions.rule_place import user_rules_path as user_rules_path
+from greenroom.permissions.statistics import PermissionStatistics as PermissionStatistics
 from greenroom.permissions.trust import is_trusted as is_trusted
 from greenroom.permissions.trust import keep_rules as keep_rules
 
@@ -29,6 +30,7 @@ __all__ = [
     "PermissionManager",
     "PermissionMode",
     "PermissionRule",
+    "PermissionStatistics",
     "Predicate",
     "RuleMatcher",
     "RuleScope",

@@ -1,5 +1,6 @@
 """The permission manager: holds the rules, and says what they decide."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from greenroom.permissions.mode import PermissionMode, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.rule_examples import check_examples
 from greenroom.permissions.rule_file import read_rules, write_rules
+from greenroom.permissions.statistics import PermissionStatistics
 from greenroom.permissions.suggestion import forbid, remembered, suggest
 
 __all__ = ["PermissionManager"]
@@ -71,6 +73,12 @@ class PermissionManager:
     def rules(self) -> tuple[PermissionRule, ...]:
         """Its own rules in the order in which they are asked."""
         return tuple(sorted(self._rules, key=lambda rule: rule.order))
+
+    def statistics(self) -> PermissionStatistics:
+        """Return how many rules there are, by scope."""
+        above = self._parent.statistics() if self._parent else None
+        inherited = above.inherited + sum(above.rules.values()) if above else 0
+        return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
         """Add a rule; it holds from the next call on. One that it already has changes nothing.

@@ -5,7 +5,8 @@
 are in `entry` and `history`; `repair` reports a torn end. `store` is the protocol behind which
 stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`), `memory_store`, and
 `sqlite_store` (with `sqlite_writer`, `sqlite_rows`, `sqlite_database`, `sqlite_schema`,
-`sqlite_transaction`), which is loaded when it is first used; `holder` says who has a session when you can't.
+`sqlite_transaction`), which is loaded when it is first used; `holder` says who has a session when
+you can't; `statistics` are figures about all of these.
 """
 
 from typing import TYPE_CHECKING
@@ -25,6 +26,9 @@ from greenroom.session.metadata import decode_metadata as decode_metadata
 from greenroom.session.metadata import encode_metadata as encode_metadata
 from greenroom.session.repair import RepairReport as RepairReport
 from greenroom.session.session import AgentSession as AgentSession
+from greenroom.session.statistics import MemoryStoreStatistics as MemoryStoreStatistics
+from greenroom.session.statistics import SessionStatistics as SessionStatistics
+from greenroom.session.statistics import StoreStatistics as StoreStatistics
 from greenroom.session.store import SessionStore as SessionStore
 from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredSession as StoredSession
@@ -38,12 +42,15 @@ __all__ = [
     "FileStore",
     "History",
     "MemoryStore",
+    "MemoryStoreStatistics",
     "Position",
     "RepairReport",
     "SQLiteStore",
     "SessionMetadata",
+    "SessionStatistics",
     "SessionStore",
     "SessionWriter",
+    "StoreStatistics",
     "StoredSession",
     "decode_metadata",
     "default_store",

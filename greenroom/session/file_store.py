@@ -26,6 +26,7 @@ from greenroom.session.lock import HeldError, lock
 from greenroom.session.metadata import SessionMetadata, decode_metadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.session_folder import last_change, read_session, storage_error
+from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredSession
 
 __all__ = ["FileStore", "default_store"]
@@ -50,6 +51,10 @@ class FileStore:
 
     def __repr__(self) -> str:
         return f"FileStore({self._folder!r})"
+
+    def statistics(self) -> StoreStatistics:
+        """Return figures about the store's threads."""
+        return StoreStatistics.of(self._limiter)
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session of this id is stored."""

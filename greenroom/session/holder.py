@@ -1,10 +1,10 @@
-"""Who holds a session: the two errors of somebody who does not."""
+"""Who holds a session: the errors of somebody who does not, or did not meanwhile."""
 
 import os
 
-from greenroom.core import SessionFencedError, SessionLockedError
+from greenroom.core import SessionError, SessionFencedError, SessionLockedError
 
-__all__ = ["fenced_error", "locked_error"]
+__all__ = ["changed_error", "fenced_error", "locked_error"]
 
 
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
@@ -25,6 +25,15 @@ def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
         session_id=session_id,
         pid=pid,
         hint="nothing was written; what is unsaved is kept in memory",
+    )
+
+
+def changed_error(session_id: str) -> SessionError:
+    """Return the error of a session whose changes begin where the store no longer ends."""
+    return SessionError(
+        f"session {session_id!r} was changed by another writer since it was loaded",
+        session_id=session_id,
+        hint="load it again, and repeat what was added since",
     )
 
 

@@ -10,6 +10,7 @@ from greenroom.core import SessionNotFoundError, SessionStorageError, check_sess
 from greenroom.session.history import Position, read_on
 from greenroom.session.holder import fenced_error, locked_error
 from greenroom.session.metadata import SessionMetadata
+from greenroom.session.statistics import MemoryStoreStatistics
 from greenroom.session.store import StoredSession
 
 __all__ = ["MemoryStore"]
@@ -45,6 +46,15 @@ class MemoryStore:
     def __init__(self) -> None:
         """Make an empty store."""
         self._sessions: dict[str, _Kept] = {}
+
+    def statistics(self) -> MemoryStoreStatistics:
+        """Return figures about what is stored."""
+        kept = self._sessions.values()
+        return MemoryStoreStatistics(
+            sessions=sum(each.metadata is not None for each in kept),
+            locked=sum(each.is_locked for each in kept),
+            bytes=sum(len(each.history) for each in kept),
+        )
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session of this id is stored."""

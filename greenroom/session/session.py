@@ -10,9 +10,11 @@ from greenroom.core import clock as wall_clock
 from greenroom.session.description import Description
 from greenroom.session.entry import MessageEntry, ToolsStartedEntry
 from greenroom.session.file_store import default_store
+from greenroom.session.holder import changed_error
 from greenroom.session.journal import Journal
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
+from greenroom.session.statistics import SessionStatistics
 from greenroom.session.store import SessionStore, StoredSession
 from greenroom.session.transcript import Transcript
 
@@ -38,8 +40,7 @@ class AgentSession(Description):
         super().__init__(record)
         self._transcript = Transcript()
         self._journal = Journal(record.session_id, store)
-        # One save, open or close at a time: each is several steps.
-        self._turnstile = trio.Lock()
+        self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
 
     @classmethod
     def new(
@@ -128,6 +129,10 @@ class AgentSession(Description):
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
         return self._journal.is_flushed and not self._transcript.pending and not self._has_news
+
+    def statistics(self) -> SessionStatistics:
+        """Return figures about the conversation and what of it is stored."""
+        return SessionStatistics(*self._transcript.size, self._journal.is_open)
 
     def add_message(self, message: Message) -> None:
         """Add a message to the conversation, in memory.
@@ -253,9 +258,8 @@ class AgentSession(Description):
     @property
     def _has_news(self) -> bool:
         """Whether the stored description is out of date, or is due for the first time."""
-        record = self._record
-        is_due = self.history or record.metadata or record.child_session_ids
-        return bool(self._journal.metadata or is_due) and self._journal.lacks(record)
+        is_due = self.history or self._record.metadata or self._record.child_session_ids
+        return bool(self._journal.metadata or is_due) and self._journal.lacks(self._record)
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""
@@ -267,15 +271,11 @@ class AgentSession(Description):
         self._is_touched = False
 
     async def _acquire(self) -> None:
-        changed = await self._journal.acquire()
-        if changed is None:
-            return
-        if self._is_touched:
-            await self._journal.release()
-            text = f"session {self.session_id!r} was changed by another writer since it was loaded"
-            hint = "load it again, and repeat what was added since"
-            raise SessionError(text, session_id=self.session_id, hint=hint)
-        self._become(changed)
+        if changed := await self._journal.acquire():
+            if self._is_touched:
+                await self._journal.release()
+                raise changed_error(self.session_id)
+            self._become(changed)
 
     @asynccontextmanager
     async def _held_open(self) -> AsyncIterator[None]:

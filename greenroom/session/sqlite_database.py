@@ -60,7 +60,7 @@ class Database:
             SessionStorageError: SQLite or the disk refused.
         """
         try:
-            return await trio.to_thread.run_sync(work, limiter=self._own_limiter())
+            return await trio.to_thread.run_sync(work, limiter=self.limiter())
         except (sqlite3.Error, OSError) as error:
             raise self._translated(error, session_id) from error
 
@@ -159,7 +159,8 @@ class Database:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(aside + end)
 
-    def _own_limiter(self) -> trio.CapacityLimiter:
+    def limiter(self) -> trio.CapacityLimiter:
+        """Return what bounds the threads of this run of trio."""
         try:
             return self._limiter.get()
         except LookupError:

@@ -13,6 +13,7 @@ from greenroom.session.lock import HeldError, lock, unlock
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.sqlite_database import Database
 from greenroom.session.sqlite_writer import SQLiteWriter
+from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredSession
 
 __all__ = ["SQLiteStore"]
@@ -66,6 +67,10 @@ class SQLiteStore:
             SessionStorageError: SQLite or the disk refused; nothing is lost.
         """
         await self._database.run("", self._database.close)
+
+    def statistics(self) -> StoreStatistics:
+        """Return figures about the store's threads in this run of trio; call it from inside one."""
+        return StoreStatistics.of(self._database.limiter())
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session of this id is stored.

@@ -42,6 +42,11 @@ class Transcript:
             self._view = tuple(self._messages)
         return self._view
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many messages there are, and how many entries wait for the next commit."""
+        return len(self._messages), len(self.pending)
+
     def add(self, entry: Entry) -> None:
         """Take an entry in, and queue it for the next commit.
 

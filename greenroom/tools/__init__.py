@@ -23,6 +23,7 @@ from greenroom.tools.process_limits import ProcessLimits as ProcessLimits
 from greenroom.tools.protocol import Tool as Tool
 from greenroom.tools.registered_tool import RegisteredTool as RegisteredTool
 from greenroom.tools.registry import ToolRegistry as ToolRegistry
+from greenroom.tools.registry import ToolRegistryStatistics as ToolRegistryStatistics
 from greenroom.tools.worker_pool import WorkerPool as WorkerPool
 from greenroom.tools.worker_pool import WorkerPoolStatistics as WorkerPoolStatistics
 
@@ -57,6 +58,7 @@ __all__ = [
     "TodoList",
     "Tool",
     "ToolRegistry",
+    "ToolRegistryStatistics",
     "WebFetch",
     "WorkerPool",
     "WorkerPoolStatistics",

@@ -1,12 +1,27 @@
 """The registry: the tools that an agent may call, and the one gate through which it calls them."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from greenroom.core import AgentContext, ToolDefinition, ToolError, ToolInfo, ToolResult, visible
 from greenroom.tools.protocol import Tool, plain_info
 from greenroom.tools.registered_tool import RegisteredTool
 
-__all__ = ["ToolRegistry"]
+__all__ = ["ToolRegistry", "ToolRegistryStatistics"]
+
+
+@dataclass(frozen=True)
+class ToolRegistryStatistics:
+    """A look at one registry.
+
+    Attributes:
+        tools: tools that can be called, those of the registry below included.
+        categories: how many of them stand in each category.
+    """
+
+    tools: int
+    categories: Mapping[str, int]
 
 
 class ToolRegistry:
@@ -68,6 +83,11 @@ class ToolRegistry:
 
     def _all(self) -> dict[str, RegisteredTool]:
         return self._tools
+
+    def statistics(self) -> ToolRegistryStatistics:
+        """Return how many tools there are, by category."""
+        tools = self._all().values()
+        return ToolRegistryStatistics(len(tools), Counter(tool.category for tool in tools))
 
     def get_category(self, name: str) -> str | None:
         """Return the category of the tool of this name, or None where there is none."""

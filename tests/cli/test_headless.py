@@ -318,6 +318,29 @@ def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, numbe
     assert "interrupted" in shown
 
 
+def test_sigusr1_tells_on_the_standard_error_what_the_agents_are_doing(start):
+    process = start("-p", "run sleep 60", *BYPASS)
+    until_a_tool_runs(process)
+    process.send_signal(signal.SIGUSR1)
+    lines = iter(process.stderr.readline, b"")
+    assert next(line for line in lines if b"executing tool: Bash" in line).startswith(b"coder s-")
+    assert next(line for line in lines if b"The event loop's thread is here" in line)
+    assert process.poll() is None
+
+
+def test_sigusr1_writes_to_the_log_where_there_is_one(start, project):
+    os.mkfifo(project / "runs")
+    process = start("-p", "run echo > runs; cat runs", *BYPASS[:2], "--log", "our.log")
+    (project / "runs").read_bytes()
+    process.send_signal(signal.SIGUSR1)
+    (project / "runs").write_text("over\n")
+    assert process.wait(SECONDS) == 0
+    entries = [json.loads(line) for line in (project / "our.log").read_text().splitlines()]
+    [dump] = [each["message"] for each in entries if each["logger"] == "greenroom.cli"]
+    assert dump.startswith("1 agent\ncoder s-")
+    assert b"1 agent" not in process.stderr.read()
+
+
 def test_the_json_result_names_the_exit_code_of_the_signal_that_ended_it(start, project):
     os.mkfifo(project / "runs")
     process = start("-p", "run echo > runs; sleep 60", *BYPASS[:2], "--output-format", "json")

@@ -1,10 +1,12 @@
 """`greenroom` in a real pseudo-terminal, as a person sees and drives it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import termios
+from pathlib import Path
 
 ENTER, ESCAPE, CTRL_C, CTRL_D = "\r", "\x1b", "\x03", "\x04"
 READY = "/help"
@@ -224,6 +226,18 @@ def test_sigterm_saves_the_session_and_it_goes_on_the_next_day(terminal, run):
     assert "interrupted" in screen
     ask(again, "read README.md")
     again.wait_for("README.md, 1 line:", "idle")
+
+
+def test_sigusr1_writes_what_the_agents_do_to_a_file_and_leaves_the_screen_alone(terminal, env):
+    state = Path(env["HOME"], ".local", "state", "greenroom")
+    state.mkdir(parents=True)
+    os.mkfifo(state / "dump.txt")  # its reader waits for the writer
+    program = terminal()
+    program.wait_for("offline:rules", READY)
+    program.process.send_signal(signal.SIGUSR1)
+    assert (state / "dump.txt").read_text().startswith("1 agent\ncoder s-")
+    ask(program, "read README.md")
+    program.wait_for("A project of ours.", "idle", without=["1 agent"])
 
 
 def test_the_newest_session_of_the_folder_is_continued(terminal, run):

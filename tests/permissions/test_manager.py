@@ -524,3 +524,12 @@ def test_a_command_beyond_all_measure_is_denied(context):
 def test_the_choice_of_rules_is_forgotten_when_too_much_is_kept(context):
     manager = PermissionManager([PermissionRule.allow_all()])
     assert all(manager.check(f"T{n}", {}, context) is ALLOW for n in range(600))
+
+
+def test_statistics_count_the_rules_by_scope_and_those_of_the_managers_above():
+    above = PermissionManager([PermissionRule.allow_tool("Read"), PermissionRule.deny_tool("Bash")])
+    child = above.child()
+    assert sum(above.statistics().rules.values()) == 2
+    assert above.statistics().inherited == 0
+    assert child.statistics().rules == {}
+    assert child.child().statistics().inherited == 2

@@ -13,7 +13,15 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.session import AgentSession, FileStore, MemoryStore, SessionStore, default_store
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    MemoryStore,
+    SessionStatistics,
+    SessionStore,
+    SQLiteStore,
+    default_store,
+)
 
 
 def uses(*ids):
@@ -261,3 +269,25 @@ async def test_a_start_that_was_stored_stays_known():
     session.withdraw_tools_started()
     session.pair_tool_uses()
     assert "outcome is unknown" in session.history[-1].tool_results[0].text
+
+
+async def test_statistics_say_what_is_stored_and_what_is_not():
+    store = MemoryStore()
+    session = AgentSession.new("coder", store=store)
+    session.add_message(Message.user("hello"))
+    assert session.statistics() == SessionStatistics(messages=1, unsaved=1, is_open=False)
+    await session.open()
+    await session.save()
+    assert session.statistics() == SessionStatistics(messages=1, unsaved=0, is_open=True)
+    figures = store.statistics()
+    assert (figures.sessions, figures.locked) == (1, 1)
+    assert figures.bytes > 50
+    await session.close()
+    assert store.statistics().locked == 0
+
+
+@pytest.mark.parametrize("kind", [FileStore, SQLiteStore])
+async def test_a_store_on_the_disk_counts_its_threads(tmp_path, kind):
+    figures = kind(tmp_path / "store").statistics()
+    assert (figures.working, figures.waiting) == (0, 0)
+    assert figures.threads > 1

@@ -1,0 +1,62 @@
+"""Every public class with a state of its own has `statistics()`: a frozen value, each field explained."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+import typing
+
+import pytest
+
+STATEFUL = [
+    ("greenroom.core", "Instruments"),
+    ("greenroom.permissions", "PermissionManager"),
+    ("greenroom.resilience", "Budget"),
+    ("greenroom.runtime", "AgentHandle"),
+    ("greenroom.runtime", "AgentRuntime"),
+    ("greenroom.runtime", "Subscription"),
+    ("greenroom.runtime", "Supervisor"),
+    ("greenroom.session", "AgentSession"),
+    ("greenroom.session", "FileStore"),
+    ("greenroom.session", "MemoryStore"),
+    ("greenroom.session", "SQLiteStore"),
+    ("greenroom.tools", "ToolRegistry"),
+    ("greenroom.tools", "WorkerPool"),
+]
+PACKAGES = {package for package, _ in STATEFUL}
+
+
+def answer_of(kind):
+    """Return the class of what `statistics()` answers."""
+    method = kind.statistics
+    home = importlib.import_module(method.__module__)
+    return typing.get_type_hints(method, vars(home))["return"]
+
+
+@pytest.mark.parametrize(("package", "name"), STATEFUL)
+def test_it_answers_with_a_frozen_value_of_its_package(package, name):
+    home = importlib.import_module(package)
+    answer = answer_of(getattr(home, name))
+    assert dataclasses.is_dataclass(answer)
+    assert answer.__dataclass_params__.frozen
+    assert answer.__name__ in home.__all__
+    # Only what is asked of an agent is awaited.
+    is_awaited = inspect.iscoroutinefunction(getattr(home, name).statistics)
+    assert is_awaited == (name == "AgentHandle")
+
+
+@pytest.mark.parametrize(("package", "name"), STATEFUL)
+def test_each_field_is_explained(package, name):
+    answer = answer_of(getattr(importlib.import_module(package), name))
+    explained = re.findall(r"^    (\w+): ", inspect.getdoc(answer), re.MULTILINE)
+    assert explained == [field.name for field in dataclasses.fields(answer)]
+
+
+def test_every_class_that_has_it_stands_in_the_list():
+    found = {
+        (package, name)
+        for package in PACKAGES
+        for name in importlib.import_module(package).__all__
+        if hasattr(getattr(importlib.import_module(package), name), "statistics")
+    }
+    assert found == set(STATEFUL)
