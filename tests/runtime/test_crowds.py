@@ -1,5 +1,6 @@
 """Crowds: very many chunks, very many agents, and every one of them accounted for."""
 
+import gc
 from collections import Counter
 
 import pytest
@@ -10,6 +11,14 @@ from greenroom.core import EndStatus, Exited, Lagged, TextDelta, TurnStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, MemoryStore
+
+
+@pytest.fixture(autouse=True)
+def _no_collection():
+    """A crowd is many objects, and looking through them again and again would take most of the time."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 async def idle(agent):
