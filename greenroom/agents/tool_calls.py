@@ -34,10 +34,11 @@ async def run_tools(
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
-    Instruments may change what a call is asked to do; the model is told so. Each call is judged, and where the rules say so a person is asked, one call after the other and
-    before anything runs. Then the history with the calls, and the record that they start, is made
-    durable; then they run: side by side, at most `limit` at once, when all of them are marked
-    concurrent, otherwise in order. Immediately before it runs, a call is judged again: had anything
+    Instruments may change a call's input; the model is told so. Each call is judged, and where the
+    rules say so a person is asked, one call after the other and before anything runs. Then the
+    history with the calls, and the record that they start, is made durable; then they run: side by
+    side, at most `limit` at once, when all of them are marked concurrent, otherwise in order, and
+    within the concurrency that budgets allow. Immediately before it runs, a call is judged again: had anything
     changed that was approved, it is refused. Denied and impossible calls are answered with the
     reason. Every call gives one `ToolStart` and one `ToolEnd`; the results are appended as one
     message, in the calls' order, also when the turn is interrupted: what had ended keeps its result.

@@ -162,8 +162,10 @@ def _check(instrument: object) -> None:
         )
     unknown = [
         each
-        for each in dir(instrument)
-        if each.startswith(("before_", "after_")) and each not in _HOOKS
+        for each in dir(type(instrument))
+        if each.startswith(("before_", "after_"))
+        and each not in _HOOKS
+        and callable(getattr(type(instrument), each))
     ]
     if unknown:
         raise ConfigurationError(

@@ -73,10 +73,10 @@ class Budgets:
 
     def count(self, usage: Usage) -> None:
         """Count what a model call has used."""
-        if usage.cost is None:
-            self.refuse_unpriced("a model call")
         for budget in self.counters:
             budget.count(tokens=usage.total, cost=usage.cost or 0)
+        if usage.cost is None:
+            self.refuse_unpriced("a model call")
 
     def refuse_unpriced(self, what: str) -> None:
         """Raise `ConfigurationError` where a cost is limited: without a price it can't be counted."""

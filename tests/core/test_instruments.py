@@ -119,6 +119,13 @@ def test_what_can_t_be_an_instrument_is_refused(instrument, reason):
         Instruments([instrument])
 
 
+def test_what_is_called_like_a_hook_and_is_data_does_no_harm():
+    class Clock(Recorder):
+        after_hours = 18
+
+    assert Instruments([Clock()]).statistics().attached == ("Clock",)
+
+
 class Broken:
     def before_turn(self, agent, message):
         raise KeyError(message)

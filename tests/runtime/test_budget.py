@@ -326,8 +326,10 @@ async def test_a_cost_that_can_t_be_counted_is_refused_and_not_taken_for_nothing
     async def body(agent):
         await spend(agent, tokens=5)
 
-    handle = runtime.spawn(new(), turning(body), budget=Budget(cost=1))
+    budget = Budget(cost=1)
+    handle = runtime.spawn(new(), turning(body), budget=budget)
     assert "has no price" in (await handle.ask("go")).error
+    assert budget.used["tokens"] == 5  # what is known of it counts
 
 
 async def test_a_budget_of_cost_is_spent_by_what_is_reported(runtime):
