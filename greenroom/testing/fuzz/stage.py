@@ -39,11 +39,16 @@ async def play(scenario: Scenario, mode: Mode | None, at: int, timeout: float) -
 
 
 class _Handle(AgentHandle):
-    """A handle that remembers the receipts that it gave, those of `ask` too."""
+    """A handle that remembers the receipts that it gave, those of `ask` too, and does not wait."""
 
     def __init__(self, handle: AgentHandle) -> None:
         super().__init__(handle._actor)
         self.acknowledged: list[Acknowledged] = []
+
+    @property
+    def history_now(self) -> tuple[Message, ...]:
+        """The conversation in this step; the agent may go on while one waits for `history()`."""
+        return self._actor.session.history
 
     def _receipt(self, message: UserInput, delivered: bool) -> Receipt:
         receipt = super()._receipt(message, delivered)
@@ -180,8 +185,9 @@ class _Stage:
 
     async def _join_interrupt(self) -> None:
         report = await self._handle.interrupt()
-        after = self._chunks.lag
-        self._interrupted = Interrupted(report, self._before, after, await self._handle.history())
+        self._interrupted = Interrupted(
+            report, self._before, self._chunks.lag, self._handle.history_now
+        )
 
     # -- what is left ---------------------------------------------------------------------------
 

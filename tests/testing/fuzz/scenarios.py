@@ -1,5 +1,6 @@
 """The scenarios that are fuzzed: the coder with all it can do, and a loop whose turns are steered."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import trio
@@ -14,11 +15,16 @@ from greenroom.core import (
     TextBlock,
     TextComplete,
     TextDelta,
+    ToolEnd,
     ToolError,
+    ToolResult,
+    ToolStart,
+    ToolUseBlock,
     UsageReport,
     UserInput,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.runtime import fan_out
 from greenroom.session import AgentSession
 from greenroom.testing import ScriptedApprover, ScriptedProvider, call
 from greenroom.testing.fuzz import Scenario
@@ -220,3 +226,104 @@ async def visitors(handle):
 def office():
     """Background subagents, a detached one, prompts that run out, input that is queued."""
     return Scenario(manager, person=visitors, approver=ScriptedApprover("allow", "deny"))
+
+
+async def producer(agent):
+    """Ask several agents at once under a budget, beside one that is started again when it crashes."""
+    supervisor = agent.supervisor("one_for_all")
+    lives = iter(range(10))
+    supervisor.spawn(AgentSession.new("actor"), performer, lives, restart="transient")
+    supervisor.spawn(AgentSession.new("stand-in"), stand_in, restart="permanent")
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            with agent.budget(seconds=30, tool_calls=5):
+                takes = await fan_out(agent, take, prompts=["one", "two", "three"], until=2)
+            say(agent, " ".join(result.text for result in takes if result is not None))
+
+
+async def performer(agent, lives):
+    """Crash in the first life, and live on in the second."""
+    await trio.sleep(3)
+    if next(lives) == 0:
+        raise RuntimeError("stage fright")
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            say(agent, message.text)
+
+
+async def stand_in(agent):
+    """Wait with a clean-up of one's own."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        with agent.cleanup(1):
+            await trio.sleep(0.5)
+
+
+async def take(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await trio.sleep(len(message.text))
+            say(agent, message.text)
+
+
+async def waiter(agent):
+    """A loop with a task of its own beside it, and a tool that the client runs."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                order = ToolUseBlock(f"order of {message.text}", "Kitchen")
+                agent.session.add_message(Message.assistant([order]))
+                await agent.send(ToolStart(order.id, order.name))
+                result = ToolResult.error("sold out")
+                with trio.move_on_after(20):
+                    result = await agent.wait_tool_result(order.id)
+                agent.session.add_message(Message.user([result.block(order.id)]))
+                await agent.send(ToolEnd(order.id, result, result.is_error))
+                say(agent, "enjoy")
+        nursery.cancel_scope.cancel()
+
+
+async def guests(handle):
+    """Bring a result in time, one too late, and one that nobody has ordered."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(handle.ask, "soup")
+        await trio.sleep(5)
+        await bring(handle, "soup")
+        nursery.start_soon(handle.ask, "fish")
+        await trio.sleep(1)
+        await handle.send_input("wine")
+        await bring(handle, "cheese")
+
+
+async def bring(handle, what):
+    with suppress(ToolError):  # nobody waits for it any more
+        await handle.send_tool_result(f"order of {what}", ToolResult.ok(what))
+
+
+def restaurant():
+    """A tool that the client runs, and an agent with tasks of its own."""
+    return Scenario(waiter, person=guests)
+
+
+async def manager_of_managers(agent, depth=3):
+    """Delegate all the way down, and leave something running at each level."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            if depth:
+                below = agent.spawn(AgentSession.new("below"), manager_of_managers, depth - 1)
+                agent.spawn(AgentSession.new("aside"), take)
+                await below.ask(message.text)
+            await agent.request_permission("Tool", f"at depth {depth}", timeout=5)
+            say(agent, message.text)
+
+
+def company():
+    """Subagents of subagents, with prompts that bubble up."""
+    return Scenario(manager_of_managers, inputs="Go!", approver=ScriptedApprover(*["allow"] * 9))
+
+
+def studio():
+    """Supervised agents and restarts, a fan-out that cancels who is not needed, budgets."""
+    return Scenario(producer, inputs=["Action!", "Once more!"])
