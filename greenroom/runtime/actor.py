@@ -163,6 +163,11 @@ class Actor:
         """Tell the runtime's instruments of something that this agent does."""
         self.runtime.instruments.notify(hook, self.context, *details)
 
+    @property
+    def signature(self) -> str:
+        """How the log names it: the names from the root down to it, and its session."""
+        return f"{'/'.join(self.lineage())} ({self.session.session_id})"
+
     def refuse_if_ended(self) -> None:
         """Raise `AgentNotRunningError` where the agent has ended."""
         if self.outcome is not None:
@@ -232,7 +237,7 @@ class Actor:
                     self._kept_metadata[key] = plain
             except InvalidJSONError as error:
                 # Set past `set_metadata`: one bad value must not keep the others from the disk.
-                logger.warning("%s: %s", self.session.session_id, error)
+                logger.warning("%s: %s", self.signature, error)
 
     def kill(self) -> None:
         """Cancel everything now; clean-up gets no time."""

@@ -169,7 +169,7 @@ async def _flush(actor: Actor) -> None:
     try:
         await actor.flush()
     except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent goes on or ends)
-        logger.warning("%s: the last save failed: %s", actor.session.session_id, error)
+        logger.warning("%s: the last save failed: %s", actor.signature, error)
         actor.life.crash = actor.life.crash or error
         # Another life takes the lock anew: after some failures only that lets a session be written.
         await _release(actor)
@@ -183,4 +183,4 @@ async def _release(actor: Actor) -> None:
     try:
         await actor.session.close()
     except Exception:
-        logger.exception("%s: the session could not be released", actor.session.session_id)
+        logger.exception("%s: the session could not be released", actor.signature)

@@ -101,7 +101,7 @@ class Turns:
         for tool_use_id in actor.client_results.drop():
             logger.warning(
                 "%s: a result came for the call %s, for which nobody waited",
-                actor.session.session_id,
+                actor.signature,
                 tool_use_id,
             )
         self._wake(turn, result)

@@ -310,3 +310,14 @@ async def test_a_reader_counts_what_it_missed():
         after = chunks.statistics()
         assert (after.position, after.lag, after.missed) == ((1, 6), 4, 6)
         handle.kill()
+
+
+async def test_the_log_names_an_agent_by_its_path_and_its_session(runtime, caplog):
+    async def child(agent):
+        agent.context.metadata["bad"] = object()
+
+    async def boss(agent):
+        await agent.spawn(new("s-2"), child, name="helper").wait()
+
+    await runtime.spawn(new("s-1"), boss, name="boss").wait()
+    assert "boss/helper (s-2): " in caplog.text
