@@ -257,9 +257,9 @@ class AgentSession(Description):
 
     @property
     def _has_news(self) -> bool:
-        """Whether the stored description is out of date, or is due for the first time."""
-        is_due = self.history or self._record.metadata or self._record.child_session_ids
-        return bool(self._journal.metadata or is_due) and self._journal.lacks(self._record)
+        """Whether the stored description is out of date, or due; the history, long, is asked last."""
+        known = self._journal.metadata or self._record.metadata or self._record.child_session_ids
+        return bool(known or self.history) and self._journal.lacks(self._record)
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""

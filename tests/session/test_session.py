@@ -22,6 +22,7 @@ from greenroom.session import (
     SQLiteStore,
     default_store,
 )
+from greenroom.session.transcript import Transcript
 
 
 def uses(*ids):
@@ -291,3 +292,15 @@ async def test_a_store_on_the_disk_counts_its_threads(tmp_path, kind):
     figures = kind(tmp_path / "store").statistics()
     assert (figures.working, figures.waiting) == (0, 0)
     assert figures.threads > 1
+
+
+async def test_a_save_goes_through_no_message_that_is_stored(monkeypatch):
+    session = AgentSession.new("coder", store=MemoryStore())
+    session.add_message(Message.user("one"))
+    await session.save()
+    session.add_message(Message.user("two"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Transcript, "messages", property(lambda self: pytest.fail("it did")))
+        await session.save()
+    assert session.is_saved
+    assert len(session.history) == 2
