@@ -98,6 +98,7 @@ class Mailbox:
         """Take a message back, if it still waits."""
         if message in self._items:
             self._items.remove(message)
+            self._let_one_in()
 
     @property
     def _has_room(self) -> bool:
@@ -179,6 +180,10 @@ class Mailbox:
 
     def _take_first(self) -> ConversationInput:
         message = self._items.popleft()
-        if len(self._items) + self._promised < self._limit:
-            self._promised += len(self._senders.unpark())
+        self._let_one_in()
         return message
+
+    def _let_one_in(self) -> None:
+        """A place may have become free: it is for whoever waits longest."""
+        if self._has_room:
+            self._promised += len(self._senders.unpark())

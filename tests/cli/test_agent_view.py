@@ -8,6 +8,7 @@ from greenroom.core import (
     EndStatus,
     Error,
     Exited,
+    Restarted,
     SubAgentComplete,
     SubAgentOutput,
     SubAgentSpawned,
@@ -129,6 +130,20 @@ def test_an_error_that_ends_a_subagent_or_an_agent_is_told_once_and_is_no_crash(
     )
     assert text.count("the disk is full") == 2
     assert text.endswith("the agent has ended\n")
+
+
+def test_a_restart_is_told_after_the_error_and_ends_what_was_open():
+    text = Seen().feed(
+        TextDelta("half a sen"),
+        Error("x", "KeyError"),
+        Restarted(2, "KeyError: x", 0.4),
+    )
+    assert text.splitlines() == [
+        "half a sen",
+        "",
+        "error: x",
+        "the agent starts again in 0.4 s: KeyError: x",
+    ]
 
 
 def test_a_bug_that_ends_an_agent_is_called_a_crash():

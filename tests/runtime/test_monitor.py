@@ -122,6 +122,30 @@ async def test_a_monitor_that_is_cancelled_tells_nothing(runtime, watcher):
     assert watcher.told == []
 
 
+async def test_word_that_is_taken_back_makes_room_for_who_waits():
+    taken_back = trio.Event()
+
+    async def busy(agent, handle):
+        monitor = agent.monitor(handle)
+        await taken_back.wait()
+        monitor.cancel()
+        await trio.sleep_forever()
+
+    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
+        handle = runtime.spawn(new(), fragile)
+        watching = runtime.spawn(new(), busy, handle)
+        await wait_all_tasks_blocked()
+        await handle.shutdown()
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watching.send_input, "hello")
+                await wait_all_tasks_blocked()
+                assert (await watching.statistics()).mailbox == 1
+                taken_back.set()
+        assert (await watching.statistics()).mailbox == 1
+        watching.kill()
+
+
 async def test_a_monitor_tells_of_the_last_life_alone(runtime, watcher):
     backoff = Backoff(first=1, factor=1, jitter=0)
     supervisor = runtime.supervisor(intensity=1, backoff=backoff)

@@ -1,6 +1,7 @@
 """Supervisors: who is started again, in which order, how often, and when it is too often."""
 
 import logging
+from collections import Counter
 
 import pytest
 import trio
@@ -349,6 +350,25 @@ async def test_a_group_takes_the_supervisors_in_it_along(runtime, lives):
         *["stop a", "stop d", "stop c", "stop b"],
         *["start a", "start b", "start c", "start d"],
     ]
+
+
+async def test_a_crash_while_a_supervisor_starts_its_children_again_waits_until_all_are(runtime):
+    starts = Counter()
+
+    async def fragile(agent, bad_lives):
+        starts[agent.context.name] += 1
+        if starts[agent.context.name] in bad_lives:
+            raise ValueError("broken")
+        await trio.sleep_forever()
+
+    top = runtime.supervisor(backoff=STEADY)
+    below = top.supervisor("one_for_all", intensity=1, period=60, backoff=STEADY)
+    for name, bad_lives in (("a", [1, 2, 3]), ("b", []), ("c", [])):
+        below.spawn(new(), fragile, bad_lives, restart="permanent", name=name)
+    await trio.sleep(10)
+    # The third crash is the first of a supervisor that has begun anew: it restarts the whole group.
+    assert starts == {"a": 4, "b": 4, "c": 4}
+    assert [child.restarts for child in top.children] == [1]
 
 
 async def test_a_supervisor_that_is_being_restarted_takes_no_children(runtime, lives):

@@ -14,6 +14,7 @@ from greenroom import (
     OutputChunk,
     Receipt,
     ResourceMap,
+    Supervisor,
     TurnResult,
 )
 
@@ -37,6 +38,16 @@ def spawn_checks_the_arguments(runtime: AgentRuntime) -> None:
     assert_type(runtime.spawn(session, greet, "ada", 2), AgentHandle)
     runtime.spawn(session, greet, 7)  # type: ignore[arg-type]
     runtime.spawn(session, greet)  # type: ignore[arg-type]
+
+
+def a_supervisor_checks_them_too(runtime: AgentRuntime) -> None:
+    supervisor = runtime.supervisor("rest_for_one")
+    session = AgentSession.new("greeter")
+    assert_type(supervisor.spawn(session, greet, "ada", restart="transient"), AgentHandle)
+    assert_type(supervisor.supervisor(), Supervisor)
+    supervisor.spawn(session, greet, 7)  # type: ignore[arg-type]
+    supervisor.spawn(session, greet, "ada", restart="never")  # type: ignore[arg-type]
+    runtime.supervisor("one_for_two")  # type: ignore[arg-type]
 
 
 async def a_handle_says_what_it_gives(handle: AgentHandle) -> None:

@@ -24,6 +24,7 @@ from greenroom.core import (
     UserInput,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.resilience import Backoff
 from greenroom.runtime import fan_out
 from greenroom.session import AgentSession
 from greenroom.testing import ScriptedApprover, ScriptedProvider, call
@@ -327,3 +328,37 @@ def company():
 def studio():
     """Supervised agents and restarts, a fan-out that cancels who is not needed, budgets."""
     return Scenario(producer, inputs=["Action!", "Once more!"])
+
+
+async def labourer(agent):
+    """Crash on the word, and take a while to leave."""
+    try:
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await trio.sleep(1)
+                if message.text == "crash":
+                    raise ValueError("broken")
+    finally:
+        with agent.cleanup(2):
+            await trio.sleep(1)
+
+
+async def foreman(agent):
+    """Keep a group that outlives turns, and crash one of it, or one of a supervisor below."""
+    group = agent.supervisor("rest_for_one", intensity=100, backoff=Backoff(jitter=0))
+    fragile = group.spawn(AgentSession.new("labourer"), labourer, restart="permanent")
+    group.spawn(AgentSession.new("labourer"), labourer, restart="transient")
+    below = group.supervisor(intensity=0)
+    deep = below.spawn(AgentSession.new("labourer"), labourer, restart="permanent")
+    agent.monitor(fragile)
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            for handle in (deep, fragile):
+                await handle.send_input("crash")
+                await handle.ask("work")
+            say(agent, "done")
+
+
+def site():
+    """A group that is restarted, a supervisor in it that gives up, and an agent that is monitored."""
+    return Scenario(foreman, inputs=["build", "build on"])

@@ -33,7 +33,7 @@ def test_a_loop_whose_turns_are_steered_can_be_cancelled_anywhere():
 
 @pytest.mark.parametrize(
     "scenario",
-    [scenarios.office, scenarios.restaurant, scenarios.company, scenarios.studio],
+    [scenarios.office, scenarios.restaurant, scenarios.company, scenarios.studio, scenarios.site],
     ids=lambda scenario: scenario.__name__,
 )
 def test_loops_of_every_kind_can_be_cancelled_anywhere(scenario):
