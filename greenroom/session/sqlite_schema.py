@@ -52,9 +52,10 @@ def create(connection: sqlite3.Connection) -> None:
     Raises:
         sqlite3.Error: it could not be written.
     """
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     _upgrade(connection)
+    # Last, so that nothing is in the log: a failure to empty it on closing would not be told.
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def upgrade(connection: sqlite3.Connection, path: str) -> None:

@@ -465,6 +465,15 @@ async def test_nothing_is_left_of_a_database_that_could_not_be_made(store, path,
     await store.aclose()
 
 
+def test_nothing_of_a_new_database_is_in_its_log(path):
+    """Closing empties the log and tells of no failure; then half a database would take its place."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        sqlite_schema.create(connection)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        log = f"{path}-wal"
+        assert not os.path.exists(log) or os.path.getsize(log) == 0
+
+
 async def test_two_that_make_the_database_at_once_share_one(path, monkeypatch):
     first, second = SQLiteStore(path), SQLiteStore(path)
     create = sqlite_schema.create
