@@ -9,6 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     EndStatus,
+    Error,
     Exited,
     Message,
     SessionStorageError,
@@ -67,6 +68,8 @@ async def test_one_in_its_back_off_can_be_ended(runtime, strategy, end, status):
     assert trio.current_time() == before
     assert (outcome.status, str(outcome.error), outcome.restarts) == (status, "broken", 0)
     assert a.state.kind is StateKind.FAILED
+    kinds = [type(chunk) async for chunk in a.subscribe("all")]
+    assert kinds.count(Error) == 1
     # The others of its group go on.
     assert (await b.ask("hello")).status is TurnStatus.COMPLETED
     assert len(supervisor.children) == 1
@@ -107,12 +110,35 @@ async def test_an_agent_that_is_asked_to_end_while_it_crashes_is_not_restarted(r
         finally:
             raise ValueError("on the way out")
 
-    for grace in (0, 1):
+    for grace in (0, 1, None):
         handle = supervisor.spawn(new(), crashes_on_its_way_out, restart="permanent")
         await wait_all_tasks_blocked()
-        await handle.shutdown(grace)
-        assert await status_of(handle) is EndStatus.CRASHED
+        if grace is None:
+            handle.kill()
+        else:
+            await handle.shutdown(grace)
+        assert isinstance((await handle.wait()).error, ValueError)
     assert supervisor.statistics().restarts == 0
+
+
+async def test_who_interrupts_a_message_that_is_put_back_does_not_wait_for_more_than_the_end(
+    runtime,
+):
+    async def careless(agent):
+        await agent.receive()
+        await trio.sleep(2)
+        raise ValueError("before its turn")
+
+    supervisor = runtime.supervisor(backoff=SLOW)
+    handle = supervisor.spawn(new(), careless, restart="permanent")
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(handle.interrupt, "now", 1000)
+        await trio.sleep(5)
+        await handle.shutdown()
+    assert trio.current_time() == 5
+    assert len((await handle.wait()).undelivered) == 1
 
 
 # -- a supervisor that is shut down -----------------------------------------------------------
@@ -412,6 +438,27 @@ async def test_an_agent_that_crashes_while_its_supervisor_gives_up_says_why(runt
     assert supervisor.statistics().restarts == 0
 
 
+async def test_an_agent_that_returns_while_its_supervisor_gives_up_has_not_crashed(runtime):
+    made = []
+
+    async def clings(agent):
+        try:
+            await trio.sleep_forever()
+        finally:
+            with agent.cleanup(10):
+                await trio.sleep(5)
+
+    async def parent(agent):
+        made.append(agent.supervisor(intensity=0))
+        made[0].spawn(new(), clings, restart="permanent")
+        child = spawn(made[0])
+        await child.ask("crash")
+
+    handle = runtime.spawn(new(), parent)
+    assert await status_of(handle) is EndStatus.COMPLETED
+    assert (await made[0].wait()).status is EndStatus.CRASHED
+
+
 async def test_giving_up_during_a_group_s_restart(runtime):
     supervisor = runtime.supervisor("rest_for_one", intensity=1, backoff=SLOW, period=1000)
     a, b = spawn(supervisor), spawn(supervisor)
@@ -489,3 +536,64 @@ async def test_a_life_whose_last_save_fails_is_restarted_with_what_was_not_saved
         assert (await handle.ask("hello")).status is TurnStatus.COMPLETED
         loaded = await AgentSession.load(handle.session_id, store=store)
         assert loaded.history[0].text == "not stored yet"
+
+
+class Spoilt(Failing):
+    """A store like a disk whose sync has failed: a writer that failed once fails for ever."""
+
+    async def acquire(self, session_id):
+        writer = await super().acquire(session_id)
+        append, spoilt = writer.append, []
+
+        async def failing(*args, **options):
+            try:
+                if spoilt:
+                    raise SessionStorageError("it has failed before")
+                await append(*args, **options)
+            except SessionStorageError as error:
+                spoilt.append(error)
+                raise
+
+        writer.append = failing
+        return writer
+
+
+@pytest.mark.parametrize("when", ["at the end of a life", "at the note"])
+async def test_the_next_life_opens_a_session_anew_that_could_not_be_saved(when):
+    store = Spoilt()
+
+    async def unsaved(agent):
+        if agent.session.history == ():
+            if when == "at the end of a life":
+                agent.session.add_message(Message.assistant("not stored yet"))
+            store.broken = True
+            raise ValueError("broken")
+        await fragile(agent)
+
+    async with AgentRuntime(store=store) as runtime:
+        backoff = Backoff(first=1, factor=1, jitter=0)
+        supervisor = runtime.supervisor(intensity=10, period=100, backoff=backoff)
+        handle = supervisor.spawn(new(), unsaved, restart="transient")
+        await trio.sleep(0.5 if when == "at the end of a life" else 1.5)
+        store.broken = False
+        assert (await handle.ask("hello")).status is TurnStatus.COMPLETED
+        await handle.shutdown()
+        assert (await handle.wait()).restarts == (1 if when == "at the end of a life" else 2)
+
+
+async def test_a_group_does_not_wait_for_one_that_can_t_begin():
+    store = Failing()
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        supervisor = runtime.supervisor("rest_for_one", intensity=10, period=100)
+        first = supervisor.spawn(
+            AgentSession.new("first", store=store), fragile, restart="permanent"
+        )
+        second = spawn(supervisor)
+        await first.ask("hello")
+        store.broken = True
+        await first.ask("crash")
+        await trio.sleep(1.5)
+        store.broken = False
+        with trio.fail_after(50):
+            for handle in (first, second):
+                assert (await handle.ask("hello")).status is TurnStatus.COMPLETED
