@@ -30,7 +30,7 @@ from greenroom import (
     tool,
 )
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import launcher
+from greenroom.tools.process import launcher
 
 ROUNDS = 10
 LIMIT_SECONDS = 0.5

@@ -21,26 +21,26 @@ from greenroom.core import (
     Workspace,
     serde,
 )
-from greenroom.runtime.approvals import Approvals
-from greenroom.runtime.budgets import Budgets
+from greenroom.runtime.budgets.budgets import Budgets
 from greenroom.runtime.children import Children
-from greenroom.runtime.cleanup import Cleanups, CleanupScope
-from greenroom.runtime.client_results import ClientResults
-from greenroom.runtime.life import Life
-from greenroom.runtime.mailbox import Mailbox
-from greenroom.runtime.output import Output
-from greenroom.runtime.turns import Turns
+from greenroom.runtime.input.approvals import Approvals
+from greenroom.runtime.input.client_results import ClientResults
+from greenroom.runtime.input.mailbox import Mailbox
+from greenroom.runtime.life.life import Life
+from greenroom.runtime.output.output import Output
+from greenroom.runtime.turns.cleanup import Cleanups, CleanupScope
+from greenroom.runtime.turns.turns import Turns
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.caller import Wait
     from greenroom.runtime.limits import RuntimeLimits
-    from greenroom.runtime.monitor import Monitor
     from greenroom.runtime.outcome import Outcome
+    from greenroom.runtime.output.subscription import Subscription
     from greenroom.runtime.runtime import AgentRuntime
-    from greenroom.runtime.subscription import Subscription
-    from greenroom.runtime.supervised_agent import SupervisedAgent
-    from greenroom.runtime.turn import Turn
+    from greenroom.runtime.supervision.monitor import Monitor
+    from greenroom.runtime.supervision.supervised_agent import SupervisedAgent
+    from greenroom.runtime.turns.turn import Turn
     from greenroom.session import AgentSession
 
 __all__ = ["Actor", "Unattended"]

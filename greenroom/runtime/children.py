@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from greenroom.runtime.actor import Actor
-    from greenroom.runtime.turn import Turn
+    from greenroom.runtime.turns.turn import Turn
 
 __all__ = ["Children"]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
-from greenroom.runtime.monitor import monitor
+from greenroom.runtime.supervision.monitor import monitor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.handle import AgentHandle
     from greenroom.runtime.internals import AgentInternals
-    from greenroom.runtime.member import Strategy
-    from greenroom.runtime.monitor import Monitor
-    from greenroom.runtime.supervisor import Supervisor
+    from greenroom.runtime.supervision.member import Strategy
+    from greenroom.runtime.supervision.monitor import Monitor
+    from greenroom.runtime.supervision.supervisor import Supervisor
     from greenroom.session import AgentSession
 
 __all__ = ["Delegation"]

@@ -10,9 +10,9 @@ from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnSt
 from greenroom.runtime.failure import describe, unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
+from greenroom.runtime.life.spawn_arguments import check_agent_function
 from greenroom.runtime.outcome import Outcome, TurnResult
 from greenroom.runtime.runtime import AgentRuntime
-from greenroom.runtime.spawn_arguments import check_agent_function
 from greenroom.session import AgentSession
 
 __all__ = ["fan_out"]

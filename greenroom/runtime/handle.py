@@ -17,12 +17,12 @@ from greenroom.core import (
     as_blocks,
     serde,
 )
+from greenroom.runtime.budgets.tool_slot import hand_slot_to
 from greenroom.runtime.caller import collecting, refuse_self_wait, told, waiting
-from greenroom.runtime.grace import check_grace
-from greenroom.runtime.interruption import InterruptMode, check_order
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
-from greenroom.runtime.subscription import Replay, Subscription, TurnStream
-from greenroom.runtime.tool_slot import hand_slot_to
+from greenroom.runtime.output.subscription import Replay, Subscription, TurnStream
+from greenroom.runtime.turns.grace import check_grace
+from greenroom.runtime.turns.interruption import InterruptMode, check_order
 from greenroom.runtime.view import AgentView
 
 __all__ = ["AgentHandle"]

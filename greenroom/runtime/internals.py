@@ -19,10 +19,10 @@ from greenroom.core import (
     Usage,
     new_id,
 )
-from greenroom.runtime.boundaries import Boundaries
-from greenroom.runtime.cleanup import CleanupScope
-from greenroom.runtime.inputs import Inputs
-from greenroom.runtime.turn import Turn
+from greenroom.runtime.budgets.boundaries import Boundaries
+from greenroom.runtime.input.inputs import Inputs
+from greenroom.runtime.turns.cleanup import CleanupScope
+from greenroom.runtime.turns.turn import Turn
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor

@@ -10,14 +10,14 @@ from greenroom.core import AgentNotRunningError, Instruments, ResourceMap, Runti
 from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
-from greenroom.runtime.grace import check_grace
 from greenroom.runtime.handle import AgentHandle
-from greenroom.runtime.home import Home
-from greenroom.runtime.introspection import Introspection
+from greenroom.runtime.introspection.introspection import Introspection
+from greenroom.runtime.life.spawning import spawn_child, spawn_root
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.shared_resources import close_resources
-from greenroom.runtime.spawning import spawn_child, spawn_root
-from greenroom.runtime.supervisor import Supervisor, make_supervisor
+from greenroom.runtime.supervision.home import Home
+from greenroom.runtime.supervision.supervisor import Supervisor, make_supervisor
+from greenroom.runtime.turns.grace import check_grace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from greenroom.resilience import Backoff, Budget
     from greenroom.runtime.internals import AgentInternals
-    from greenroom.runtime.member import Strategy
-    from greenroom.runtime.supervision import Supervision
+    from greenroom.runtime.supervision.member import Strategy
+    from greenroom.runtime.supervision.supervision import Supervision
     from greenroom.session import AgentSession, SessionStore
 
 __all__ = ["AgentRuntime"]

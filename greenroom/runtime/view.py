@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.core import AgentState, Message, PermissionRequest, Usage
+from greenroom.runtime.introspection.snapshot import budgets_left
+from greenroom.runtime.introspection.statistics import AgentStatistics
 from greenroom.runtime.parent import ParentInfo
-from greenroom.runtime.snapshot import budgets_left
-from greenroom.runtime.statistics import AgentStatistics
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor

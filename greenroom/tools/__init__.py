@@ -1,15 +1,13 @@
 """Tools: what agents can do. They do not know who may call them.
 
-Modules: `protocol` (what a tool is); `function_tool` (`@tool`) with `schema`, `typed_dict` and
-`docstring`; `registry` and `registered_tool` (the tools of an agent); `execution` (how calls run)
-with `validation`, `spill` and `live_output`; and `builtin`, whose tools are found here as well and
-load at their first use.
+`protocol` says what a tool is; `function_tool` (`@tool`) makes one of a function, with `schema`,
+`typed_dict` and `docstring`; `registry` and `registered_tool` are the tools of an agent; `execution` is
+how calls run, with `validation`, `spill` and, for threads, `blocking`. The rooms:
 
-Where plain functions run: `blocking` (threads); `worker_pool`, `worker_process` and `worker`
-(processes that can be killed: the pool, one of them as we hold it, and the program in it) with
-`function_reference`, `process_limits` and `frame` (what crosses). Commands, and these processes,
-stand behind `contained_process` and `launcher`, so that nothing outlives us; `process` runs a command
-to its end.
+- `builtin`: the tools that come along; they are found here as well, and load at their first use.
+- `isolation`: plain functions in processes that can be killed: the pool, one worker as we hold it, the
+  program in it, and what crosses.
+- `process`: commands and workers behind a launcher, so that nothing of them outlives us.
 """
 
 from typing import TYPE_CHECKING
@@ -19,13 +17,13 @@ from greenroom.tools.execution import Gate as Gate
 from greenroom.tools.execution import run_batch as run_batch
 from greenroom.tools.function_tool import FunctionTool as FunctionTool
 from greenroom.tools.function_tool import tool as tool
-from greenroom.tools.process_limits import ProcessLimits as ProcessLimits
+from greenroom.tools.isolation.process_limits import ProcessLimits as ProcessLimits
+from greenroom.tools.isolation.worker_pool import WorkerPool as WorkerPool
+from greenroom.tools.isolation.worker_pool import WorkerPoolStatistics as WorkerPoolStatistics
 from greenroom.tools.protocol import Tool as Tool
 from greenroom.tools.registered_tool import RegisteredTool as RegisteredTool
 from greenroom.tools.registry import ToolRegistry as ToolRegistry
 from greenroom.tools.registry import ToolRegistryStatistics as ToolRegistryStatistics
-from greenroom.tools.worker_pool import WorkerPool as WorkerPool
-from greenroom.tools.worker_pool import WorkerPoolStatistics as WorkerPoolStatistics
 
 if TYPE_CHECKING:
     from greenroom.tools.builtin import AllowedPaths as AllowedPaths

@@ -8,11 +8,11 @@ from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, ca
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.docstring import parse_docstring
-from greenroom.tools.function_reference import FunctionReference
-from greenroom.tools.process_limits import ProcessLimits
+from greenroom.tools.isolation.function_reference import FunctionReference
+from greenroom.tools.isolation.process_limits import ProcessLimits
+from greenroom.tools.isolation.worker_pool import run_isolated
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_info
 from greenroom.tools.schema import Arguments, to_json
-from greenroom.tools.worker_pool import run_isolated
 
 __all__ = ["FunctionTool", "Isolation", "tool"]
 

@@ -227,5 +227,5 @@ async def test_a_torn_session_is_told_of_when_it_is_resumed(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     options = Options(resume="s-torn", sessions=str(tmp_path / "sessions"), model="offline:")
     async with open_setup(options, {}) as setup:
-        assert any("unfinished write" in note for note in setup.notes)
+        assert any("6 bytes that can't be read" in note for note in setup.notes)
         assert setup.session.history == (Message.user("hello"),)

@@ -14,7 +14,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import ConfigurationError
-from greenroom.runtime import AgentRuntime, dump
+from greenroom.runtime import AgentRuntime
+from greenroom.runtime.introspection import dump
 from greenroom.session import AgentSession, MemoryStore
 
 

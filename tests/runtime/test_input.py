@@ -17,7 +17,7 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.runtime.mailbox import Mailbox
+from greenroom.runtime.input.mailbox import Mailbox
 from greenroom.session import AgentSession, MemoryStore
 
 

@@ -30,8 +30,8 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, AgentStatistics, RuntimeLimits
-from greenroom.runtime.partial import PartialText
-from greenroom.runtime.ring import OutputRing
+from greenroom.runtime.output.partial import PartialText
+from greenroom.runtime.output.ring import OutputRing
 from greenroom.session import AgentSession, MemoryStore
 
 

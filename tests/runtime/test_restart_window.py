@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import ConfigurationError
-from greenroom.runtime.restart_window import RestartWindow
+from greenroom.runtime.supervision.restart_window import RestartWindow
 
 
 @given(

@@ -33,7 +33,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.runtime.supervision import Supervision
+from greenroom.runtime.supervision.supervision import Supervision
 from greenroom.session import AgentSession, MemoryStore
 
 LIMITS = RuntimeLimits(mailbox=3, subagents=6, ring_chunks=100_000, ring_bytes=10**9)

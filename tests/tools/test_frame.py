@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import InvalidJSONError, ToolError, ToolResult
-from greenroom.tools import frame
-from greenroom.tools.frame import (
+from greenroom.tools.isolation import frame
+from greenroom.tools.isolation.frame import (
     AbandonedFrame,
     BegunFrame,
     EndedFrame,

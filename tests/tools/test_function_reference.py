@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, function_reference, tool
-from greenroom.tools.function_reference import FunctionReference
-from greenroom.tools.worker_process import WorkerProcess
+from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, tool
+from greenroom.tools.isolation import function_reference
+from greenroom.tools.isolation.function_reference import FunctionReference
+from greenroom.tools.isolation.worker_process import WorkerProcess
 from tests.tools import killable
 
 SCRIPT = """

@@ -5,7 +5,8 @@ import resource
 import pytest
 
 from greenroom.core import ToolError
-from greenroom.tools import ProcessLimits, process_limits
+from greenroom.tools import ProcessLimits
+from greenroom.tools.isolation import process_limits
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1"])

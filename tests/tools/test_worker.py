@@ -7,8 +7,8 @@ import traceback
 import pytest
 
 from greenroom.core import ToolError
-from greenroom.tools import worker
-from greenroom.tools.frame import ProgressFrame
+from greenroom.tools.isolation import worker
+from greenroom.tools.isolation.frame import ProgressFrame
 
 
 def test_it_ends_when_the_other_side_is_gone():

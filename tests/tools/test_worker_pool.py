@@ -11,7 +11,9 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
-from greenroom.tools import ToolRegistry, WorkerPool, launcher, run_batch, worker_process
+from greenroom.tools import ToolRegistry, WorkerPool, run_batch
+from greenroom.tools.isolation import worker_process
+from greenroom.tools.process import launcher
 from tests.tools import killable
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")

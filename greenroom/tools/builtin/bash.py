@@ -19,9 +19,9 @@ from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.output_buffer import OutputBuffer
 from greenroom.tools.builtin.paths import in_thread, is_inside
-from greenroom.tools.contained_process import signal_name
-from greenroom.tools.live_output import LiveOutput
-from greenroom.tools.process import Exit, run_contained
+from greenroom.tools.process.contained_process import signal_name
+from greenroom.tools.process.live_output import LiveOutput
+from greenroom.tools.process.process import Exit, run_contained
 
 __all__ = ["Bash"]
 
@@ -39,7 +39,7 @@ class Bash:
 
     The working directory is kept from one command to the next and stays inside the workspace. The
     environment is that of `clean_environment`, with the variables given here. Standard input is
-    empty. See `greenroom.tools.process.run_contained` for what ends with the command.
+    empty. See `greenroom.tools.process.process.run_contained` for what ends with the command.
     """
 
     name = "Bash"

@@ -7,20 +7,12 @@ import pytest
 import trio
 
 from greenroom.core import AgentState, Done, Exited, SubAgentComplete
-from greenroom.runtime import (
-    actor,
-    approvals,
-    children,
-    cleanup,
-    interruption,
-    lifecycle,
-    mailbox,
-    output,
-    registry,
-    turn,
-    turns,
-)
+from greenroom.runtime import actor, children, registry
 from greenroom.runtime import handle as handles
+from greenroom.runtime.input import approvals, mailbox
+from greenroom.runtime.life import lifecycle
+from greenroom.runtime.output import output
+from greenroom.runtime.turns import cleanup, interruption, turn, turns
 from greenroom.session import AgentSession
 from greenroom.testing.fuzz import INVARIANTS, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios

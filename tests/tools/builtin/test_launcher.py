@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.tools import launcher
+from greenroom.tools.process import launcher
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from greenroom.core import ToolError
-from greenroom.tools import contained_process, launcher
-from greenroom.tools.contained_process import Report
-from greenroom.tools.process import Exit, run_contained
+from greenroom.tools.process import contained_process, launcher
+from greenroom.tools.process.contained_process import Report
+from greenroom.tools.process.process import Exit, run_contained
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 

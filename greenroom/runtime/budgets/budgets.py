@@ -1,0 +1,109 @@
+"""The budgets of one agent: those it was spawned under, its own, and those of its open blocks."""
+
+from typing import TYPE_CHECKING
+
+from greenroom.core import ConfigurationError, Usage
+from greenroom.runtime.budgets.budget import BudgetScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from greenroom.resilience import Budget, Limit
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Budgets"]
+
+_MODEL_CALL: "tuple[Limit, ...]" = ("seconds", "model_calls", "tokens", "cost")
+_TOOL_CALL: "tuple[Limit, ...]" = ("seconds", "tool_calls")
+"""What must be left for a call to begin. What a reply has asked for may still run when it was the
+last one."""
+
+
+class Budgets:
+    """What counts for an agent, outermost first; each is asked and counted once."""
+
+    def __init__(self, actor: "Actor", own: "Budget | None") -> None:
+        """Take over the budgets under which the agent is spawned, and bind its own to it."""
+        self._actor = actor
+        self._scopes = list(actor.parent.budgets) if actor.parent else []
+        if own is not None and own not in self.counters:
+            own.start()
+            self.open(BudgetScope(actor, own))
+
+    def __iter__(self) -> "Iterator[BudgetScope]":
+        return iter(tuple(self._scopes))
+
+    @property
+    def own(self) -> "list[Budget]":
+        """The counters that the agent has set itself."""
+        return [scope.budget for scope in self._scopes if scope.actor is self._actor]
+
+    @property
+    def counters(self) -> "list[Budget]":
+        """The counters themselves."""
+        return [scope.budget for scope in self._scopes]
+
+    @property
+    def first_to_end(self) -> BudgetScope | None:
+        """The one whose time is over first, or None where there is none."""
+        return min(self._scopes, key=lambda scope: scope.budget.deadline, default=None)
+
+    def open(self, scope: BudgetScope) -> None:
+        """From now on this one counts, too."""
+        self._scopes.append(scope)
+
+    def close(self, scope: BudgetScope) -> None:
+        """Its block is left; subagents that were spawned in it stay under it."""
+        self._scopes.remove(scope)
+
+    # -- at the boundaries ----------------------------------------------------------------------
+
+    def begin_model_call(self) -> None:
+        """Count a model call, or raise `BudgetExceededError`; nothing can come in between."""
+        self._check(*_MODEL_CALL)
+        for budget in self.counters:
+            budget.count(model_calls=1)
+
+    def begin_tool_call(self) -> "list[Budget]":
+        """Count a tool call, or raise `BudgetExceededError`; return where it was counted."""
+        self._check(*_TOOL_CALL)
+        for budget in self.counters:
+            budget.count(tool_calls=1)
+        return self.counters
+
+    def count(self, usage: Usage) -> None:
+        """Count what a model call has used."""
+        for budget in self.counters:
+            budget.count(tokens=usage.total, cost=usage.cost or 0)
+        if usage.cost is None:
+            self.refuse_unpriced("a model call")
+
+    def refuse_unpriced(self, what: str) -> None:
+        """Raise `ConfigurationError` where a cost is limited: without a price it can't be counted."""
+        self._refuse(
+            ("cost",),
+            f"{what} has no price",
+            "give the provider its price, such as open_model(name, price=Price(input=…, output=…)), "
+            "or limit the tokens",
+        )
+
+    def refuse_unreported(self, what: str) -> None:
+        """Raise `ConfigurationError` where what a model has not reported is limited."""
+        self._refuse(
+            ("tokens", "cost"),
+            f"{what} reports no usage",
+            "limit the model calls, or let the server report its usage",
+        )
+
+    def _refuse(self, limits: "tuple[Limit, ...]", why: str, hint: str) -> None:
+        for scope in self._scopes:
+            limited = [what for what in limits if scope.budget.limits(what)]
+            if limited:
+                raise ConfigurationError(
+                    f"the budget of {scope.owner} limits the {limited[0]}, and {why}", hint=hint
+                )
+
+    def _check(self, *limits: "Limit") -> None:
+        for scope in self._scopes:
+            if scope.budget.spent(*limits):
+                raise scope.exceeded(*limits)

@@ -1,0 +1,1 @@
+"""What comes to an agent: input, answers to its requests, results of tools that the client runs."""

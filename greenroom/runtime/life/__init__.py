@@ -1,0 +1,1 @@
+"""How an agent lives: spawned, run once or several times, ended in one step."""

@@ -1,0 +1,1 @@
+"""What an agent tells: chunks in a ring, and those who read them."""

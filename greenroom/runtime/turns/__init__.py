@@ -1,0 +1,1 @@
+"""Turns: what an interrupt cancels, and how it is cleaned up after."""

@@ -1,0 +1,1 @@
+"""Functions that run in a process of their own, and can be killed."""

@@ -1,0 +1,270 @@
+"""The program of a worker process: it runs one call after the other, and sends back what comes.
+
+It ends when the other side is gone, and on SIGTERM, on which the `finally` blocks of the function
+that runs are run first.
+"""
+
+import faulthandler
+import io
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import traceback
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from msgspec.structs import replace
+
+from greenroom.core import (
+    AgentContext,
+    GreenroomError,
+    ResourceMap,
+    ToolError,
+    ToolResult,
+    Wire,
+    Workspace,
+    clip,
+    serde,
+)
+from greenroom.tools.execution import described, leaves
+from greenroom.tools.function_tool import FunctionTool
+from greenroom.tools.isolation.frame import (
+    AbandonedFrame,
+    BegunFrame,
+    CallFrame,
+    ContextFields,
+    EndedFrame,
+    FrameBuffer,
+    ProgressFrame,
+    pack,
+)
+from greenroom.tools.process import launcher
+from greenroom.tools.process.live_output import LIVE_CHARACTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Worker", "main"]
+
+_SET_CHILD_SUBREAPER = 36
+_CHUNK = 65_536
+_MAX_TRACEBACK = 20_000
+
+
+class _Stopped(SystemExit):
+    """SIGTERM has come: the call is not wanted any more."""
+
+
+class _Connection:
+    """The socket to the other side; whole frames only, and from this very process only."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Use a socket that was inherited, and let no other process inherit it."""
+        connection.set_inheritable(False)
+        self._socket = connection
+        self._buffer = FrameBuffer()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is not a process that the function has forked."""
+        return os.getpid() == self._pid
+
+    def send(self, frame: Wire) -> None:
+        """Send a frame; what a forked process sends is dropped."""
+        data = pack(frame)
+        if self.is_ours:
+            with self._lock:
+                self._socket.sendall(data)
+
+    def receive(self) -> CallFrame | None:
+        """Wait for the next call; None at the end."""
+        while data := self._socket.recv(_CHUNK):
+            for frame in self._buffer.feed(data):
+                return serde.decode(frame, CallFrame)
+        return None
+
+
+class _NoResources(ResourceMap):
+    """The resources of a context in a worker process: any use of them says that there are none."""
+
+    def __init__(self) -> None:
+        """Hold nothing, not even a place to hold it in."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ToolError(
+            "context.resources was used in a tool's own process, where there are none",
+            hint="make the tool an async function, or leave isolation='process' out",
+        )
+
+
+class Worker:
+    """Runs the calls that come in, in the main thread, where signals arrive."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Serve the other end of this socket."""
+        self._connection = _Connection(connection)
+        self._is_stopped = False
+
+    def serve(self) -> None:
+        """Run one call after the other, until the other side is gone."""
+        while not self._is_stopped and (call := self._connection.receive()):
+            self._connection.send(BegunFrame())
+            signal.signal(signal.SIGTERM, self._stop)  # the last function may have changed it
+            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+            ended = _run(call, self._context(call.context))
+            if not self._connection.is_ours:
+                os._exit(0)  # the function has forked, and both of it have come back
+            try:
+                self._connection.send(ended)
+            except GreenroomError as error:  # too long, or metadata that are no JSON
+                self._connection.send(
+                    EndedFrame(error=f"{call.tool}: {error}", is_reusable=ended.is_reusable)
+                )
+
+    def _context(self, fields: ContextFields) -> AgentContext:
+        return AgentContext(
+            session_id=fields.session_id,
+            agent_type=fields.agent_type,
+            name=fields.name,
+            description=fields.description,
+            parent_session_id=fields.parent_session_id,
+            parent_tool_use_id=fields.parent_tool_use_id,
+            current_turn=fields.current_turn,
+            current_tool_use_id=fields.current_tool_use_id,
+            workspace=Workspace(fields.root, fields.cwd),
+            metadata=serde.decode(serde.encode(fields.metadata), dict[str, object]),
+            resources=_NoResources(),
+            spill_folder=fields.spill_folder,
+            on_progress=self._progress,
+            on_cleanup=_no_cleanup,
+            on_abandon=lambda what: self._connection.send(AbandonedFrame(str(what))),
+        )
+
+    def _stop(self, *_: object) -> NoReturn:
+        self._is_stopped = True  # also if the function does not let the exception pass
+        raise _Stopped(128 + signal.SIGTERM)
+
+    def _progress(self, _: str, text: str) -> None:
+        # One more than is shown, so that the other side sees that something is cut off.
+        self._connection.send(ProgressFrame(str(text)[: LIVE_CHARACTERS + 1]))
+
+
+def _run(call: CallFrame, context: AgentContext) -> EndedFrame:
+    """Run a call to its end, and see what it has changed and what it leaves."""
+    files = _standard_files()
+    ended = _outcome(call, context)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        with suppress(ValueError, OSError):  # the function has closed it
+            if stream:
+                stream.flush()
+    removed = tuple(call.context.metadata.keys() - context.metadata.keys())
+    changed = {
+        key: value
+        for key, value in context.metadata.items()
+        if key not in call.context.metadata or call.context.metadata[key] != value
+    }
+    reusable = ended.is_reusable and files == _standard_files() and not _is_anything_left()
+    return replace(ended, metadata=changed, removed=removed, is_reusable=reusable)
+
+
+def _outcome(call: CallFrame, context: AgentContext) -> EndedFrame:
+    try:
+        return EndedFrame(_checked(call, _called(call, context)))
+    except _Stopped:
+        raise
+    except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
+        if call.limits.memory_megabytes and any(isinstance(e, MemoryError) for e in leaves(error)):
+            limit = call.limits.memory_megabytes
+            message = f"{call.tool} was stopped: it used more than {limit} MB of memory"
+            return EndedFrame(error=message, is_reusable=False)
+        return EndedFrame(error=described(error), traceback=_traceback(error))
+
+
+def _called(call: CallFrame, context: AgentContext) -> ToolResult:
+    sys.path[:] = call.path
+    with suppress(OSError):
+        os.chdir(call.folder)
+    tool = _found(call)
+    with call.limits.imposed():
+        return tool.run_here(call.input, context)
+
+
+def _found(call: CallFrame) -> "FunctionTool[[], object]":
+    found = call.function.load()
+    if isinstance(found, FunctionTool) and found.name == call.tool:
+        return found
+    # Another tool of the same function, or the function itself.
+    function = cast("Callable[[], object]", getattr(found, "__wrapped__", found))
+    return FunctionTool(function, name=call.tool)
+
+
+def _checked(call: CallFrame, result: ToolResult) -> ToolResult:
+    """Make sure that a result can be read on the other side."""
+    try:
+        return serde.decode(serde.encode(result), ToolResult)
+    except serde.InvalidJSONError as error:
+        raise ToolError(f"{call.tool} returned a result that can't be used: {error}") from error
+
+
+def _traceback(error: BaseException) -> str:
+    """Write a traceback for the log; a `ToolError` tells all that there is to know."""
+    if isinstance(error, ToolError):
+        return ""
+    try:
+        return clip("".join(traceback.format_exception(error)), _MAX_TRACEBACK)
+    except RecursionError:  # from groups in groups in groups
+        return f"{type(error).__name__}, nested too deeply to show"
+
+
+def _standard_files() -> list[tuple[int, int] | None]:
+    """Identify what this process reads from and prints to, which a function may close."""
+    found: list[tuple[int, int] | None] = []
+    for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
+        try:
+            status = os.fstat(fd)
+        except OSError:
+            return []
+        found.append(None if stream is None or stream.closed else (status.st_dev, status.st_ino))
+    return found
+
+
+def _is_anything_left() -> bool:
+    """Whether a thread, a timer or a process of the call is left; on Linux, any below this one."""
+    if threading.active_count() > 1 or signal.getitimer(signal.ITIMER_REAL)[0]:
+        return True
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
+    raise ToolError(
+        "context.cleanup was called in a tool's own process, which has no cancel to hold off",
+        hint="clean up in `finally` without it, or make the tool an async function",
+    )
+
+
+def main(fd: int) -> None:
+    """Serve the socket with this number, in the process that a `WorkerProcess` has started."""
+    connection = socket.socket(fileno=fd)
+    os.close(launcher.NOTE_FD)
+    # What a call leaves becomes a child of this process, where it is seen.
+    launcher.prctl(_SET_CHILD_SUBREAPER, 1)
+    # Going beyond a limit is not worth a core dump.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    faulthandler.enable()
+    # What is printed shows line by line.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                encoding="utf-8", errors="replace", line_buffering=True, write_through=False
+            )
+    Worker(connection).serve()
