@@ -1,7 +1,8 @@
 """Conversations that outlive the process.
 
 `session` (`AgentSession`, what users hold) is made of `description` and `metadata` (who and when),
-`transcript` and `pairing` (the messages), and `journal` (what is stored). Pure functions of bytes
+`conversation`, `transcript` and `pairing` (the messages), and `journal` (what is stored);
+`durability` says how much of it a power cut may take back. Pure functions of bytes
 are in `entry` and `history`; `repair` reports a torn end. `store` is the protocol behind which
 stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`), `memory_store`, and
 `sqlite_store` (with `sqlite_writer`, `sqlite_rows`, `sqlite_database`, `sqlite_schema`,
@@ -11,6 +12,7 @@ you can't; `statistics` are figures about all of these.
 
 from typing import TYPE_CHECKING
 
+from greenroom.session.durability import Durability as Durability
 from greenroom.session.file_store import FileStore as FileStore
 from greenroom.session.file_store import default_store as default_store
 from greenroom.session.history import START as START
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "START",
     "AgentSession",
+    "Durability",
     "FileStore",
     "History",
     "MemoryStore",

@@ -6,6 +6,7 @@ name appeared or changed.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 
@@ -18,10 +19,11 @@ __all__ = [
     "rewrite",
     "sync",
     "sync_folder",
-    "sync_folder_above",
+    "sync_folders_above",
     "truncate",
 ]
 
+_NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
 _PIECE = 1 << 24  # bytes to a read: a file is seldom longer
 
 
@@ -128,14 +130,24 @@ def sync_folder(path: str) -> None:
         os.close(fd)
 
 
-def sync_folder_above(path: str) -> None:
-    """Flush the folder that holds this one, where we may read it; else it is not one we made.
+def sync_folders_above(path: str) -> None:
+    """Flush all the folders that lead to this one, so that its name is on the disk with theirs.
+
+    Whoever made one of them may have crashed, or failed, before its name was safe. One that can't be
+    read or flushed at all, as it is of another user or another kind, is not one that we made.
 
     Raises:
         SyncError: the system could not.
     """
-    with contextlib.suppress(PermissionError):
-        sync_folder(os.path.dirname(path))
+    above = os.path.dirname(path)
+    if above == path:
+        return
+    try:
+        sync_folder(above)
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
+    sync_folders_above(above)
 
 
 def make_folder(path: str) -> None:
@@ -152,8 +164,6 @@ def make_folder(path: str) -> None:
         make_folder(os.path.dirname(path))
         os.mkdir(path, 0o700)
     sync_folder(os.path.dirname(path))
-    # Whoever made the parent may have crashed before its name was safe.
-    sync_folder_above(os.path.dirname(path))
 
 
 def truncate(path: str, size: int) -> None:

@@ -48,6 +48,7 @@ class FileStore:
         """Name the folder; nothing is read or made yet."""
         self._folder = os.path.abspath(folder)
         self._limiter = trio.CapacityLimiter(_THREADS)
+        self._is_safe = False  # whether the folder's own name is known to be on the disk
 
     def __repr__(self) -> str:
         return f"FileStore({self._folder!r})"
@@ -91,7 +92,7 @@ class FileStore:
         """
         folder = self.folder(session_id)
         try:
-            fd = await self._run(session_id, lambda: lock(folder))
+            fd = await self._run(session_id, lambda: self._lock(folder))
         except HeldError as error:
             raise locked_error(session_id, error.pid) from None
         return FileWriter(session_id, folder, fd, self._limiter)
@@ -128,6 +129,13 @@ class FileStore:
             InvalidSessionIdError: the id could lead out of the store.
         """
         return os.path.join(self._folder, check_session_id(session_id))
+
+    def _lock(self, folder: str) -> int:
+        if not self._is_safe:
+            durable.make_folder(self._folder)
+            durable.sync_folders_above(self._folder)
+            self._is_safe = True
+        return lock(folder)
 
     async def _run(self, session_id: str, work: Callable[[], T]) -> T:
         try:

@@ -103,6 +103,10 @@ class FileWriter:
         side = await self.set_aside(history.end)
         return report_on(history.end, len(history.torn), path, side)
 
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
+        return await trio.to_thread.run_sync(work, limiter=self._limiter)
+
     async def release(self) -> None:
         """Let go of the lock; a folder in which nothing was saved is removed.
 
@@ -141,11 +145,10 @@ class FileWriter:
         path = history_path(self._folder)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            # Its name, and what stands loose in it, may come from somebody who crashed before a
-            # sync, or whose sync failed.
+            # Its name, its end and what stands loose in it may come from somebody who crashed
+            # before a sync, or whose sync failed.
             if at.loose or os.fstat(fd).st_size == 0:
                 durable.sync_folder(self._folder)
-            if at.loose:
                 durable.rewrite(path, at.size - at.loose, at.size)
         except OSError:
             os.close(fd)
@@ -156,9 +159,7 @@ class FileWriter:
         path = metadata_path(self._folder)
         previous = durable.read_bytes(path)
         if previous is None:
-            store = os.path.dirname(self._folder)
-            durable.sync_folder(store)
-            durable.sync_folder_above(store)
+            durable.sync_folder(os.path.dirname(self._folder))
         durable.replace(path, encode_metadata(metadata, previous or b""))
 
     def _set_aside(self, size: int) -> str:

@@ -9,14 +9,14 @@ from greenroom.core import (
     SessionLockedError,
     SessionNotFoundError,
     SessionStorageError,
-    serde,
 )
 from greenroom.session.entry import FORMAT, FormatEntry
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Position, encode_line
 from greenroom.session.metadata import SessionMetadata
+from greenroom.session.pending import PendingEntry, encode_pending, is_long
 from greenroom.session.repair import RepairReport, report_on
-from greenroom.session.store import SessionStore, SessionWriter, StoredSession
+from greenroom.session.store import SessionStore, SessionWriter, StoredSession, ThreadedWriter
 
 __all__ = ["Journal"]
 
@@ -93,8 +93,8 @@ class Journal:
         """Whether this description is not known to be stored."""
         return self._offered is not None or metadata.differs(self.metadata)
 
-    async def append(self, entries: Sequence[bytes], *, flush: bool = True) -> None:
-        """Commit these encoded entries: all or none, durable when it returns if it flushes.
+    async def append(self, entries: Sequence[PendingEntry], *, flush: bool = True) -> None:
+        """Commit these entries: all or none, durable when it returns if it flushes.
 
         With nothing to commit it flushes what was committed without.
 
@@ -105,9 +105,19 @@ class Journal:
             # No line to be acknowledged follows one that a power cut could still damage.
             await self._append(b"", flush=True)
         if entries:
-            if self._end.lines == 0:
-                entries = [serde.encode(FormatEntry(FORMAT)), *entries]
-            await self._append(encode_line(entries, self._end), flush=flush)
+            await self._append(await self._encode(entries), flush=flush)
+
+    async def _encode(self, entries: Sequence[PendingEntry]) -> bytes:
+        """Make the line that commits these entries, in a thread if that takes long."""
+
+        def encode() -> bytes:
+            first = [FormatEntry(FORMAT)] if self._end.lines == 0 else []
+            return encode_line(encode_pending([*first, *entries]), self._end)
+
+        writer = self._usable_writer()
+        if is_long(entries) and isinstance(writer, ThreadedWriter):
+            return await writer.in_thread(encode)
+        return encode()
 
     async def _append(self, line: bytes, *, flush: bool) -> None:
         writer = self._usable_writer()

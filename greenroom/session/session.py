@@ -1,14 +1,14 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
 
-from greenroom.core import Message, SessionError, SessionNotFoundError, check_session_id, new_id
+from greenroom.core import SessionError, SessionNotFoundError, check_session_id, new_id
 from greenroom.core import clock as wall_clock
-from greenroom.session.description import Description
-from greenroom.session.entry import MessageEntry, ToolsStartedEntry
+from greenroom.session.conversation import Conversation
+from greenroom.session.durability import Durability, check_durability
 from greenroom.session.file_store import default_store
 from greenroom.session.holder import changed_error
 from greenroom.session.journal import Journal
@@ -21,7 +21,7 @@ from greenroom.session.transcript import Transcript
 __all__ = ["AgentSession"]
 
 
-class AgentSession(Description):
+class AgentSession(Conversation):
     """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.
 
     Changes are made in memory at once, and stored by `save`: all that is pending in one commit. An
@@ -38,8 +38,8 @@ class AgentSession(Description):
     def __init__(self, record: SessionMetadata, store: SessionStore | None) -> None:
         """Not for use from outside: call `new`, `new_subagent` or `load`."""
         super().__init__(record)
-        self._transcript = Transcript()
         self._journal = Journal(record.session_id, store)
+        self._durability: Durability = "step"
         self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
 
     @classmethod
@@ -111,11 +111,6 @@ class AgentSession(Description):
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
 
     @property
-    def history(self) -> tuple[Message, ...]:
-        """The conversation in order; the same tuple until it changes."""
-        return self._transcript.messages
-
-    @property
     def store(self) -> SessionStore | None:
         """The store it was given, or came to use by default; None before that."""
         return self._journal.store
@@ -128,20 +123,27 @@ class AgentSession(Description):
     @property
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
-        return self._journal.is_flushed and not self._transcript.pending and not self._has_news
+        is_synced = self._journal.is_flushed or not self._is_sync_due
+        return is_synced and not self._transcript.pending and not self._has_news
+
+    @property
+    def durability(self) -> Durability:
+        """Which of its saves a power cut can't take back: at every "step", every "turn", or "none".
+
+        Every save survives the process, whatever this says. With "turn", a save while calls wait for
+        their results is not synced, and the one at the turn's end makes all of it durable; with
+        "none" it is left to the system, which takes half a minute or so. It is not stored: set it on
+        the session, new or loaded; a fork takes it over.
+        """
+        return self._durability
+
+    @durability.setter
+    def durability(self, value: Durability) -> None:
+        self._durability = check_durability(value)
 
     def statistics(self) -> SessionStatistics:
         """Return figures about the conversation and what of it is stored."""
         return SessionStatistics(*self._transcript.size, self._journal.is_open)
-
-    def add_message(self, message: Message) -> None:
-        """Add a message to the conversation, in memory.
-
-        Raises:
-            InvalidJSONError: the message holds something that can't be stored.
-        """
-        self._transcript.add(MessageEntry(message))
-        self._touch()
 
     def adopt(self, parent_session_id: str, parent_tool_use_id: str | None) -> None:
         """Make it the child of another session, before it is first saved.
@@ -158,28 +160,6 @@ class AgentSession(Description):
     def bind(self, store: SessionStore) -> None:
         """Use this store, unless the session has one."""
         self._journal.store = self._journal.store or store
-
-    def mark_tools_started(self, ids: Iterable[str]) -> None:
-        """Record that these calls of the last reply start; save it before they do."""
-        if started := tuple(ids):
-            self._transcript.add(ToolsStartedEntry(started))
-            self._touch()
-
-    def withdraw_tools_started(self) -> None:
-        """Take back an unsaved `mark_tools_started`: the calls did not start after all."""
-        self._transcript.withdraw_started()
-
-    def pair_tool_uses(
-        self, reason: str = "interrupted", told: Mapping[str, str] | None = None
-    ) -> tuple[str, ...]:
-        """Answer each call of the last reply that has no result, in one message; return their ids.
-
-        Each answer is an error that names the reason, whether the call had started, and what it had
-        `told` until then.
-        """
-        if ids := self._transcript.pair(reason, told or {}):
-            self._touch()
-        return ids
 
     async def open(self) -> None:
         """Become the session's only writer until `close`; a torn end is set aside.
@@ -208,7 +188,7 @@ class AgentSession(Description):
                 await self._journal.release()
 
     async def save(self, *, flush: bool = True) -> None:
-        """Store all that is pending, as one commit; durable when it returns.
+        """Store all that is pending, as one commit; durable when it returns, see `durability`.
 
         Without `flush` it survives this process, and a power cut from the next save on. A session
         without messages, metadata or children is not stored. If it fails, all stays pending, and a
@@ -223,7 +203,7 @@ class AgentSession(Description):
         async with self._turnstile:
             if not self.is_saved:
                 async with self._held_open():
-                    await self._commit(flush)
+                    await self._commit(flush and self._is_sync_due)
 
     async def fork(self, at: int | None = None) -> "AgentSession":
         """Make and save a new session that begins with this one's first `at` messages, or all.
@@ -235,6 +215,7 @@ class AgentSession(Description):
             SessionStorageError: the disk refused.
         """
         fork = AgentSession.new(self.agent_type, store=self.store)
+        fork.durability = self.durability
         fork._transcript = self._transcript.until(len(self.history) if at is None else at)
         origin = {"session_id": self.session_id, "at": len(fork.history)}
         fork.pair_tool_uses()
@@ -254,6 +235,12 @@ class AgentSession(Description):
         self._transcript.pair("interrupted")
         self._touch()
         await self.save()
+
+    @property
+    def _is_sync_due(self) -> bool:
+        """Whether a save is to be synced here."""
+        waits = self._durability == "turn" and self._transcript.is_waiting
+        return self._durability != "none" and not waits
 
     @property
     def _has_news(self) -> bool:

@@ -4,14 +4,17 @@ A store keeps, for each session, a description (`SessionMetadata`) and an append
 lines. It knows nothing of conversations. A session exists once its description is stored.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from greenroom.session.history import History, Position
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = ["SessionStore", "SessionWriter", "StoredSession"]
+__all__ = ["SessionStore", "SessionWriter", "StoredSession", "ThreadedWriter"]
+
+T = TypeVar("T")
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -75,6 +78,15 @@ class SessionWriter(Protocol):
 
         The right of a later writer is left alone.
         """
+        ...
+
+
+@runtime_checkable
+class ThreadedWriter(Protocol):
+    """A writer of a store that works in threads, and lends one for other work that takes long."""
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do this work, which touches no store, in one of the store's threads."""
         ...
 
 

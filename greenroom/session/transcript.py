@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from greenroom.core import Message, SessionError, serde
+from greenroom.core import Message, SessionError
 from greenroom.session.entry import (
     Entry,
     FormatEntry,
     MessageEntry,
     RewindEntry,
     ToolsStartedEntry,
-    decode_entry,
 )
 from greenroom.session.pairing import answer_unanswered, unanswered
+from greenroom.session.pending import PendingEntry, prove
 
 __all__ = ["Transcript"]
 
@@ -24,8 +24,8 @@ class Transcript:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """Replay the entries of a stored history."""
-        self.pending: list[bytes] = []
-        self._start: bytes | None = None
+        self.pending: list[PendingEntry] = []
+        self._start: PendingEntry | None = None
         self._messages: list[Message] = []
         self._view: tuple[Message, ...] | None = ()
         # By the place of the reply that asked for them: ids may come again in later replies.
@@ -47,21 +47,26 @@ class Transcript:
         """How many messages there are, and how many entries wait for the next commit."""
         return len(self._messages), len(self.pending)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call of the last reply has no result."""
+        return bool(unanswered(self._messages))
+
     def add(self, entry: Entry) -> None:
         """Take an entry in, and queue it for the next commit.
 
-        It is encoded here and not when it is saved, so that a message that can't be written is
+        It is proved here and not when it is saved, so that a message that can't be written is
         refused at its source and never blocks the ones behind it.
 
         Raises:
             InvalidJSONError: the entry holds something that JSON can't express.
         """
-        encoded = serde.encode(entry)
         # What could not be read again would make the whole conversation unreadable.
-        self._apply(decode_entry(encoded))
-        self.pending.append(encoded)
+        proved, pending = prove(entry)
+        self._apply(proved)
+        self.pending.append(pending)
         if isinstance(entry, ToolsStartedEntry):
-            self._start = encoded
+            self._start = pending
 
     def withdraw_started(self) -> None:
         """Take back the record that calls of the last reply start, if it is not stored yet."""

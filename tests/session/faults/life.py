@@ -70,7 +70,6 @@ class Lives:
         self.history, self.title = Versions(()), Versions(None)
         self.numbers = itertools.count()
         self.powerless = True
-        self.store = FileStore(FOLDER)
 
     @property
     def path(self):
@@ -111,10 +110,7 @@ class Lives:
         await self._begin()
 
     async def _begin(self):
-        if await self.store.exists("mine"):
-            session = await AgentSession.load("mine", store=self.store)
-        else:
-            session = AgentSession.new("coder", session_id="mine", store=self.store)
+        session = await loaded_or_new()
         self.history.observe(tuple(each.text for each in session.history), self.powerless)
         self.title.observe(session.get_metadata("title"), self.powerless)
         self.powerless = False
@@ -161,6 +157,29 @@ class Lives:
     def _acknowledge(self, flush):
         self.history.acknowledge(flush)
         self.title.acknowledge(True)
+
+
+async def loaded_or_new():
+    """Take up the session as a new process does."""
+    store = FileStore(FOLDER)
+    if await store.exists("mine"):
+        return await AgentSession.load("mine", store=store)
+    return AgentSession.new("coder", session_id="mine", store=store)
+
+
+async def save(disk, text, *, flush=True, crash_at=None):
+    """Be a process that saves one message, and dies at this operation or when it is done."""
+    disk.crash_at = crash_at
+    with contextlib.suppress(Crash):
+        session = await loaded_or_new()
+        session.add_message(Message.user(text))
+        await session.save(flush=flush)
+    disk.kill()
+
+
+async def texts():
+    """Return what the session holds."""
+    return [message.text for message in (await loaded_or_new()).history]
 
 
 async def cut(model, seed, *, failing=False):

@@ -1,0 +1,84 @@
+"""Entries that wait for their commit: encoded already, or left for a thread where they are long."""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from greenroom.core import InvalidJSONError, serde, valid_unicode
+from greenroom.session.entry import Entry, decode_entry
+
+__all__ = ["LONG", "PendingEntry", "encode_pending", "is_long", "prove"]
+
+LONG = 256 * 1024
+"""From so many characters on, an entry takes longer to encode than the event loop should stand still."""
+
+_MAX = 1 << 63  # beyond it an integer is no JSON of ours; no comparison holds for what is no number
+
+PendingEntry: TypeAlias = bytes | Entry
+"""An entry in its encoded form; a long one as it is."""
+
+
+def prove(entry: Entry) -> tuple[Entry, PendingEntry]:
+    """Make sure that an entry can be written and read again; return it as read, and to be kept.
+
+    A long one is not encoded for that.
+
+    Raises:
+        InvalidJSONError: it holds something that JSON can't express.
+    """
+    if _is_short(entry):
+        encoded = serde.encode(entry)
+        return decode_entry(encoded), encoded
+    try:
+        proved: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
+    return proved, proved
+
+
+def is_long(entries: Iterable[PendingEntry]) -> bool:
+    """Whether these entries are better encoded in a thread."""
+    size = 0
+    for entry in entries:
+        size += len(entry) if isinstance(entry, bytes) else LONG
+    return size >= LONG
+
+
+def encode_pending(entries: Iterable[PendingEntry]) -> list[bytes]:
+    """Encode what is not encoded yet.
+
+    Raises:
+        InvalidJSONError: an entry can't be written after all.
+    """
+    return [each if isinstance(each, bytes) else serde.encode(each) for each in entries]
+
+
+def _is_short(entry: Entry) -> bool:
+    """Whether an entry is quickly encoded, or better be, since it may be none that can."""
+    try:
+        values, size = [msgspec.to_builtins(entry)], 0
+    except (TypeError, ValueError, RecursionError):
+        return True
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, list | tuple):
+            values += value
+        elif isinstance(value, int | float) and not abs(value) < _MAX:
+            return True
+    return size < LONG
+
+
+def _plain(value: object) -> object:
+    """Turn a value into what it will be once it was written and read."""
+    if isinstance(value, str):
+        return valid_unicode(value)
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,266 @@
+"""Disks that are slow or full, threads, clocks that jump, and two who want to write at once."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.core import InvalidJSONError, Message, SessionError, SessionLockedError, ToolUseBlock
+from greenroom.session import AgentSession, FileStore, MemoryStore, durable
+from greenroom.session import pending as pending_module
+from tests.session.faults.killed import OPERATIONS, installed, prepare
+
+ROOT = Path(__file__).parents[3]
+LONG = "long " * 100_000
+
+
+class WatchedDisk:
+    """`os`, which writes down in which thread each operation on a file runs."""
+
+    def __init__(self):
+        self.threads = {}
+
+    def __getattr__(self, name):
+        real = getattr(os, name)
+        return (lambda *args: self._call(name, real, args)) if name in OPERATIONS else real
+
+    def _call(self, name, real, args):
+        self.threads.setdefault(name, set()).add(threading.get_ident())
+        return real(*args)
+
+
+async def test_no_operation_on_a_file_runs_on_the_event_loop(files, conversation):
+    await prepare(files)
+    disk = WatchedDisk()
+    with installed(disk):
+        session = await AgentSession.load("torn", store=files)
+        await session.open()
+        for message in conversation:
+            session.add_message(message)
+            await session.save(flush=not message.tool_results)
+        session.set_metadata("title", "mine")
+        await session.rewind(1)
+        await session.close()
+        await files.salvage("torn")
+        await session.fork()
+        assert len(await AgentSession.list_all(store=files)) == 2
+        await (await files.acquire("empty")).release()
+    used = {"open", "write", "fdatasync", "fsync", "rename", "ftruncate", "unlink", "rmdir"}
+    assert used < disk.threads.keys()
+    assert threading.get_ident() not in set.union(*disk.threads.values())
+
+
+@pytest.fixture
+def encoders(monkeypatch):
+    """The threads in which long entries were encoded."""
+    threads, real = [], pending_module.encode_pending
+
+    def encode(entries):
+        threads.append(threading.get_ident())
+        return real(entries)
+
+    monkeypatch.setattr("greenroom.session.journal.encode_pending", encode)
+    return threads
+
+
+async def test_a_long_commit_is_encoded_in_a_thread_and_a_short_one_is_not(files, encoders):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    for text in ("short", LONG, "short"):
+        session.add_message(Message.user(text))
+        await session.save()
+    here = threading.get_ident()
+    assert [thread == here for thread in encoders] == [True, False, True]
+    assert (await AgentSession.load("mine", store=files)).history == session.history
+
+
+async def test_a_long_message_is_not_encoded_where_it_is_added(monkeypatch):
+    def refuse(value):
+        raise AssertionError("encoded on the event loop")
+
+    session = AgentSession.new("coder")
+    monkeypatch.setattr("greenroom.core.serde.encode", refuse)
+    session.add_message(Message.user(LONG))
+    assert session.history[0].text == LONG
+
+
+async def test_a_store_without_threads_encodes_at_once(encoders):
+    session = AgentSession.new("coder", session_id="mine", store=MemoryStore())
+    session.add_message(Message.user(LONG))
+    await session.save()
+    assert encoders == [threading.get_ident()]
+
+
+@pytest.mark.parametrize("value", [2**70, float("nan"), [float("inf")], "\ud800", (1, 2)])
+async def test_a_long_message_is_in_memory_what_it_will_be_when_it_is_read_again(value):
+    session = AgentSession.new("coder", session_id="mine", store=MemoryStore())
+    use = ToolUseBlock("t", "Write", {"text": LONG, "value": value})
+    session.add_message(Message.assistant([use]))
+    session.pair_tool_uses()
+    await session.save()
+    loaded = await AgentSession.load("mine", store=session.store)
+    assert loaded.history == session.history
+
+
+def test_a_long_message_that_can_not_be_stored_is_refused_at_once():
+    session = AgentSession.new("coder")
+    use = ToolUseBlock("t", "Write", {"text": LONG, "value": object()})
+    with pytest.raises(InvalidJSONError):
+        session.add_message(Message.assistant([use]))
+    assert session.history == ()
+
+
+def test_a_long_message_of_no_known_shape_is_refused_at_once():
+    session = AgentSession.new("coder")
+    with pytest.raises(InvalidJSONError):
+        session.add_message(Message("robot", Message.user(LONG).content))
+    assert session.history == ()
+
+
+async def test_a_slow_disk_holds_up_its_own_session_and_nobody_else(tmp_path, monkeypatch):
+    """A sync that does not return: other sessions are saved, and the event loop goes on."""
+    waits, goes_on = threading.Event(), threading.Event()
+    real = durable.append
+
+    def append(fd, data, at, *, flush=True):
+        if b"slow" in data:
+            waits.set()
+            assert goes_on.wait(30)
+        real(fd, data, at, flush=flush)
+
+    monkeypatch.setattr(durable, "append", append)
+    store = FileStore(tmp_path)
+    slow = AgentSession.new("coder", session_id="one", store=store)
+    slow.add_message(Message.user("slow"))
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slow.save)
+            await trio.to_thread.run_sync(waits.wait)
+            for number in range(5):
+                other = AgentSession.new("coder", session_id=f"other{number}", store=store)
+                other.add_message(Message.user("quick"))
+                await other.save()
+            assert not slow.is_saved
+            goes_on.set()
+    assert slow.is_saved
+    assert len(await AgentSession.list_all(store=store)) == 6
+
+
+@pytest.mark.parametrize("days", [-1, 1, -20_000])
+async def test_a_clock_that_jumps_changes_times_and_nothing_else(files, wall, conversation, days):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    for message in conversation:
+        session.add_message(message)
+        session.set_metadata("count", len(session.history))
+        await session.save()
+        wall.move(days * 86_400)
+    loaded = await AgentSession.load("mine", store=files)
+    assert loaded.history == conversation
+    assert loaded.get_metadata("count") == 4
+    assert loaded.is_saved
+    await loaded.rewind(1)
+    assert (await AgentSession.load("mine", store=files)).history == conversation[:1]
+
+
+async def test_two_who_want_to_write_take_turns_and_neither_loses_a_word(tmp_path):
+    stores = FileStore(tmp_path), FileStore(tmp_path)
+    session = AgentSession.new("coder", session_id="mine", store=stores[0])
+    session.add_message(Message.user("hello"))
+    await session.save()
+
+    async def add(store, name):
+        for number in range(10):
+            await insist(store, f"{name}{number}")
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            for store, name in zip(stores, "ab", strict=True):
+                nursery.start_soon(add, store, name)
+    texts = [each.text for each in (await AgentSession.load("mine", store=stores[0])).history]
+    assert texts[0] == "hello"
+    for name in "ab":
+        assert [text for text in texts if text[0] == name] == [f"{name}{n}" for n in range(10)]
+    assert len(texts) == 21
+
+
+async def insist(store, text):
+    """Load, add and save, from the start again whenever somebody else was in the way."""
+    while True:
+        session = await AgentSession.load("mine", store=store)
+        session.add_message(Message.user(text))
+        try:
+            await session.save()
+        except SessionLockedError:
+            await trio.lowlevel.checkpoint()
+        except SessionError as error:
+            if "changed by another writer" not in str(error):
+                raise
+        else:
+            return
+
+
+FILL = """
+import sys, trio
+from greenroom.core import Message, SessionStorageError
+from greenroom.session import AgentSession, FileStore
+
+async def main(folder):
+    store = FileStore(folder)
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    other = AgentSession.new("coder", session_id="other", store=store)
+    for each in (session, other):
+        each.add_message(Message.user("hello"))
+        await each.open()
+        await each.save()
+    saved = 1
+    for number in range(1000):
+        session.add_message(Message.user(f"{number} " + "x" * 700))
+        try:
+            await session.save()
+        except SessionStorageError as error:
+            assert "No space left" in str(error), error
+            break
+        saved += 1
+    loaded = await AgentSession.load("mine", store=store)
+    assert loaded.history == session.history[:saved], (len(loaded.history), saved)
+    assert loaded.repair is None
+    for _ in range(3):
+        try:
+            await session.save()
+        except SessionStorageError:
+            pass
+    assert (await AgentSession.load("other", store=store)).history == other.history
+    import os
+    os.unlink(folder + "/ballast")
+    await session.save()
+    other.add_message(Message.user("more"))
+    await other.save()
+    for each in (session, other):
+        await each.close()
+        loaded = await AgentSession.load(each.session_id, store=store)
+        assert loaded.history == each.history
+    print("full after", saved)
+
+trio.run(main, sys.argv[1])
+"""
+MOUNT = 'mount -t tmpfs -o size=256k none "$1" && head -c 65536 /dev/zero > "$1/ballast" && exec "$2" -c "$3" "$1"'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of Linux")
+def test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room(tmp_path):
+    """A file system of 256 KB, mounted where only this child can see it."""
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-euc", MOUNT, "sh", str(tmp_path), sys.executable, FILL],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0 and ("unshare" in done.stderr or "mount" in done.stderr):
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 50
