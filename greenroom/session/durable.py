@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
+_MOST = 1 << 30  # bytes to a file: beyond any conversation, within what a machine can hold
 _PIECE = 1 << 24  # bytes to a read: a file is seldom longer
 
 
@@ -46,6 +47,8 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
     status = os.fstat(fd)
     if status.st_size != at or status.st_nlink == 0:
         raise OSError("the file was changed or removed by somebody else")
+    if at + len(data) > _MOST:  # it could not be read again
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     try:
         _write_all(fd, data)
         if flush:
@@ -185,13 +188,15 @@ def read_bytes(path: str, start: int = 0) -> bytes | None:
     """Read a file from an offset on; None where there is no such file.
 
     Raises:
-        OSError: it can't be read.
+        OSError: it can't be read, or is longer than any memory should be asked for.
     """
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
+        if os.fstat(fd).st_size - start > _MOST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return _read_all(fd, start)
     finally:
         os.close(fd)

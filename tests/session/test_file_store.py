@@ -289,6 +289,26 @@ async def test_a_history_replaced_since_it_was_loaded_is_not_added_to(files, con
         await loaded.save()
 
 
+@pytest.mark.parametrize("name", ["history.jsonl", "metadata.json"])
+async def test_a_file_of_four_gigabytes_is_refused_and_not_read(files, conversation, name):
+    session = await saved(files, conversation)
+    await saved(files, conversation, "other")
+    os.truncate(folder_of(session) / name, 1 << 32)
+    with pytest.raises(SessionStorageError, match=f"{name}: File too large"):
+        await AgentSession.load("mine", store=files)
+    assert (await AgentSession.load("other", store=files)).history == conversation
+    assert "other" in [each.session_id for each in await files.list_all()]
+
+
+async def test_a_history_does_not_grow_beyond_what_can_be_read(files, conversation, monkeypatch):
+    session = await saved(files, conversation)
+    monkeypatch.setattr(durable, "_MOST", (folder_of(session) / "history.jsonl").stat().st_size)
+    session.add_message(Message.user("more"))
+    with pytest.raises(SessionStorageError, match="File too large"):
+        await session.save()
+    assert (await AgentSession.load("mine", store=files)).history == conversation
+
+
 async def test_what_another_hand_adds_while_it_is_open_is_noticed(files, conversation):
     session = await saved(files, conversation)
     path = folder_of(session) / "history.jsonl"
