@@ -199,6 +199,15 @@ def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
+    try:
+        _set_up(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
     # Damaged text is no reason to refuse: whoever compares it will find it wrong.
     connection.text_factory = lambda data: data.decode(errors="replace")
     # A commit is durable when it returns; on macOS only a full sync is one.
@@ -206,7 +215,6 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {setting}")
     # One huge line should not leave a huge log for as long as the program runs.
     connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
-    return connection
 
 
 def _inode(path: str) -> tuple[int, int] | None:

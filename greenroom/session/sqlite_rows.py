@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from greenroom.core import SessionCorruptError, SessionNotFoundError, clock
-from greenroom.session.history import Position, read_on
+from greenroom.session.history import History, Position, read_history, read_on
 from greenroom.session.holder import fenced_error
 from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite_database import Database
 from greenroom.session.store import StoredSession
 
@@ -24,11 +25,16 @@ __all__ = [
     "find",
     "give_back",
     "read_session",
+    "salvage",
 ]
 
 # SQLite keeps the type with each value, so a damaged one may have become of another.
 _SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
     CAST(changed AS INTEGER) FROM sessions"""
+
+_SALVAGE = (
+    "nothing was changed; SQLiteStore.salvage keeps the lines before it, and sets the rest aside"
+)
 
 
 class Row(NamedTuple):
@@ -83,25 +89,49 @@ def read_session(database: Database, session_id: str, since: Position) -> Stored
         sqlite3.Error: SQLite refused.
     """
     path = f"{database.path}#{session_id}"
-    row, data = None, b""
+    row, lines = Row(session_id, 0, None, 0, 0), list[bytes]()
     with database.reading() as connection:
-        if connection and (row := find(connection, session_id)):
-            data = _lines(connection, row.key, max(since.lines - 1, 0))
+        if connection and (found := find(connection, session_id)):
+            row, lines = found, _lines(connection, found.key, max(since.lines - 1, 0))
     # From here on the connection is free for others.
-    if row is None:
-        if since.lines:
-            raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-        row = Row(session_id, 0, None, 0, 0)
-    history = read_on(data, session_id=session_id, path=path, since=since)
-    if (found := history.end.size + len(history.torn)) != row.size:
-        raise SessionCorruptError(
-            f"{path}: the history has {found} bytes, and {row.size} were stored",
-            session_id=session_id,
-            path=path,
-            line=history.end.lines + 1,
-            hint="restore the database from a backup",
-        )
-    return StoredSession(row.described(path), history, path)
+    if since.lines and not row.key:
+        raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
+    return StoredSession(row.described(path), _verified(lines, row, path, since), path)
+
+
+def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> History:
+    """Decode these lines, the first of which is the one before the place `since`."""
+    try:
+        history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
+    except SessionCorruptError as error:
+        error.hint = _SALVAGE  # what it says is true of files
+        raise
+    size = history.end.size + len(history.torn)
+    unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
+    if size == row.size and unread <= 1:
+        return history
+    # A file may end in several lines that were not synced; here each line was.
+    damage = "the line is damaged, and others follow it"
+    raise SessionCorruptError(
+        f"{path}:{history.end.lines + 1}: "
+        + (damage if size == row.size else f"{row.size} bytes were stored, and {size} are there"),
+        session_id=row.session_id,
+        path=path,
+        line=history.end.lines + 1,
+        hint=_SALVAGE,
+    )
+
+
+def salvage(connection: sqlite3.Connection, row: Row, path: str) -> RepairReport | None:
+    """Set aside everything from the first damaged line on; say what that was, if anything."""
+    data = b"".join(_lines(connection, row.key, 0))
+    history = read_history(data, session_id=row.session_id, path=path, salvage=True)
+    if history.end.size == row.size:
+        return None
+    number = cut(connection, row, history.end)
+    side = f"number {number} of the table torn"
+    end = history.end
+    return RepairReport(path, end.lines + 1, end.size, len(history.torn), side)
 
 
 def claim(connection: sqlite3.Connection, session_id: str) -> int:
@@ -150,7 +180,7 @@ def describe(connection: sqlite3.Connection, row: Row, metadata: bytes) -> None:
 
 def cut(connection: sqlite3.Connection, row: Row, at: Position) -> int:
     """Move the lines from this place on into the table `torn`; return their number there."""
-    torn = _lines(connection, row.key, at.lines)
+    torn = b"".join(_lines(connection, row.key, at.lines))
     query = "INSERT INTO torn (session_id, start, lines) VALUES (?, ?, ?)"
     done = connection.execute(query, [row.session_id, at.size, torn])
     connection.execute("DELETE FROM lines WHERE session = ? AND number >= ?", [row.key, at.lines])
@@ -159,6 +189,6 @@ def cut(connection: sqlite3.Connection, row: Row, at: Position) -> int:
     return done.lastrowid
 
 
-def _lines(connection: sqlite3.Connection, key: int, first: int) -> bytes:
+def _lines(connection: sqlite3.Connection, key: int, first: int) -> list[bytes]:
     query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? AND number >= ? ORDER BY number"
-    return b"".join(line for (line,) in connection.execute(query, [key, first]))
+    return [line for (line,) in connection.execute(query, [key, first])]

@@ -5,12 +5,15 @@ import os
 from types import TracebackType
 from typing import Self
 
-from greenroom.core import SessionError, check_session_id
+import trio
+
+from greenroom.core import SessionError, SessionNotFoundError, check_session_id
 from greenroom.session import sqlite_rows as rows
 from greenroom.session.history import START
 from greenroom.session.holder import locked_error
 from greenroom.session.lock import HeldError, lock, unlock
 from greenroom.session.metadata import SessionMetadata
+from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite_database import Database
 from greenroom.session.sqlite_writer import SQLiteWriter
 from greenroom.session.statistics import StoreStatistics
@@ -122,6 +125,32 @@ class SQLiteStore:
         except HeldError as error:
             raise locked_error(session_id, error.pid) from None
         return SQLiteWriter(session_id, self._database, epoch, fd, folder)
+
+    async def salvage(self, session_id: str) -> RepairReport | None:
+        """Make a damaged session usable again, at the price of what follows the damage.
+
+        The lines before the first damaged one stay; it and all after it are moved into the table
+        `torn`, byte for byte.
+
+        Returns:
+            What was set aside and where, or None where nothing was damaged.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            SessionLockedError: somebody writes it.
+            SessionCorruptError: it is the database itself that is damaged.
+            SessionStorageError: SQLite or the disk refused.
+        """
+        if not await self.exists(session_id):
+            raise SessionNotFoundError(
+                f"there is no session {session_id!r} in {self!r}", session_id=session_id
+            )
+        writer = await self.acquire(session_id)
+        try:
+            return await writer.salvage()
+        finally:
+            with trio.CancelScope(shield=True):
+                await writer.release()
 
     def folder(self, session_id: str) -> str:
         """Return "": there are no files.

@@ -11,6 +11,7 @@ from greenroom.session import sqlite_rows as rows
 from greenroom.session.history import Position
 from greenroom.session.lock import unlock
 from greenroom.session.metadata import SessionMetadata, encode_metadata
+from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite_database import Database, is_uncertain
 from greenroom.session.store import StoredSession
 
@@ -82,6 +83,18 @@ class SQLiteWriter:
             lambda connection: rows.cut(connection, self._row(connection), at)
         )
         return f"{self._database.path}: number {number} of the table torn"
+
+    async def salvage(self) -> RepairReport | None:
+        """Set aside everything from the first damaged line on; say what that was, if anything.
+
+        Raises:
+            SessionFencedError: another writer has the session now.
+            SessionStorageError: SQLite or the disk refused; the history is as it was before.
+        """
+        path = f"{self._database.path}#{self._session_id}"
+        return await self._write(
+            lambda connection: rows.salvage(connection, self._row(connection), path)
+        )
 
     async def release(self) -> None:
         """End the epoch, and let go of the lock even if that fails.

@@ -18,6 +18,7 @@ from greenroom.core import (
     SessionCorruptError,
     SessionError,
     SessionFencedError,
+    SessionNotFoundError,
     SessionStorageError,
 )
 from greenroom.session import AgentSession, SQLiteStore, sqlite_database, sqlite_rows, sqlite_schema
@@ -299,11 +300,11 @@ async def test_any_flipped_bit_in_the_file_is_noticed_or_does_no_harm(store, pat
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ("DELETE FROM lines WHERE number = 2", "were stored"),
-        ("DELETE FROM lines WHERE number = 1", "were stored"),
-        ("DELETE FROM lines", "were stored"),
+        ("DELETE FROM lines WHERE number = 2", "bytes were stored"),
+        ("DELETE FROM lines WHERE number = 1", "bytes were stored"),
+        ("DELETE FROM lines", "bytes were stored"),
         ("UPDATE lines SET number = 3 - number WHERE number > 0", "others follow"),
-        ("UPDATE lines SET line = CAST(line AS TEXT) || 'x' WHERE number = 1", "were stored"),
+        ("UPDATE lines SET line = CAST(line AS TEXT) || 'x' WHERE number = 1", "bytes were stored"),
         ("UPDATE sessions SET changed = 1 << 60", "is no time"),
         ("UPDATE sessions SET metadata = '{' || metadata", "sessions.db#mine"),
         ("DROP TABLE lines", "no such table"),
@@ -317,6 +318,37 @@ async def test_what_others_did_to_the_tables_is_noticed(store, path, change, pro
     execute(path, change)
     with pytest.raises(SessionCorruptError, match=problem):
         await store.read("mine")
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("change", "size"),
+    [
+        ("UPDATE lines SET line = zeroblob(length(line)) WHERE number = 1", 2),
+        ("DELETE FROM lines WHERE number = 1", 1),
+        ("DELETE FROM lines WHERE number > 0", 0),
+    ],
+)
+async def test_a_damaged_session_is_salvaged_and_nothing_of_it_is_lost(store, path, change, size):
+    await saved(store, "one", "two", "three")
+    assert await store.salvage("mine") is None
+    ((before,),) = execute(path, "SELECT sum(length(line)) / 3 FROM lines")
+    execute(path, change)
+    with pytest.raises(SessionCorruptError) as caught:
+        await store.read("mine")
+    assert "SQLiteStore.salvage" in caught.value.hint
+    report = await store.salvage("mine")
+    assert (report.line, report.set_aside) == (2, "number 1 of the table torn")
+    ((torn,),) = execute(path, "SELECT lines FROM torn")
+    assert len(torn) == report.size
+    assert abs(report.size - size * before) < 50
+    assert await texts(store) == ["one"]
+    session = await AgentSession.load("mine", store=store)
+    session.add_message(Message.user("more"))
+    await session.save()
+    assert await texts(store) == ["one", "more"]
+    with pytest.raises(SessionNotFoundError):
+        await store.salvage("nobody")
     await store.aclose()
 
 
