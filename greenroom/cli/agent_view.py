@@ -162,6 +162,8 @@ class AgentView:
     def _feed_subagent(
         self, chunk: SubAgentSpawned | SubAgentOutput | SubAgentComplete
     ) -> list[RenderableType]:
+        if isinstance(chunk, SubAgentSpawned) and chunk.detached:
+            return self._shown(chunk)  # nothing more comes of it here
         name, child = self._children.get(chunk.session_id) or self._meet(chunk)
         if isinstance(chunk, SubAgentOutput):
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]

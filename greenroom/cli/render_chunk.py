@@ -167,7 +167,7 @@ _LIFETIMES = {"session": "this session", "project": "this project", "always": "a
 def _spawned(chunk: SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
     text = Text("◆ ")
     text.append(visible(chunk.name or chunk.agent_type), scheme.subagent)
-    text.append(" starts", scheme.note)
+    text.append(" starts on its own" if chunk.detached else " starts", scheme.note)
     return text
 
 

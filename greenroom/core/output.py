@@ -160,12 +160,21 @@ class PermissionResponse(Wire, frozen=True, tag="permission_response"):
 
 
 class SubAgentSpawned(Wire, frozen=True, tag="subagent_spawned"):
-    """A subagent was spawned."""
+    """A subagent was spawned; its end is told by `SubAgentComplete`, unless it is detached.
+
+    Attributes:
+        session_id: its session.
+        agent_type: its type.
+        name: its name.
+        tool_use_id: the call that spawned it, or empty.
+        detached: whether it belongs to the runtime alone: then nothing more is told of it here.
+    """
 
     session_id: str
     agent_type: str
     name: str = ""
     tool_use_id: str = ""
+    detached: bool = False
 
 
 class SubAgentOutput(Wire, frozen=True, tag="subagent_output"):

@@ -106,6 +106,13 @@ def test_subagents_and_theirs_are_nested_behind_their_names():
     assert seen.live == "outer │ inner │ more\n"
 
 
+def test_a_detached_subagent_is_told_of_once_and_not_waited_for():
+    seen = Seen()
+    text = seen.feed(SubAgentSpawned("s-1", "helper", "outer", detached=True))
+    assert text.splitlines() == ["◆ outer starts on its own"]
+    assert seen.view._children == {}
+
+
 def test_the_end_of_a_subagent_is_told_once():
     seen = Seen()
     text = seen.feed(

@@ -435,9 +435,12 @@ async def test_a_detached_subagent_belongs_to_the_runtime_alone(runtime):
         assert child.parent == ParentInfo(agent.session.session_id)
 
     handle = runtime.spawn(new(), parent)
+    chunks = handle.subscribe("all")
     await handle.wait(check=True)
     assert runtime.list_active() == ("child",)
     assert await completes(handle) == []
+    told = [chunk async for chunk in chunks if isinstance(chunk, SubAgentSpawned)]
+    assert [chunk.detached for chunk in told] == [True]
     assert await handle.children() == ("child",)
     with trio.fail_after(1):
         await runtime.shutdown("child")

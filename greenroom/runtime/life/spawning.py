@@ -89,7 +89,11 @@ def spawn_child(
         parent.children.add(actor)
     parent.publish(
         SubAgentSpawned(
-            session.session_id, session.agent_type, actor.name, session.parent_tool_use_id or ""
+            session.session_id,
+            session.agent_type,
+            actor.name,
+            session.parent_tool_use_id or "",
+            detached,
         )
     )
     return handle

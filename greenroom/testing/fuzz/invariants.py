@@ -109,7 +109,7 @@ def subagents_end_with_a_turn_that_breaks(trial: Trial) -> None:
             match chunk:
                 case TurnStart():
                     running = set()
-                case SubAgentSpawned(session_id=child) if child in trial.streams:
+                case SubAgentSpawned(session_id=child, detached=False):
                     running.add(child)
                 case SubAgentComplete(session_id=child):
                     running.discard(child)
@@ -214,11 +214,14 @@ def exited_is_last(trial: Trial) -> None:
 
 
 def subagents_are_told_of(trial: Trial) -> None:
-    """Every subagent that was spawned has one `SubAgentComplete`, but for detached ones."""
+    """Every subagent that was spawned has one `SubAgentComplete`, unless it is detached."""
     for session_id, chunks in trial.streams.items():
-        ended = _ids(chunks, SubAgentComplete)
-        # A detached one does not speak through its parent.
-        spawned = [each for each in _ids(chunks, SubAgentSpawned) if each in trial.streams]
+        ended = [chunk.session_id for chunk in chunks if isinstance(chunk, SubAgentComplete)]
+        spawned = [
+            chunk.session_id
+            for chunk in chunks
+            if isinstance(chunk, SubAgentSpawned) and not chunk.detached
+        ]
         assert sorted(spawned) == sorted(ended), f"{session_id}: spawned {spawned}, ended {ended}"
 
 
@@ -273,9 +276,3 @@ def _check_pairs(session_id: str, history: Sequence[Message]) -> None:
             assert not asked, f"{session_id}: before message {place}, no answer to {asked}"
             asked = [call.id for call in message.tool_uses]
     assert not asked, f"{session_id}: no answer to {asked}"
-
-
-def _ids(
-    chunks: Sequence[OutputChunk], kind: type[SubAgentSpawned] | type[SubAgentComplete]
-) -> list[str]:
-    return [chunk.session_id for chunk in chunks if isinstance(chunk, kind)]
