@@ -160,6 +160,9 @@ class FileWriter:
         previous = durable.read_bytes(path)
         if previous is None:
             durable.sync_folder(os.path.dirname(self._folder))
+            history = history_path(self._folder)
+            if self._history < 0 and os.path.exists(history):
+                durable.rewrite(history, 0, 0)  # emptied by somebody who crashed before the sync
         durable.replace(path, encode_metadata(metadata, previous or b""))
 
     def _set_aside(self, size: int) -> str:

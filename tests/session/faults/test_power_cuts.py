@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.session.faults.effort import SEED, tries
-from tests.session.faults.life import cut, installed, new_disk, save, texts
+from tests.session.faults.life import cut, installed, loaded_or_new, new_disk, save, texts
 from tests.session.faults.simulated_disk import MODELS
 
 LIVES = tries(400, 17_500)
@@ -42,3 +42,18 @@ async def test_after_two_kills_at_any_operations_a_power_cut_takes_no_more_than_
                 after = await texts()
             allowed = [[*before, "three"]] if flush else [[*before[:n]] for n in range(3)]
             assert after in [*allowed, [*before, "three"]], (first, second, before)
+
+
+async def test_what_was_set_aside_does_not_come_back_with_a_session_that_has_no_messages():
+    for second in range(25, 60):
+        for seed in range(6):
+            disk = new_disk("ordered", random.Random(seed))
+            with installed(disk):
+                await save(disk, "one", crash_at=45)
+                await save(disk, "two", crash_at=second)
+                session = await loaded_or_new()
+                before = [message.text for message in session.history]
+                session.set_metadata("title", "mine")
+                await session.save()
+                disk.lose_power()
+                assert await texts() in (before, [])
