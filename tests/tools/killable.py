@@ -237,8 +237,10 @@ def leave(what: str, context: AgentContext) -> str:
             os._exit(0)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         return str(os.getpid())
-    if what == "timer":
-        signal.setitimer(signal.ITIMER_REAL, 60)
+    if what.endswith("timer"):
+        signal.setitimer(
+            {"timer": signal.ITIMER_REAL, "profiler's timer": signal.ITIMER_PROF}[what], 60
+        )
         return str(os.getpid())
     if what == "closed stream":
         sys.stdout.close()
@@ -248,6 +250,12 @@ def leave(what: str, context: AgentContext) -> str:
         return str(os.getpid())
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     return str(os.getpid())
+
+
+@killable
+def hold_signals_off() -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    return os.getpid()
 
 
 @killable

@@ -309,6 +309,14 @@ async def test_a_cancel_kills_it_and_all_that_it_started(recorder, pool, tmp_pat
     assert not (await recorder.call("who")).is_error
 
 
+async def test_a_call_is_told_to_end_also_after_one_that_held_signals_off(recorder, tmp_path):
+    before = await recorder.call("hold_signals_off")
+    async with running(recorder, tmp_path) as (nursery, pid):
+        assert before.text == str(pid)
+        nursery.cancel_scope.cancel()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tidied"]
+
+
 async def test_a_time_out_kills_it(recorder, tmp_path):
     before = descendants()
     slow = ToolRegistry()
@@ -413,7 +421,9 @@ async def test_what_it_leaves_running_is_gone_when_the_call_returns(recorder, po
     assert pool.statistics().idle == 0
 
 
-@pytest.mark.parametrize("what", ["thread", "timer", "closed stream", "closed file"])
+@pytest.mark.parametrize(
+    "what", ["thread", "timer", "profiler's timer", "closed stream", "closed file"]
+)
 async def test_what_would_disturb_the_next_call_costs_the_worker(recorder, pool, what):
     result = await recorder.call("leave", what=what)
     assert result.status is ToolStatus.SUCCESS

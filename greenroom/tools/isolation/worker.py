@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Worker", "main"]
 
 _SET_CHILD_SUBREAPER = 36
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _CHUNK = 65_536
 _MAX_TRACEBACK = 20_000
 
@@ -114,7 +115,9 @@ class Worker:
         """Run one call after the other, until the other side is gone."""
         while not self._is_stopped and (call := self._connection.receive()):
             self._connection.send(BegunFrame())
-            signal.signal(signal.SIGTERM, self._stop)  # the last function may have changed it
+            # The last function may have changed what is done with it.
+            signal.signal(signal.SIGTERM, self._stop)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
             ended = _run(call, self._context(call.context))
             if not self._connection.is_ours:
@@ -235,7 +238,7 @@ def _standard_files() -> list[tuple[int, int] | None]:
 
 def _is_anything_left() -> bool:
     """Whether a thread, a timer or a process of the call is left; on Linux, any below this one."""
-    if threading.active_count() > 1 or signal.getitimer(signal.ITIMER_REAL)[0]:
+    if threading.active_count() > 1 or any(signal.getitimer(timer)[0] for timer in _TIMERS):
         return True
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
