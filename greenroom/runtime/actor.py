@@ -247,14 +247,15 @@ class Actor:
 
     async def shut_down(self, grace: float) -> None:
         """Take no more input, let the turn finish within the grace, then cancel; wait for the end."""
-        self.begin_shutdown()
-        with trio.move_on_after(grace):
-            await self.ended.wait()
-        self.scope.cancel()
+        self.begin_shutdown(grace)
         await self.ended.wait()
 
-    def begin_shutdown(self) -> None:
-        """Take no more input; whoever waits for a person's answer is denied."""
+    def begin_shutdown(self, grace: float) -> None:
+        """Take no more input, and end within the grace, also if whoever waits for that is cancelled.
+
+        Whoever waits for a person's answer is denied.
+        """
+        self.scope.deadline = min(self.scope.deadline, trio.current_time() + grace)
         self.mailbox.close()
         self.approvals.check_attendance()
         if self.member is not None and self.member.is_parked:

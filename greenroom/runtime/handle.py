@@ -158,7 +158,8 @@ class AgentHandle(AgentView):
     async def shutdown(self, grace: float = 5.0) -> None:
         """End the agent: no more input, `grace` seconds for the turn in hand, then cancel.
 
-        Returns when it has ended, however that took place; `wait()` has the outcome.
+        Returns when it has ended, however that took place; `wait()` has the outcome. Cancelling
+        this does not take the shutdown back: the agent ends within its grace.
 
         Raises:
             SelfWaitError: called from inside the agent.

@@ -273,7 +273,7 @@ class AgentRuntime(Introspection):
         await handle.shutdown(grace)
 
     async def shutdown_all(self, grace: float = 5.0) -> None:
-        """End every agent: all are told at once, and share the grace.
+        """End every agent: all are told at once, and share the grace. A cancel takes nothing back.
 
         Raises:
             SelfWaitError: called from inside an agent.
@@ -285,11 +285,6 @@ class AgentRuntime(Introspection):
         for actor in roots:
             refuse_self_wait(actor, "shutdown_all()")
         for actor in roots:
-            actor.begin_shutdown()
-        with trio.move_on_after(grace):
-            for actor in roots:
-                await actor.ended.wait()
-        for actor in roots:
-            actor.scope.cancel()
+            actor.begin_shutdown(grace)
         for actor in roots:
             await actor.ended.wait()

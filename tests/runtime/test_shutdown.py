@@ -70,6 +70,17 @@ async def test_two_shutdowns_are_one_and_the_shorter_grace_wins(runtime):
     assert trio.current_time() == before + 2
 
 
+@pytest.mark.parametrize("of_all", [False, True])
+async def test_cancelling_the_one_who_shuts_down_does_not_take_the_shutdown_back(runtime, of_all):
+    handle = await busy(runtime, "100")
+    before = trio.current_time()
+    with trio.move_on_after(1) as scope:
+        await (runtime.shutdown_all(grace=5) if of_all else handle.shutdown(grace=5))
+    assert scope.cancelled_caught
+    assert (await handle.wait()).status is EndStatus.CANCELLED
+    assert trio.current_time() == before + 5
+
+
 async def test_kill_gives_clean_up_no_time(runtime):
     cleaned = []
 
