@@ -9,6 +9,7 @@ import trio
 from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus
 from greenroom.runtime.failure import describe, unwrapped
 from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.input.inputs import user_input
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.life.spawn_arguments import check_agent_function
 from greenroom.runtime.outcome import Outcome, TurnResult
@@ -84,8 +85,9 @@ async def fan_out(
         TurnError: the agent has no room for a single subagent more.
         AgentNotRunningError: the agent's function has returned.
         RuntimeClosedError: the runtime has been left.
-        InvalidJSONError: a prompt holds something that can't be stored.
-        TypeError: `agent_fn` is no async function, or `prompts` is a single one.
+        InvalidJSONError: something in a prompt is no block, or can't be stored.
+        TypeError: `agent_fn` is no async function, `prompts` is a single one, or `spawner` is
+            something else, such as a handle.
 
     Example:
         ```python
@@ -94,7 +96,7 @@ async def fan_out(
         ```
     """
     check_agent_function(agent_fn)
-    _check(prompts, limit, until)
+    _check(spawner, prompts, limit, until)
 
     def spawn(number: int) -> AgentHandle:
         session, name = AgentSession.new(agent_type), f"{agent_type} {number}"
@@ -102,12 +104,15 @@ async def fan_out(
             return spawner.spawn(session, agent_fn, *args, unattended="deny", name=name)
         return spawner.spawn(session, agent_fn, *args, name=name)
 
-    fan = _Fan(spawn, list(prompts), until)
+    # All of them are checked before the first agent begins.
+    fan = _Fan(spawn, [user_input(prompt).content for prompt in prompts], until)
     await fan.run(min(limit, _room(spawner)))
     return fan.results
 
 
-def _check(prompts: object, limit: int, until: str | int) -> None:
+def _check(spawner: object, prompts: object, limit: int, until: str | int) -> None:
+    if not isinstance(spawner, AgentInternals | AgentRuntime):
+        raise TypeError(f"fan_out wants an agent's internals or a runtime first, not {spawner!r}")
     if isinstance(prompts, str):
         raise TypeError(f"prompts are several: write prompts=[{prompts!r}]")
     if limit < 1:
@@ -130,7 +135,7 @@ class _Fan:
     def __init__(
         self,
         spawn: Callable[[int], AgentHandle],
-        prompts: list[Prompt],
+        prompts: list[tuple[ContentBlock, ...]],
         until: str | int,
     ) -> None:
         self._spawn = spawn
@@ -160,7 +165,9 @@ class _Fan:
         finally:
             self._rest.clear()
 
-    async def _answer(self, index: int, prompt: Prompt, all_workers: trio.CancelScope) -> None:
+    async def _answer(
+        self, index: int, prompt: tuple[ContentBlock, ...], all_workers: trio.CancelScope
+    ) -> None:
         handle = self._spawn(index + 1)
         try:
             self._keep(index, await _ask(handle, prompt))
@@ -182,7 +189,7 @@ class _Fan:
         )
 
 
-async def _ask(handle: AgentHandle, prompt: Prompt) -> TurnResult:
+async def _ask(handle: AgentHandle, prompt: tuple[ContentBlock, ...]) -> TurnResult:
     try:
         return await handle.ask(prompt)
     except AgentNotRunningError as error:

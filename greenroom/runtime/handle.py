@@ -14,11 +14,10 @@ from greenroom.core import (
     ToolResultInput,
     TurnError,
     UserInput,
-    as_blocks,
-    serde,
 )
 from greenroom.runtime.budgets.tool_slot import hand_slot_to
 from greenroom.runtime.caller import collecting, refuse_self_wait, told, waiting
+from greenroom.runtime.input.inputs import user_input
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime.output.subscription import Replay, Subscription, TurnStream
 from greenroom.runtime.turns.grace import check_grace
@@ -49,9 +48,9 @@ class AgentHandle(AgentView):
 
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
-            InvalidJSONError: a block holds something that can't be stored.
+            InvalidJSONError: something in it is no block, or can't be stored.
         """
-        return await self._send(_input(content))
+        return await self._send(user_input(content))
 
     def send_input_nowait(self, content: str | Iterable[ContentBlock]) -> Receipt:
         """Tell the agent something at once.
@@ -59,9 +58,9 @@ class AgentHandle(AgentView):
         Raises:
             MailboxFullError: its mailbox has no room.
             AgentNotRunningError: it has ended or is shutting down.
-            InvalidJSONError: a block holds something that can't be stored.
+            InvalidJSONError: something in it is no block, or can't be stored.
         """
-        message = _input(content)
+        message = user_input(content)
         self._actor.refuse_if_ended()
         hand_slot_to(self._actor)
         return self._receipt(message, self._actor.mailbox.put_nowait(message))
@@ -211,7 +210,7 @@ class AgentHandle(AgentView):
             SelfWaitError: called from inside the agent.
         """
         refuse_self_wait(self._actor, "ask()")
-        message = _input(content)
+        message = user_input(content)
         waiter = _TurnWaiter()
         self._actor.turns.waiting[message.id] = waiter.wake
         try:
@@ -256,11 +255,3 @@ class _TurnWaiter:
     def wake(self, result: TurnResult | None) -> None:
         self.result = result
         self.event.set()
-
-
-def _input(content: str | Iterable[ContentBlock]) -> UserInput:
-    message = UserInput(as_blocks(content))
-    if not isinstance(content, str):
-        # What can't be stored is refused here, at its source, and not in the agent that takes it.
-        serde.encode(message)
-    return message

@@ -227,11 +227,19 @@ async def test_it_refuses_what_makes_no_sense(runtime, crew):
     assert crew.most == 0
 
 
-async def test_a_prompt_that_can_t_be_stored_is_the_caller_s_error_and_ends_all(runtime, crew):
+async def test_prompts_that_can_t_be_stored_are_the_caller_s_error_and_nobody_begins(runtime, crew):
     bad = [TextBlock("x", {"bad": object()})]
     with pytest.raises(InvalidJSONError):
-        await fan_out(runtime, crew.work, prompts=["a 60", bad])
-    assert runtime.list_active() == ()
+        await fan_out(runtime, crew.work, prompts=["a 60", bad, bad])
+    assert (crew.most, runtime.list_active()) == (0, ())
+
+
+async def test_a_handle_can_t_spawn_and_is_refused_in_words(runtime, crew):
+    handle = runtime.spawn(new(), crew.work)
+    with pytest.raises(
+        TypeError, match="an agent's internals or a runtime first, not <AgentHandle"
+    ):
+        await fan_out(handle, crew.work, prompts=["a"])
 
 
 async def test_a_runtime_that_was_left_refuses(crew):

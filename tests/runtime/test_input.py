@@ -246,6 +246,9 @@ async def test_blocks_are_taken_as_they_are_and_bad_ones_refused_at_the_door(run
             await send([TextBlock("x", {"bad": object()})])
     with pytest.raises(InvalidJSONError):
         handle.send_input_nowait([TextBlock("x", {"bad": object()})])
+    for no_block in (["a text"], [1]):
+        with pytest.raises(InvalidJSONError, match=r"not a UserInput.*content\[0\]"):
+            await handle.send_input(no_block)
     await handle.send_input("lone \ud800 surrogate")
     await wait_all_tasks_blocked()
     assert seen == ["ab", "lone � surrogate"]

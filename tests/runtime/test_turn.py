@@ -61,7 +61,7 @@ async def test_a_turn_is_entered_once(runtime):
         turn = agent.turn(await agent.receive())
         async with turn:
             pass
-        with pytest.raises(TurnError):
+        with pytest.raises(TurnError, match="entered once"):
             async with turn:
                 pass
 

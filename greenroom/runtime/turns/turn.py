@@ -65,10 +65,12 @@ class Turn:
     async def __aenter__(self) -> Self:
         actor = self._actor
         actor.refuse_if_ended()
-        if self._is_used or actor.turns.current is not None:
+        if actor.turns.current is not None:
             raise TurnError(
                 "a turn is open already", hint="leave its `async with` block before the next one"
             )
+        if self._is_used:
+            raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
         self._first_new = len(actor.session.history)
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
