@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from greenroom.core import InvalidJSONError, Message, SessionError, SessionLockedError, ToolUseBlock
-from greenroom.session import AgentSession, FileStore, MemoryStore, durable
+from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore, durable
 from greenroom.session import pending as pending_module
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
@@ -67,14 +67,21 @@ def encoders(monkeypatch):
     return threads
 
 
-async def test_a_long_commit_is_encoded_in_a_thread_and_a_short_one_is_not(files, encoders):
-    session = AgentSession.new("coder", session_id="mine", store=files)
+@pytest.mark.parametrize("kind", ["files", "database"])
+async def test_a_long_commit_is_encoded_in_a_thread_and_a_short_one_is_not(
+    files, encoders, kind, tmp_path
+):
+    store = files if kind == "files" else SQLiteStore(tmp_path / "sessions.db")
+    session = AgentSession.new("coder", session_id="mine", store=store)
     for text in ("short", LONG, "short"):
         session.add_message(Message.user(text))
         await session.save()
     here = threading.get_ident()
     assert [thread == here for thread in encoders] == [True, False, True]
-    assert (await AgentSession.load("mine", store=files)).history == session.history
+    assert (await AgentSession.load("mine", store=store)).history == session.history
+    await session.close()
+    if isinstance(store, SQLiteStore):
+        await store.aclose()
 
 
 async def test_a_long_message_is_not_encoded_where_it_is_added(monkeypatch):
