@@ -356,6 +356,35 @@ async def test_runtimes_nest_and_an_agent_can_t_wait_for_the_one_that_holds_its_
     assert len(raised) == 1
 
 
+@pytest.mark.parametrize("how", ["interrupt", "kill"])
+async def test_agents_of_a_runtime_that_an_agent_has_opened_keep_their_time_for_clean_up(
+    runtime, how
+):
+    async def inner(agent):
+        try:
+            await trio.sleep_forever()
+        finally:
+            with agent.cleanup(50):
+                await trio.sleep(40)
+
+    async def outer(agent):
+        async with agent.turn(await agent.receive()):
+            async with AgentRuntime(store=MemoryStore()) as mine:
+                await mine.spawn(new(), inner).wait()
+
+    handle = runtime.spawn(new(), outer)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    before = trio.current_time()
+    if how == "interrupt":
+        assert (await handle.interrupt(grace=1)).abandoned == ("the turn",)
+        assert trio.current_time() == before + 1.25
+    else:
+        handle.kill()
+    await handle.wait()
+    assert trio.current_time() == before + 40
+
+
 async def test_leaving_the_block_lets_a_turn_finish():
     async def slow(agent):
         async for message in agent.inputs():

@@ -136,7 +136,7 @@ def test_an_unknown_isolation_is_refused():
 
 
 def test_what_is_not_there_any_more_is_told():
-    with pytest.raises(ToolError, match=r"tests.tools.killable has no gone.away any more"):
+    with pytest.raises(ToolError, match=r"loads tests.tools.killable finds no gone.away"):
         FunctionReference("tests.tools.killable", "gone.away").load()
 
 

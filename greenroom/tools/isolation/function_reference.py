@@ -89,7 +89,10 @@ class FunctionReference(Wire, frozen=True):
         module = _load_script(self.script) if self.script else _import(self.module, self.file)
         found = _look_up(module, self.qualname)
         if found is None:
-            raise ToolError(f"{self.script or self.module} has no {self.qualname} any more")
+            raise ToolError(
+                f"another process that loads {self.script or self.module} finds no {self.qualname}",
+                hint="define it at the top of the module, under no condition",
+            )
         return found
 
 
