@@ -1,6 +1,7 @@
 """The watchdog names the call that blocks the event loop, and nothing that does not."""
 
 import logging
+import re
 import threading
 import time
 from types import SimpleNamespace
@@ -65,19 +66,20 @@ async def test_it_names_the_agent_the_call_and_the_stack_once_and_tells_the_end(
     async def boss(agent):
         await agent.spawn(new("s-2"), worker, name="worker").wait()
 
-    async with watched() as runtime:
+    # Long enough that on a busy machine nothing but that call lasts so long.
+    async with watched(5 * THRESHOLD) as runtime:
         await runtime.spawn(new("s-1"), boss, name="boss").wait()
         figures = runtime.statistics()
     said, end = report.messages
     first, *stack = said.splitlines()
-    assert first.startswith("the event loop has been blocked for 0.")
+    assert re.match(r"the event loop has been blocked for \d", first)
     assert "by the agent boss/worker (s-2), task 'agent worker', in " in first
     assert f"in Report.block ({__file__}:" in first  # not the standard library's Event.wait
     assert any("in stubborn_call" in line for line in stack)
     assert "in worker" in said
-    assert end.startswith("the event loop goes on; it was blocked for 0.")
+    assert re.match(r"the event loop goes on; it was blocked for \d", end)
     assert figures.blocked == 1
-    assert runtime.statistics().longest_block >= THRESHOLD
+    assert runtime.statistics().longest_block >= 5 * THRESHOLD
 
 
 async def test_a_task_that_an_agent_has_started_is_that_agent(report):
