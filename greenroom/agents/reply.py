@@ -56,6 +56,7 @@ async def stream_reply(
         The complete reply; its `tool_uses` are what to run next.
 
     Raises:
+        TypeError: the model is only its name.
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
         ConfigurationError: a budget limits the cost, and the model has no price; or it limits what
@@ -66,6 +67,8 @@ async def stream_reply(
         reply = await stream_reply(agent, llm, tools, system="You are terse.", temperature=0)
         ```
     """
+    if isinstance(llm, str):
+        raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     await agent.step()
     agent.set_state(AgentState.processing())
     agent.session.set_model(llm.name, llm.model)

@@ -92,11 +92,17 @@ class PermissionManager:
         """Add several rules, or none of them if one can't be used.
 
         Raises:
+            TypeError: something is no rule.
             RuleFileError: as `add_rule`.
         """
         added = list(self._rules)
         known = {rule.id: rule for rule in added}
         for rule in rules:
+            if not isinstance(rule, PermissionRule):
+                raise TypeError(
+                    f"{rule!r} is no rule: write PermissionRule.allow_tool('Read'), "
+                    "or PermissionRule.parse('Bash(ls:*)', 'allow')"
+                )
             same = known.get(rule.id)
             if same == rule:
                 continue

@@ -23,6 +23,7 @@ from greenroom.core import (
 )
 from greenroom.runtime.budgets.budgets import Budgets
 from greenroom.runtime.children import Children
+from greenroom.runtime.failure import describe
 from greenroom.runtime.input.approvals import Approvals
 from greenroom.runtime.input.client_results import ClientResults
 from greenroom.runtime.input.mailbox import Mailbox
@@ -171,11 +172,13 @@ class Actor:
     def refuse_if_ended(self) -> None:
         """Raise `AgentNotRunningError` where the agent has ended."""
         if self.outcome is not None:
+            error = self.outcome.error
+            reason = f": {describe(error)}" if error is not None else ""
             raise AgentNotRunningError(
-                f"the agent {self.session.session_id} has ended: {self.outcome.status}",
+                f"the agent {self.signature} has ended: {self.outcome.status}{reason}",
                 outcome=self.outcome,
                 hint="spawn an agent with the loaded session to go on with it",
-            )
+            ) from error
 
     # -- output ---------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class Delegation:
             TurnError: as many subagents as the limit allows are alive, or have untaken results.
             AgentNotRunningError: this agent's function has returned.
             RuntimeClosedError: the runtime has been left.
-            TypeError: `agent_fn` is no async function.
+            TypeError: `agent_fn` is no async function, or `budget` no `Budget`.
         """
         return self._actor.runtime._spawn_child(
             self._actor, session, agent_fn, args, detached=detached, name=name, budget=budget

@@ -12,6 +12,7 @@ from greenroom.runtime.caller import current_actor, refuse_self_wait
 from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.introspection.introspection import Introspection
+from greenroom.runtime.life.spawn_arguments import check_store
 from greenroom.runtime.life.spawning import spawn_child, spawn_root
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.shared_resources import close_resources
@@ -63,8 +64,9 @@ class AgentRuntime(Introspection):
         workspace: str | Path = ".",
         instruments: "Iterable[object]" = (),
     ) -> None:
-        """Make a runtime; it opens with `async with`."""
+        """Make a runtime; it opens with `async with`. A path in place of a store is a TypeError."""
         super().__init__()
+        check_store(store)
         self.limits = limits or RuntimeLimits()
         self.resources = ResourceMap()
         """Objects for all agents, found by `context.resources.get`; what has an `aclose()` is closed
@@ -163,7 +165,7 @@ class AgentRuntime(Introspection):
             RuntimeClosedError: the runtime's block is not open.
             SessionInUseError: an agent with this session is running, here or in another runtime
                 that was given the same object.
-            TypeError: `agent_fn` is no async function.
+            TypeError: `agent_fn` is no async function, or `budget` no `Budget`.
         """
         return spawn_root(
             self, session, agent_fn, args, unattended=unattended, name=name, budget=budget
@@ -242,7 +244,7 @@ class AgentRuntime(Introspection):
     def _open_nursery(self) -> trio.Nursery:
         if self._nursery is None or not self._open:
             raise RuntimeClosedError(
-                "the runtime is not open", hint="spawn inside of `async with AgentRuntime()`"
+                "the runtime is not open", hint="use it inside of its `async with` block"
             )
         return self._nursery
 

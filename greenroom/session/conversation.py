@@ -28,8 +28,13 @@ class Conversation(Description):
         """Add a message to the conversation, in memory.
 
         Raises:
+            TypeError: it is no `Message`.
             InvalidJSONError: the message holds something that can't be stored.
         """
+        if not isinstance(message, Message):
+            raise TypeError(
+                f"{message!r} is no message: write Message.user(…) or Message.assistant(…)"
+            )
         self._transcript.add(MessageEntry(message))
         self._touch()
 

@@ -8,6 +8,7 @@ import trio
 
 from greenroom.core import (
     Answer,
+    ConfigurationError,
     Lagged,
     OutputChunk,
     PermissionRequest,
@@ -49,7 +50,17 @@ class ScriptedApprover:
     """
 
     def __init__(self, *answers: ScriptedAnswer) -> None:
-        """Take the answers in order."""
+        """Take the answers in order.
+
+        Raises:
+            ConfigurationError: something is no answer.
+        """
+        for answer in answers:
+            if not (answer in ("allow", "deny") or isinstance(answer, Answer) or callable(answer)):
+                raise ConfigurationError(
+                    f"{answer!r} is no answer",
+                    hint="write 'allow', 'deny', an Answer, or a function of the request",
+                )
         self.requests: list[PermissionRequest] = []
         self.unexpected: list[PermissionRequest] = []
         self._script = deque(answers)

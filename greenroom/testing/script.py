@@ -9,6 +9,7 @@ from typing import TypeAlias
 import trio
 
 from greenroom.core import (
+    ConfigurationError,
     ContentBlock,
     GreenroomError,
     Message,
@@ -99,7 +100,17 @@ class ScriptedProvider:
         model: str = "script",
         price: Price | None = None,
     ) -> None:
-        """Take the steps in order, and what their tokens cost."""
+        """Take the steps in order, and what their tokens cost.
+
+        Raises:
+            ConfigurationError: something is no step of a script.
+        """
+        for step in script:
+            if not isinstance(step, str | Reply | ToolUseBlock | list) and not callable(step):
+                raise ConfigurationError(
+                    f"{step!r} is no step of a script",
+                    hint="write a text, a Reply, call(…), a list of blocks, or a function",
+                )
         self.name = name
         self.model = model
         self.price = price

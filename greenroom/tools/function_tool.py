@@ -67,6 +67,7 @@ class FunctionTool(Generic[P, R]):
         self.description = docstring.description or self.name.replace("_", " ")
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
+        _check_timeout(self.name, timeout)
         self.timeout = timeout
         self.requires_permission = requires_permission
         self.concurrent = concurrent
@@ -225,6 +226,13 @@ def _check(function: object) -> None:
         raise ToolError(
             f"{function.__name__} yields, so it has no single result",
             hint="return the result; report progress with context.progress(text)",
+        )
+
+
+def _check_timeout(name: str, timeout: float) -> None:
+    if not isinstance(timeout, int | float) or not timeout > 0:
+        raise ToolError(
+            f"tool {name}: the timeout is {timeout!r}", hint="give seconds, more than 0"
         )
 
 

@@ -109,7 +109,15 @@ def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise ToolError(f"{place} has no name for callers", hint="remove the '/'")
     if parameter.name not in hints:
-        raise ToolError(f"{place} has no type", hint=f"write `{parameter.name}: str`, or its type")
+        raise ToolError(f"{place} has no type", hint=_how_to_type(name, parameter.name))
+
+
+def _how_to_type(tool: str, parameter: str) -> str:
+    if parameter == "self":
+        return "a method is no tool: write a function, and find the object in context.resources"
+    if tool == "<lambda>":
+        return "a lambda is no tool: write a function with def, a name and types"
+    return f"write `{parameter}: str`, or its type"
 
 
 def _build(

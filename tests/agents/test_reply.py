@@ -247,3 +247,15 @@ async def test_a_reply_that_is_cut_off_is_billed_as_far_as_the_provider_has_told
     history, usage, total = await interrupted_when_has_come(StreamStart)
     assert [message.role for message in history] == ["user"]
     assert usage == total == Usage()
+
+
+async def test_the_name_of_a_model_is_no_model():
+    async def talker(agent, llm):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await stream_reply(agent, llm)
+
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker, "offline:")
+        result = await handle.ask("hello")
+        assert "'offline:' is the name of a model: pass open_model('offline:')" in result.error

@@ -533,3 +533,10 @@ def test_statistics_count_the_rules_by_scope_and_those_of_the_managers_above():
     assert above.statistics().inherited == 0
     assert child.statistics().rules == {}
     assert child.child().statistics().inherited == 2
+
+
+def test_a_text_in_place_of_a_rule_is_refused_and_no_rule_is_added():
+    manager = PermissionManager()
+    with pytest.raises(TypeError, match=r"'Bash\(ls\)' is no rule: write PermissionRule"):
+        manager.add_rules([PermissionRule.allow_tool("Read"), "Bash(ls)"])
+    assert manager.rules == ()

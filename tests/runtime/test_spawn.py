@@ -1,6 +1,7 @@
 """Spawning: what is refused at once, what becomes an outcome, and what is found afterwards."""
 
 import functools
+from pathlib import Path
 
 import pytest
 import trio
@@ -225,3 +226,25 @@ async def test_what_is_no_session_is_refused_with_how_to_make_one(what):
     async with AgentRuntime(store=MemoryStore()) as runtime:
         with pytest.raises(TypeError, match=r"AgentSession\.new"):
             runtime.spawn(what, idle)
+
+
+async def test_a_number_in_place_of_a_budget_is_refused(runtime):
+    with pytest.raises(TypeError, match=r"100 is no budget: write budget=Budget\(tokens="):
+        runtime.spawn(new(), idle, budget=100)
+
+
+def test_a_path_in_place_of_a_store_is_refused():
+    for path in ("sessions", Path("sessions")):
+        with pytest.raises(TypeError, match=r"is a path, no store: .*FileStore\('sessions'\)"):
+            AgentRuntime(store=path)
+
+
+async def test_whoever_asks_an_agent_that_has_crashed_reads_why(runtime):
+    async def broken(agent):
+        raise ValueError("of no use")
+
+    handle = runtime.spawn(new(), broken)
+    await handle.wait()
+    with pytest.raises(AgentNotRunningError, match="crashed: ValueError: of no use") as raised:
+        await handle.ask("hello")
+    assert raised.value.__cause__ is raised.value.outcome.error

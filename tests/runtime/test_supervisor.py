@@ -524,3 +524,15 @@ async def test_every_crash_is_in_the_log_with_the_agent_s_path(runtime, lives, c
     assert "the agent a starts again in 1 s" in caplog.text
     assert "ValueError: broken" in caplog.text
     assert "the agent b starts again in 1 s: a crashed" in caplog.text
+
+
+async def test_seconds_in_place_of_a_back_off_are_refused_before_anything_crashes(runtime):
+    with pytest.raises(ConfigurationError, match=r"0\.1 is no back-off \(write .*Backoff\(first="):
+        runtime.supervisor(backoff=0.1)
+
+
+async def test_a_supervisor_of_a_runtime_that_was_left_takes_no_children(lives):
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        supervisor = runtime.supervisor(name="team")
+    with pytest.raises(SupervisionError, match="team takes no children: it has ended"):
+        lives.spawn(supervisor, "a")

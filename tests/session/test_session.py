@@ -304,3 +304,10 @@ async def test_a_save_goes_through_no_message_that_is_stored(monkeypatch):
         await session.save()
     assert session.is_saved
     assert len(session.history) == 2
+
+
+def test_a_text_in_place_of_a_message_is_refused():
+    session = AgentSession.new("coder")
+    with pytest.raises(TypeError, match=r"'hello' is no message: write Message\.user"):
+        session.add_message("hello")
+    assert session.history == ()

@@ -3,7 +3,13 @@
 import pytest
 import trio
 
-from greenroom.core import Answer, PermissionResponse, RuleDecision, SubAgentOutput
+from greenroom.core import (
+    Answer,
+    ConfigurationError,
+    PermissionResponse,
+    RuleDecision,
+    SubAgentOutput,
+)
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import ScriptedApprover, run_agent
@@ -117,3 +123,9 @@ def test_a_small_ring_does_not_hide_a_request():
     run = run_agent(parent, approver=person, limits=RuntimeLimits(ring_chunks=1))
     assert [answer.allowed for answer in answers] == [True] * 5
     assert not any(isinstance(chunk, SubAgentOutput) for chunk in run.chunks)
+
+
+@pytest.mark.parametrize("answer", ["yes", "ask", True])
+def test_what_is_no_answer_is_refused_when_the_script_is_made(answer):
+    with pytest.raises(ConfigurationError, match=r"is no answer \(write 'allow', 'deny'"):
+        ScriptedApprover("allow", answer)

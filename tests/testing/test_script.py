@@ -5,6 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
+    ConfigurationError,
     GreenroomError,
     Message,
     ModelOverloadedError,
@@ -125,3 +126,9 @@ def test_every_call_has_an_id_of_its_own_and_any_argument():
     assert (one.name, one.input) == ("Read", {"file_path": "a"})
     assert one.id != two.id
     assert call("Note", name="n", self="s").input == {"name": "n", "self": "s"}
+
+
+@pytest.mark.parametrize("step", [3, None, {"text": "hello"}])
+def test_what_is_no_step_is_refused_when_the_script_is_made(step):
+    with pytest.raises(ConfigurationError, match=r"is no step of a script \(write a text"):
+        ScriptedProvider("hello", step)

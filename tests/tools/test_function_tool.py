@@ -352,8 +352,14 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
     async def streams(a: int):
         yield a
 
+    class Till:
+        def take_in(self, cents: int):
+            pass
+
     for function, message in [
         (untyped, r"the parameter 'b' has no type \(write `b: str`"),
+        (Till.take_in, r"the parameter 'self' has no type \(a method is no tool: .*resources"),
+        (lambda x: x, r"the parameter 'x' has no type \(a lambda is no tool: .*def"),
         (many, "the parameter 'files' stands for any number"),
         (open_ended, "the parameter 'options' stands for any number"),
         (nameless, r"the parameter 'a' has no name for callers \(remove"),
@@ -366,6 +372,15 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
     ]:
         with pytest.raises(ToolError, match=message):
             tool(function)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "30", None])
+def test_a_timeout_that_lets_nothing_run_is_refused_when_the_tool_is_made(seconds):
+    with pytest.raises(ToolError, match=r"tool greet: the timeout is .*give seconds"):
+
+        @tool(timeout=seconds)
+        def greet(name: str):
+            pass
 
 
 def test_hints_that_can_not_be_read_are_named():

@@ -1,11 +1,26 @@
-"""What may be spawned: a session and an async function, and a clear word about usual mistakes."""
+"""What may be given to a runtime and to `spawn`, and a clear word about usual mistakes."""
 
 import functools
 import inspect
+import os
 
+from greenroom.resilience import Budget
 from greenroom.session import AgentSession
 
-__all__ = ["check_agent_function", "check_session"]
+__all__ = ["check_agent_function", "check_budget", "check_session", "check_store"]
+
+
+def check_store(store: object) -> None:
+    """Refuse a path where a store is meant.
+
+    Raises:
+        TypeError: it is a path; the message says which stores there are.
+    """
+    if isinstance(store, str | os.PathLike):
+        raise TypeError(
+            f"{store!r} is a path, no store: write store=FileStore({str(store)!r}), "
+            "or SQLiteStore for one file"
+        )
 
 
 def check_session(session: object) -> None:
@@ -37,4 +52,17 @@ def check_agent_function(function: object) -> None:
     if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
         getattr(type(function), "__call__", None)  # noqa: B004 (an object with an async __call__)
     ):
-        raise TypeError(f"an agent is an async function, and {function!r} is none")
+        raise TypeError(
+            f"an agent is an async function, and {function!r} is none: write "
+            "`async def fn(agent, x)`, without a yield"
+        )
+
+
+def check_budget(budget: object) -> None:
+    """Refuse what is no budget.
+
+    Raises:
+        TypeError: it is something else; the message says how to make one.
+    """
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError(f"{budget!r} is no budget: write budget=Budget(tokens=100_000)")

@@ -7,7 +7,11 @@ from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.budgets.tool_slot import hand_slot_to
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.life.lifecycle import run_agent
-from greenroom.runtime.life.spawn_arguments import check_agent_function, check_session
+from greenroom.runtime.life.spawn_arguments import (
+    check_agent_function,
+    check_budget,
+    check_session,
+)
 from greenroom.session import default_store
 
 if TYPE_CHECKING:
@@ -37,7 +41,7 @@ def spawn_root(
 ) -> AgentHandle:
     """Start an agent under the runtime; `AgentRuntime.spawn` says what may be raised."""
     nursery = runtime._open_nursery()
-    _refuse(runtime, session, agent_fn)
+    _refuse(runtime, session, agent_fn, budget)
     session.bind(runtime._store or default_store())
     actor = Actor(
         runtime,
@@ -69,7 +73,7 @@ def spawn_child(
             f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
         )
     _refuse_one_too_many(parent)
-    _refuse(runtime, session, agent_fn)
+    _refuse(runtime, session, agent_fn, budget)
     if session.parent_session_id is None:
         session.adopt(parent.session.session_id, None)
     session.bind(parent.session.store or default_store())
@@ -109,10 +113,13 @@ def _refuse_one_too_many(parent: Actor) -> None:
         )
 
 
-def _refuse(runtime: "AgentRuntime", session: "AgentSession", agent_fn: object) -> None:
+def _refuse(
+    runtime: "AgentRuntime", session: "AgentSession", agent_fn: object, budget: object
+) -> None:
     check_session(session)
     runtime._registry.refuse(session)
     check_agent_function(agent_fn)
+    check_budget(budget)
 
 
 def _start(

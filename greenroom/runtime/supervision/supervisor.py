@@ -114,7 +114,7 @@ class Supervisor:
         Raises:
             SupervisionError: the supervisor has ended, or is itself being restarted.
             SessionInUseError: an agent with this session is running.
-            TypeError: `agent_fn` is no async function.
+            TypeError: `agent_fn` is no async function, or `budget` no `Budget`.
             ConfigurationError: `restart` is none of the three.
             RuntimeClosedError: the runtime has been left.
             AgentNotRunningError: the agent that owns the supervisor has returned.
@@ -172,7 +172,7 @@ class Supervisor:
             )
         if not self._supervision.is_running:
             raise SupervisionError(
-                f"the supervisor {self.name} takes no children: it is being stopped"
+                f"the supervisor {self.name} takes no children: it has ended, or is being stopped"
             )
 
     @property
@@ -247,6 +247,10 @@ def make_supervisor(
     if strategy not in get_args(Strategy):
         raise ConfigurationError(
             f"{strategy!r} is none of 'one_for_one', 'rest_for_one' and 'one_for_all'"
+        )
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise ConfigurationError(
+            f"backoff={backoff!r} is no back-off", hint="write backoff=Backoff(first=0.1)"
         )
     supervision = Supervision(
         home,
