@@ -104,7 +104,7 @@ async def test_an_interrupt_of_two_tools_leaves_no_task_no_process_and_no_side_e
 async def test_a_thread_is_abandoned_where_a_process_is_not(tmp_path):
     release = threading.Event()
 
-    @tool(concurrent=True)
+    @tool(concurrent=True, isolation="thread")
     def wait_for(context: AgentContext) -> str:
         context.progress("waiting")
         release.wait(20)

@@ -30,3 +30,9 @@ def test_every_guarantee_names_a_test():
     guarantees = re.findall(r"^- .*?(?=^\S|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert len(guarantees) > 40
     assert [each for each in guarantees if not re.search(LINK, each)] == []
+
+
+def test_every_paragraph_of_limits_names_a_test():
+    limits = re.findall(r"^\*Limits?\.\*.*?(?=^$|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(limits) > 10
+    assert [each for each in limits if not re.search(LINK, each)] == []

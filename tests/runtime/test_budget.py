@@ -78,6 +78,24 @@ async def test_tokens_count_as_they_are_reported(runtime):
     assert "100 tokens" in (await handle.ask("go")).error
 
 
+async def test_calls_that_run_beside_each_other_may_pass_a_limit_together_and_no_later_one(runtime):
+    async def call_a_model(agent):
+        await agent.step()
+        await trio.sleep(1)
+        await agent.send(UsageReport(Usage(90, 0)))
+
+    async def body(agent):
+        with agent.budget(tokens=100) as budget:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_a_model, agent)
+                nursery.start_soon(call_a_model, agent)
+            assert budget.used["tokens"] == 180
+            await agent.step()
+
+    handle = runtime.spawn(new(), turning(body))
+    assert (await handle.ask("go")).error == "the budget of worker is spent: 100 tokens"
+
+
 async def test_a_deadline_cancels_the_block(runtime):
     async def body(agent):
         with agent.budget(seconds=5):

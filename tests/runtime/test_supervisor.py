@@ -104,6 +104,21 @@ async def test_a_group_is_stopped_in_reverse_order_and_started_in_order(runtime,
     ]
 
 
+async def test_a_group_waits_for_one_of_it_that_shields_itself(runtime, lives):
+    async def stubborn(agent):
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1000)
+
+    supervisor = runtime.supervisor("one_for_all", backoff=STEADY)
+    handle = lives.spawn(supervisor, "a")
+    supervisor.spawn(new(), stubborn, name="b", restart="permanent")
+    await wait_all_tasks_blocked()
+    await crash(handle, 900)
+    assert lives.starts == {"a": 1}
+    await trio.sleep(110)
+    assert lives.starts == {"a": 2}
+
+
 async def test_a_group_waits_for_its_back_off_once(runtime, lives):
     supervisor = runtime.supervisor("one_for_all", backoff=STEADY)
     handles = lives.spawn_all(supervisor, "abc")

@@ -113,6 +113,23 @@ async def test_a_hook_that_trio_calls_is_named_too(report):
     assert "by no task, in Report.block" in report.messages[0]
 
 
+async def test_a_hook_of_an_instrument_is_named_with_the_agent_that_it_blocks(report):
+    class Slow:
+        def before_turn(self, agent, message):
+            report.block()
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                pass
+
+    async with watched() as runtime:
+        runtime.instruments.add(Slow())
+        await runtime.spawn(new("s-1"), agent_fn, name="ann").ask("go")
+    assert "by the agent ann (s-1)" in report.messages[0]
+    assert "in Slow.before_turn" in report.messages[0] or "in before_turn" in report.messages[0]
+
+
 async def test_a_native_call_that_lets_no_thread_run_is_named_right_after_it(report, monkeypatch):
     # However little of the machine this process gets, the time it took was its own.
     clock = SimpleNamespace(monotonic=time.monotonic, process_time=time.monotonic)
