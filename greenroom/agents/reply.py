@@ -56,7 +56,7 @@ async def stream_reply(
         The complete reply; its `tool_uses` are what to run next.
 
     Raises:
-        TypeError: the model is only its name.
+        TypeError: the model is only its name, or the tools are in no `ToolRegistry`.
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
         ConfigurationError: a budget limits the cost, and the model has no price; or it limits what
@@ -69,6 +69,8 @@ async def stream_reply(
     """
     if isinstance(llm, str):
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
+    if tools is not None and not isinstance(tools, ToolRegistry):
+        raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
     await agent.step()
     agent.set_state(AgentState.processing())
     agent.session.set_model(llm.name, llm.model)

@@ -118,10 +118,9 @@ class AgentHandle(AgentView):
             ValueError: the decision is neither allow nor deny.
         """
         await trio.lowlevel.checkpoint()
-        verdict = RuleDecision(decision)
-        if verdict is RuleDecision.ASK:
-            raise ValueError("a person's answer is 'allow' or 'deny'")
-        answer = Answer(verdict, remember, message or "", by, input)
+        if decision not in ("allow", "deny"):
+            raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
+        answer = Answer(RuleDecision(decision), remember, message or "", by, input)
         return self._actor.approvals.answer(request_id, answer)
 
     async def interrupt(self, mode: InterruptMode = "now", grace: float = 2.0) -> InterruptReport:

@@ -115,15 +115,21 @@ class AgentInternals(Boundaries):
         such an error of the turn too.
 
         Args:
-            message: the input that the turn answers.
+            message: the input that the turn answers, as `inputs()` or `receive()` gave it.
             steer: let input that arrives meanwhile join this turn: at each `step()` what waits in
                 the mailbox is appended to the history. What comes after the last step stays queued.
 
         Raises:
+            TypeError: it is no input.
             TurnError: a turn is open already.
             AgentNotRunningError: the agent has ended.
             InvalidJSONError: the message holds something that can't be stored.
         """
+        if not isinstance(message, ConversationInput):
+            raise TypeError(
+                f"a turn answers an input, and {message!r} is none: "
+                "write agent.turn(message) with what agent.inputs() gave, or a UserInput of yours"
+            )
         return self._actor.turns.make(message, steer=steer)
 
     def cleanup(self, grace: float) -> CleanupScope:
@@ -140,7 +146,12 @@ class AgentInternals(Boundaries):
     # -- output ---------------------------------------------------------------------------------
 
     async def send(self, chunk: OutputChunk) -> None:
-        """Publish a chunk. Never waits for readers; lets others run at least every 64 chunks."""
+        """Publish a chunk. Never waits for readers; lets others run at least every 64 chunks.
+
+        Raises:
+            TypeError: it is no chunk.
+        """
+        _check_chunk(chunk)
         self._sent += 1
         if self._sent % _YIELD_EVERY == 0:
             await trio.lowlevel.checkpoint()
@@ -149,7 +160,12 @@ class AgentInternals(Boundaries):
         self._actor.publish(chunk)
 
     def send_nowait(self, chunk: OutputChunk) -> None:
-        """Publish a chunk without a checkpoint, as clean-up code may have to."""
+        """Publish a chunk without a checkpoint, as clean-up code may have to.
+
+        Raises:
+            TypeError: it is no chunk.
+        """
+        _check_chunk(chunk)
         self._actor.publish(chunk)
 
     def set_state(self, state: AgentState) -> None:
@@ -210,3 +226,10 @@ class AgentInternals(Boundaries):
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)
+
+
+def _check_chunk(chunk: object) -> None:
+    if not isinstance(chunk, OutputChunk):
+        raise TypeError(
+            f"{chunk!r} is no chunk: write TextComplete({str(chunk)!r}), or another one"
+        )

@@ -259,3 +259,14 @@ async def test_the_name_of_a_model_is_no_model():
         handle = runtime.spawn(AgentSession.new("talker"), talker, "offline:")
         result = await handle.ask("hello")
         assert "'offline:' is the name of a model: pass open_model('offline:')" in result.error
+
+
+async def test_a_list_of_tools_is_no_registry():
+    async def talker(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await stream_reply(agent, ScriptedProvider("hello"), [])
+
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        result = await runtime.spawn(AgentSession.new("talker"), talker).ask("hello")
+        assert "tools stand in a ToolRegistry, not in a list" in result.error

@@ -248,3 +248,8 @@ async def test_whoever_asks_an_agent_that_has_crashed_reads_why(runtime):
     with pytest.raises(AgentNotRunningError, match="crashed: ValueError: of no use") as raised:
         await handle.ask("hello")
     assert raised.value.__cause__ is raised.value.outcome.error
+
+
+async def test_requests_that_nobody_can_answer_wait_or_are_denied_and_are_never_allowed(runtime):
+    with pytest.raises(ConfigurationError, match=r"unattended='allow' is neither .*rules"):
+        runtime.spawn(new(), idle, unattended="allow")

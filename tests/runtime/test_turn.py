@@ -438,3 +438,27 @@ async def test_what_is_no_json_in_a_context_is_logged_and_keeps_nothing_else_fro
         assert f"{name} can't be stored" in caplog.text
     await handle.shutdown()
     assert (await handle.wait()).status is EndStatus.COMPLETED
+
+
+async def test_the_text_of_an_input_is_no_input(runtime):
+    async def hasty(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message.text):
+                pass
+
+    handle = runtime.spawn(AgentSession.new("worker"), hasty)
+    with pytest.raises(AgentNotRunningError, match=r"'hello' is none: write agent\.turn"):
+        await handle.ask("hello")
+
+
+async def test_a_text_is_no_chunk(runtime):
+    async def hasty(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with pytest.raises(TypeError, match=r"'hello' is no chunk: .*TextComplete"):
+                    agent.send_nowait(message.text)
+                await agent.send(message.text)
+
+    handle = runtime.spawn(AgentSession.new("worker"), hasty)
+    result = await handle.ask("hello")
+    assert "TypeError: 'hello' is no chunk" in result.error

@@ -4,10 +4,17 @@ import functools
 import inspect
 import os
 
+from greenroom.core import ConfigurationError
 from greenroom.resilience import Budget
 from greenroom.session import AgentSession
 
-__all__ = ["check_agent_function", "check_budget", "check_session", "check_store"]
+__all__ = [
+    "check_agent_function",
+    "check_budget",
+    "check_session",
+    "check_store",
+    "check_unattended",
+]
 
 
 def check_store(store: object) -> None:
@@ -66,3 +73,16 @@ def check_budget(budget: object) -> None:
     """
     if budget is not None and not isinstance(budget, Budget):
         raise TypeError(f"{budget!r} is no budget: write budget=Budget(tokens=100_000)")
+
+
+def check_unattended(unattended: object) -> None:
+    """Refuse a word that says neither to wait nor to deny.
+
+    Raises:
+        ConfigurationError: it is something else.
+    """
+    if unattended not in ("ask", "deny"):
+        raise ConfigurationError(
+            f"unattended={unattended!r} is neither 'ask' nor 'deny'",
+            hint="what is to be allowed is for the rules to say",
+        )

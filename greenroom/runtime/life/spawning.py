@@ -11,6 +11,7 @@ from greenroom.runtime.life.spawn_arguments import (
     check_agent_function,
     check_budget,
     check_session,
+    check_unattended,
 )
 from greenroom.session import default_store
 
@@ -42,6 +43,7 @@ def spawn_root(
     """Start an agent under the runtime; `AgentRuntime.spawn` says what may be raised."""
     nursery = runtime._open_nursery()
     _refuse(runtime, session, agent_fn, budget)
+    check_unattended(unattended)
     session.bind(runtime._store or default_store())
     actor = Actor(
         runtime,

@@ -7,7 +7,7 @@ from itertools import count
 import trio
 from trio.testing import MockClock
 
-from greenroom.core import clip
+from greenroom.core import ConfigurationError, clip
 from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
 from greenroom.testing.fuzz.report import FuzzError, FuzzReport, Violation
 from greenroom.testing.fuzz.scenario import Scenario
@@ -60,6 +60,7 @@ def cancel_at_every_checkpoint(
 
     Raises:
         FuzzError: an invariant was broken; after 50 of them it stops.
+        ConfigurationError: there is no such mode, or `scenario` is a scenario and makes none.
 
     Example:
         ```python
@@ -69,6 +70,7 @@ def cancel_at_every_checkpoint(
         report = cancel_at_every_checkpoint(scenario)
         ```
     """
+    _check(scenario, modes)
     limit = timeout if timeout is not None else _A_MINUTE if real_time else _A_DAY
 
     def run(mode: Mode | None, checkpoint: int) -> Trial:
@@ -90,6 +92,16 @@ def cancel_at_every_checkpoint(
     if violations:
         raise FuzzError(report)
     return report
+
+
+def _check(scenario: object, modes: Sequence[Mode]) -> None:
+    if isinstance(scenario, Scenario):
+        raise ConfigurationError(
+            "each run needs a scenario of its own", hint="give the function that makes it"
+        )
+    for mode in modes:
+        if mode not in MODES:
+            raise ConfigurationError(f"{mode!r} is none of the modes {', '.join(MODES)}")
 
 
 def _plan(

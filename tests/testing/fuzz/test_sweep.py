@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from greenroom.core import (
+    ConfigurationError,
     Exited,
     Message,
     SubAgentOutput,
@@ -256,3 +257,13 @@ def test_what_a_subagent_stored_and_said_is_evidence_too():
     assert len(below) == 2  # one for the input, one for the probe
     assert all(isinstance(trial.streams[key][-1], Exited) for key in below)
     assert [m.text for m in trial.stored[below[0]]] == ["one", "one"]
+
+
+def test_a_misspelt_mode_does_not_pass_for_a_sweep_that_found_nothing():
+    with pytest.raises(ConfigurationError, match=r"'kil' is none of the modes interrupt, .*kill"):
+        fuzz(modes=["interrupt", "kil"])
+
+
+def test_a_scenario_in_place_of_the_function_that_makes_it_is_refused():
+    with pytest.raises(ConfigurationError, match=r"each run .* \(give the function that makes it"):
+        fuzz(echoing())
