@@ -29,6 +29,7 @@ class AgentSession(Conversation):
     not, since `save` takes the lock for itself.
 
     Example:
+        >>> from greenroom import Message
         >>> session = AgentSession.new("coder")
         >>> session.add_message(Message.user("hello"))
         >>> [message.text for message in session.history]

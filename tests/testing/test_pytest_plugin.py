@@ -1,5 +1,6 @@
 """The plugin in test runs of its own: opt-in, in memory, on a clock that jumps."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +33,10 @@ def run_tests(folder, tests, conftest=OPT_IN, *options):
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     (folder / "test_it.py").write_text(AGENT + tests)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    # The options of the run that this one is inside of are not meant for it.
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
     )
     return done.stdout + done.stderr
 
