@@ -20,6 +20,8 @@ __all__ = [
     "TurnResult",
 ]
 
+MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
+
 
 @dataclass(frozen=True)
 class Receipt:
@@ -64,8 +66,9 @@ class InterruptReport:
     Attributes:
         stopped: what was running: tools, subagents and what ran in those, or the turn itself.
         cleaned: whose clean-ups ran to their end, one entry for each: a tool's, a subagent's, or
-            the turn's.
-        abandoned: what is still alive: a thread, or what did not end within the grace.
+            the turn's; the newest 1,000.
+        abandoned: what is still alive: what did not end within the grace, and threads, the newest
+            1,000.
         repaired: ids of the tool calls that were answered with "interrupted".
     """
 

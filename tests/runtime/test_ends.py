@@ -583,3 +583,23 @@ async def test_what_could_not_be_stopped_is_in_the_outcome_of_all_above(runtime)
 
     outcome = await runtime.spawn(new(), parent).wait()
     assert outcome.abandoned == ("thread of mine", "thread of slow")
+
+
+async def test_of_very_many_that_could_not_be_stopped_the_newest_thousand_are_kept(runtime):
+    async def leaky(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    for number in range(1_500):
+                        agent.context.abandoned(f"thread {number}")
+
+    handle = runtime.spawn(new(), leaky)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    report = await handle.interrupt()
+    await handle.shutdown()
+    newest = tuple(f"thread {number}" for number in range(500, 1_500))
+    assert (await handle.wait()).abandoned == newest
+    assert report.abandoned == newest

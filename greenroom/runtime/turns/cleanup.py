@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.runtime.outcome import MAX_NAMES
 from greenroom.runtime.turns.grace import check_grace
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.turns.turn import Turn
 
 __all__ = ["CleanupScope", "Cleanups", "enclosing"]
-
-
-_MAX_ABANDONED = 1000  # names kept of what could not be stopped, the newest
 
 enclosing: ContextVar["CleanupScope | None"] = ContextVar("greenroom_cleanup", default=None)
 """The clean-up in which the code runs, or None outside of any."""
@@ -81,7 +79,7 @@ class Cleanups:
         """Start with none."""
         self._actor = actor
         self.open: set[CleanupScope] = set()
-        self.abandoned: deque[str] = deque(maxlen=_MAX_ABANDONED)
+        self.abandoned: deque[str] = deque(maxlen=MAX_NAMES)
         """What could not be stopped, here and in the subagents."""
 
     @property

@@ -1,11 +1,12 @@
 """The interrupt of one turn: who ordered it, how long it may take, and what came of it."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 import trio
 
-from greenroom.runtime.outcome import InterruptReport
+from greenroom.runtime.outcome import MAX_NAMES, InterruptReport
 from greenroom.runtime.turns.grace import check_grace
 
 __all__ = ["InterruptMode", "Interruption", "check_order"]
@@ -45,8 +46,8 @@ class Interruption:
         self._body_is_over = False
         self._is_completed = False
         self._stopped: tuple[str, ...] = ()
-        self._cleaned: list[str] = []
-        self._abandoned: list[str] = []
+        self._cleaned: deque[str] = deque(maxlen=MAX_NAMES)
+        self._abandoned: deque[str] = deque(maxlen=MAX_NAMES)
         self._waiters: set[trio.CancelScope] = set()
         # Set when the interrupt takes effect, or can no longer: the turn is over.
         self._settled = trio.Event()
