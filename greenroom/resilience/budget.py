@@ -1,6 +1,7 @@
 """Budgets: counters with limits, that say when they are spent. They know no agents and no models."""
 
 import math
+import sys
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal, TypeAlias
@@ -22,6 +23,8 @@ _WORDS: dict[Limit, str] = {
     "tool_calls": "{} tool calls",
 }
 """How a limit is named when it is reached; the order in which they are asked."""
+
+_MOST = sys.float_info.max
 
 _numbers = count()
 
@@ -203,7 +206,7 @@ def _check(what: Limit, limit: object) -> None:
     """Refuse a limit under which nothing makes sense."""
     kinds = (int, float) if what in {"seconds", "cost"} else (int,)
     least = 1 if what == "concurrency" else 0
-    if isinstance(limit, bool) or not isinstance(limit, kinds) or not least <= limit < math.inf:
+    if isinstance(limit, bool) or not isinstance(limit, kinds) or not least <= limit <= _MOST:
         number = "number" if float in kinds else "whole number"
         raise ConfigurationError(
             f"a budget of {limit!r} {what.replace('_', ' ')} makes no sense",

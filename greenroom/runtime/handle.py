@@ -138,6 +138,7 @@ class AgentHandle(AgentView):
         refuse_self_wait(self._actor, "interrupt()")
         check_order(mode, grace)
         await trio.lowlevel.checkpoint()
+        hand_slot_to(self._actor)
         turn = self._actor.turns.interrupt(mode, grace)
         if turn is None:
             return InterruptReport()

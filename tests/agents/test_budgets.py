@@ -245,7 +245,7 @@ async def test_a_tool_that_waits_for_an_agent_in_any_way_holds_no_slot_it_needs(
 ):
     """A pool of helpers that live longer than a call, driven by every door of the handle."""
     desk = Desk()
-    ways = ["ask", "send", "send_nowait", "stream", "subscribe", "shutdown"]
+    ways = ["ask", "send", "send_nowait", "stream", "subscribe", "interrupt", "shutdown"]
 
     def helper():
         return agent_of(ScriptedProvider(works("a"), "helped"), desk.tool)
@@ -258,11 +258,14 @@ async def test_a_tool_that_waits_for_an_agent_in_any_way_holds_no_slot_it_needs(
                 receipt = await helper.send_input("go")
             case "send_nowait":
                 receipt = helper.send_input_nowait("go")
-            case "stream" | "subscribe" | "shutdown":
+            case "stream" | "subscribe" | "interrupt" | "shutdown":
                 # Somebody else has given it work, outside of any tool call.
                 receipt = Context().run(helper.send_input_nowait, "go")
-        if way == "shutdown":
+        if way in {"interrupt", "shutdown"}:
             await wait_all_tasks_blocked()  # its call waits for the slot
+        if way == "interrupt":
+            await helper.interrupt("after_step")
+        if way == "shutdown":
             await helper.shutdown(grace=60)
             return "shut down"
         if way == "subscribe":

@@ -163,6 +163,28 @@ async def test_each_that_begins_ends_once_when_the_agent_crashes():
     assert ledger.ends["agent"] == ("crashed",)
 
 
+@pytest.mark.parametrize("below", [False, True], ids=["a root", "a subagent"])
+async def test_a_hook_that_aborts_the_program_before_an_agent_leaves_nobody_waiting(below):
+    class Aborting:
+        def before_agent(self, agent):
+            if bool(agent.parent_session_id) == below:
+                raise KeyboardInterrupt
+
+    async def parent(agent):
+        await agent.spawn(new(), worker, ScriptedProvider()).wait()
+
+    handles = []
+
+    async def program():
+        async with AgentRuntime(store=MemoryStore(), instruments=[Aborting()]) as runtime:
+            handles.append(runtime.spawn(new(), parent))
+            await handles[0].wait()
+
+    with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
+        await program()
+    assert (await handles[0].wait()).status == "crashed"
+
+
 async def test_a_session_that_is_locked_is_an_agent_that_ends_at_once():
     ledger, store = Ledger(), MemoryStore()
     held = new()

@@ -54,6 +54,7 @@ def test_what_was_not_used_can_be_given_back():
         ("cost", float("nan")),
         ("cost", -0.5),
         ("seconds", float("inf")),
+        ("seconds", 10**400),
         ("seconds", Fraction(1, 2)),
         ("concurrency", 0),
     ],

@@ -96,6 +96,19 @@ async def test_calls_that_run_beside_each_other_may_pass_a_limit_together_and_no
     assert (await handle.ask("go")).error == "the budget of worker is spent: 100 tokens"
 
 
+async def test_a_block_is_opened_once(runtime):
+    async def agent_fn(agent):
+        block = agent.budget(model_calls=1)
+        with block:
+            pass
+        with pytest.raises(RuntimeError), block:
+            pass
+        await agent.step()
+        await agent.step()
+
+    assert (await runtime.spawn(new(), agent_fn).wait(check=True)).status == "completed"
+
+
 async def test_a_deadline_cancels_the_block(runtime):
     async def body(agent):
         with agent.budget(seconds=5):

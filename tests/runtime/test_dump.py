@@ -75,6 +75,32 @@ async def test_an_agent_that_has_not_begun_and_one_that_has_ended_have_no_stack(
     assert "task" not in file.getvalue()
 
 
+async def test_it_can_be_written_whenever_a_signal_comes(runtime):
+    """Before and after every call that trio or the runtime makes meanwhile."""
+    files, is_writing = [], False
+
+    def interrupt(_frame, _event, _argument):
+        nonlocal is_writing
+        if not is_writing:
+            is_writing = True
+            files.append(io.StringIO())
+            runtime.dump(files[-1])
+            is_writing = False
+
+    async def with_a_nursery(agent):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 0)
+
+    handle = runtime.spawn(new(), with_a_nursery)
+    sys.setprofile(interrupt)
+    try:
+        await handle.wait()
+    finally:
+        sys.setprofile(None)
+    assert all(file.getvalue() for file in files)
+    assert any("with_a_nursery" in file.getvalue() for file in files)
+
+
 async def test_stacks_are_bounded_one_by_one_and_together(runtime, monkeypatch):
     async def deep(agent, depth=50):
         if depth:

@@ -41,7 +41,9 @@ def test_it_can_be_forgotten():
     assert window.add("a", now=0.0) == 1
 
 
-@pytest.mark.parametrize("wrong", [(-1, 5.0), (3, 0.0), (3, -1.0), (3, float("nan"))])
+@pytest.mark.parametrize(
+    "wrong", [(-1, 5.0), (float("nan"), 5.0), (3, 0.0), (3, -1.0), (3, float("nan"))]
+)
 def test_what_is_no_window_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         RestartWindow(*wrong)

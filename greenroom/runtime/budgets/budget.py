@@ -35,10 +35,10 @@ class BudgetScope:
         )
 
     def __enter__(self) -> "Budget":
+        self._scope.__enter__()  # first: it refuses to be entered again
         self.budget.start()
         self._scope.deadline = self.budget.deadline
         self.actor.budgets.open(self)
-        self._scope.__enter__()
         return self.budget
 
     def __exit__(

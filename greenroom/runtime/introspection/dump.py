@@ -97,7 +97,8 @@ def _tasks(actor: "Actor") -> "Iterator[trio.lowlevel.Task]":
             continue
         yield task
         for nursery in task.child_nurseries:
-            waiting += nursery.child_tasks
+            # A signal may come while trio is making a nursery, which then has no tasks to ask for.
+            waiting += getattr(nursery, "child_tasks", ())
 
 
 def _describe(actor: "Actor", task: "trio.lowlevel.Task") -> str:

@@ -69,7 +69,8 @@ class LoopView:
             if _frame_of(task) is outermost:
                 return _name(task)
             for nursery in tuple(task.child_nurseries):
-                waiting += nursery.child_tasks
+                # None yet where trio is just making it.
+                waiting += getattr(nursery, "child_tasks", ())
         return "no task"
 
 

@@ -39,8 +39,8 @@ async def run_agent(
     actor.task = trio.lowlevel.current_task()
     enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     current_slot.set(None)  # spawned in a tool call, it is no part of that call
-    actor.notify("before_agent")
     try:
+        actor.notify("before_agent")
         with actor.scope:
             await _live(actor, function, args)
             while await _lives_again(actor):

@@ -27,8 +27,8 @@ class RestartWindow:
         Raises:
             ConfigurationError: a negative intensity, or a period that is not above 0.
         """
-        if intensity < 0:
-            raise ConfigurationError("a supervisor's intensity must not be negative")
+        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
+            raise ConfigurationError("a supervisor's intensity must be 0 or more")
         if not period > 0:
             raise ConfigurationError("a supervisor's period must be more than 0 seconds")
         self.intensity = intensity
