@@ -82,10 +82,10 @@ def replace(path: str, data: bytes) -> None:
 
 
 def rewrite(path: str, start: int, stop: int) -> None:
-    """Write a part of a file over itself and sync it, so that the disk has what readers see.
+    """Write a part of a file, and its size, over themselves: the disk then has what readers see.
 
     A sync alone does not tell: after one that failed, the kernel may show what the disk lacks, and
-    hold it for clean.
+    hold it for clean. The size is no exception, where a truncation could not be synced.
 
     Raises:
         SyncError: the system could not flush.
@@ -98,6 +98,7 @@ def rewrite(path: str, start: int, stop: int) -> None:
             if not piece:
                 raise OSError("the file was changed by somebody else")
             start += os.pwrite(fd, piece, start)
+        os.ftruncate(fd, os.fstat(fd).st_size)
         sync(fd)
     finally:
         os.close(fd)

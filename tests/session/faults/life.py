@@ -23,6 +23,7 @@ PACKAGE = (greenroom.session.__path__, "greenroom.session.")
 FOLDER = "/home/state/sessions"
 SIZES = (1, 1, 30, 500, 1100, 2600)
 OPERATIONS = 70  # a life is cut at one of its first so many operations
+SEEDS = range(400)  # enough to notice each of the mutants, and what every run of the tests tries
 
 
 class Fault(AssertionError):
@@ -180,6 +181,18 @@ async def save(disk, text, *, flush=True, crash_at=None):
 async def texts():
     """Return what the session holds."""
     return [message.text for message in (await loaded_or_new()).history]
+
+
+async def cut_all(model, seeds=SEEDS, *, failing=False):
+    """Let a session live for each of these seeds; return how many power cuts that were."""
+    cuts = 0
+    for seed in seeds:
+        try:
+            cuts += await cut(model, seed, failing=failing)
+        except Exception as error:
+            error.add_note(f"seed {seed} on the {model} model, failing: {failing}")
+            raise
+    return cuts
 
 
 async def cut(model, seed, *, failing=False):

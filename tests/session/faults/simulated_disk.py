@@ -11,7 +11,8 @@ cut leaves of the names:
 
 Of a file's unsynced writes a cut leaves nothing, a prefix, or any of the 512-byte sectors, with zeros
 in the place of the others. A sync that fails drops what it was to write and still shows it to
-readers, as Linux does.
+readers, as Linux does with content. It drops a new size too, which Linux would write with the next
+sync that succeeds; POSIX promises neither.
 """
 
 import errno
