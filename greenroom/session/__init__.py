@@ -1,25 +1,24 @@
 """Conversations that outlive the process.
 
 `session` (`AgentSession`, what users hold) is made of `description` and `metadata` (who and when),
-`conversation`, `transcript` and `pairing` (the messages), and `journal` (what is stored);
-`durability` says how much of it a power cut may take back. Pure functions of bytes
-are in `entry` and `history`; `repair` reports a torn end. `store` is the protocol behind which
-stand `file_store` (with `file_writer`, `session_folder`, `lock`, `durable`), `memory_store`, and
-`sqlite_store` (with `sqlite_writer`, `sqlite_rows`, `sqlite_database`, `sqlite_schema`,
-`sqlite_transaction`), which is loaded when it is first used; `holder` says who has a session when
-you can't; `statistics` are figures about all of these.
+`conversation` (the messages), and `journal` (what is stored); `durability` says how much of it a power
+cut may take back, `repair` reports a torn end. In the room `history` are the entries of a history,
+its lines as bytes, and what they add up to; nothing there touches a file. `store` is the protocol
+behind which stand the rooms `files` and `sqlite`, the latter loaded when it is first used, and
+`memory_store`. `holder` says who has a session when you can't; `statistics` are figures about all
+of these.
 """
 
 from typing import TYPE_CHECKING
 
 from greenroom.session.durability import Durability as Durability
-from greenroom.session.file_store import FileStore as FileStore
-from greenroom.session.file_store import default_store as default_store
-from greenroom.session.history import START as START
-from greenroom.session.history import History as History
-from greenroom.session.history import Position as Position
-from greenroom.session.history import encode_line as encode_line
-from greenroom.session.history import read_on as read_on
+from greenroom.session.files.store import FileStore as FileStore
+from greenroom.session.files.store import default_store as default_store
+from greenroom.session.history.lines import START as START
+from greenroom.session.history.lines import History as History
+from greenroom.session.history.lines import Position as Position
+from greenroom.session.history.lines import encode_line as encode_line
+from greenroom.session.history.lines import read_on as read_on
 from greenroom.session.holder import fenced_error as fenced_error
 from greenroom.session.holder import locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
@@ -36,7 +35,7 @@ from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredSession as StoredSession
 
 if TYPE_CHECKING:
-    from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore
+    from greenroom.session.sqlite.store import SQLiteStore as SQLiteStore
 
 __all__ = [
     "START",
@@ -69,6 +68,6 @@ def __getattr__(name: str) -> object:
     """Load the SQLite store, and `sqlite3` with it, only where somebody uses it."""
     if name != "SQLiteStore":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from greenroom.session.sqlite_store import SQLiteStore
+    from greenroom.session.sqlite.store import SQLiteStore
 
     return SQLiteStore

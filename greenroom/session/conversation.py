@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from greenroom.core import Message
 from greenroom.session.description import Description
-from greenroom.session.entry import MessageEntry, ToolsStartedEntry
+from greenroom.session.history.entry import MessageEntry, ToolsStartedEntry
+from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import SessionMetadata
-from greenroom.session.transcript import Transcript
 
 __all__ = ["Conversation"]
 

@@ -10,11 +10,11 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
 )
-from greenroom.session.entry import FORMAT, FormatEntry
-from greenroom.session.file_store import default_store
-from greenroom.session.history import START, Position, encode_line
+from greenroom.session.files.store import default_store
+from greenroom.session.history.entry import FORMAT, FormatEntry
+from greenroom.session.history.lines import START, Position, encode_line
+from greenroom.session.history.pending import PendingEntry, encode_pending, is_long
 from greenroom.session.metadata import SessionMetadata
-from greenroom.session.pending import PendingEntry, encode_pending, is_long
 from greenroom.session.repair import RepairReport, report_on
 from greenroom.session.store import SessionStore, SessionWriter, StoredSession, ThreadedWriter
 

@@ -7,7 +7,7 @@ import msgspec
 import trio
 
 from greenroom.core import SessionNotFoundError, SessionStorageError, check_session_id, clock
-from greenroom.session.history import Position, read_on
+from greenroom.session.history.lines import Position, read_on
 from greenroom.session.holder import fenced_error, locked_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.statistics import MemoryStoreStatistics

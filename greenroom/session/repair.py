@@ -2,7 +2,7 @@
 
 import msgspec
 
-from greenroom.session.history import Position
+from greenroom.session.history.lines import Position
 
 __all__ = ["RepairReport", "report_on"]
 

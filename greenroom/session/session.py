@@ -9,14 +9,14 @@ from greenroom.core import SessionError, SessionNotFoundError, check_session_id,
 from greenroom.core import clock as wall_clock
 from greenroom.session.conversation import Conversation
 from greenroom.session.durability import Durability, check_durability
-from greenroom.session.file_store import default_store
+from greenroom.session.files.store import default_store
+from greenroom.session.history.transcript import Transcript
 from greenroom.session.holder import changed_error
 from greenroom.session.journal import Journal
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import SessionStatistics
 from greenroom.session.store import SessionStore, StoredSession
-from greenroom.session.transcript import Transcript
 
 __all__ = ["AgentSession"]
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from greenroom.session.history import History, Position
+from greenroom.session.history.lines import History, Position
 from greenroom.session.metadata import SessionMetadata
 
 __all__ = ["SessionStore", "SessionWriter", "StoredSession", "ThreadedWriter"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.session import AgentSession, FileStore, durable
+from greenroom.session import AgentSession, FileStore
+from greenroom.session.files import durable
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionStorageError
-from greenroom.session import AgentSession, durable, file_writer, lock
+from greenroom.session import AgentSession
+from greenroom.session.files import durable, lock, writer
 
 CALLS = (
     "write", "fdatasync", "fsync", "ftruncate", "open", "mkdir", "rename", "unlink", "close",
@@ -61,7 +62,7 @@ class Disk:
 def disk(monkeypatch):
     """A disk between the store and the real one; call it with a rule."""
     disk = Disk()
-    for module in (durable, file_writer, lock):
+    for module in (durable, lock, writer):
         monkeypatch.setattr(module, "os", disk)
     yield disk
     disk.kill()

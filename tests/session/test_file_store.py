@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionCorruptError, SessionStorageError, clock
-from greenroom.session import AgentSession, FileStore, durable
-from greenroom.session.history import encode_line
+from greenroom.session import AgentSession, FileStore
+from greenroom.session.files import durable
+from greenroom.session.history.lines import encode_line
 
 ROOT = Path(__file__).parents[2]
 

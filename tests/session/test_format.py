@@ -9,7 +9,7 @@ import trio
 
 from greenroom.core import Message, SessionCorruptError
 from greenroom.session import AgentSession
-from greenroom.session.history import START, encode_line, read_history
+from greenroom.session.history.lines import START, encode_line, read_history
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "session-format.md").read_text()

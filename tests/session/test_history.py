@@ -18,14 +18,14 @@ from greenroom.core import (
     UnknownBlock,
     serde,
 )
-from greenroom.session.entry import (
+from greenroom.session.history.entry import (
     FormatEntry,
     MessageEntry,
     RewindEntry,
     ToolsStartedEntry,
     decode_entries,
 )
-from greenroom.session.history import START, encode_line, read_history
+from greenroom.session.history.lines import START, encode_line, read_history
 
 # What a torn line might be mistaken for: the end of a record, and the beginning of the next.
 LOOKALIKE = {"file": [{"e": [], "crc": "0123abcd"}, {"n": 2, "e": []}, {"n": 3, "e": []}]}

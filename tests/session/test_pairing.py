@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock
-from greenroom.session import transcript as module
-from greenroom.session.entry import MessageEntry
-from greenroom.session.pairing import unanswered
-from greenroom.session.transcript import Transcript
+from greenroom.session.history import transcript as module
+from greenroom.session.history.entry import MessageEntry
+from greenroom.session.history.pairing import unanswered
+from greenroom.session.history.transcript import Transcript
 
 ids = st.lists(st.sampled_from("abc"), max_size=3)
 actions = st.one_of(

@@ -11,7 +11,7 @@ import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
 from greenroom.session import AgentSession, FileStore, SQLiteStore
-from greenroom.session.lock import HeldError, lock, unlock
+from greenroom.session.files.lock import HeldError, lock, unlock
 
 WRITER = """
 import sys, trio
@@ -186,7 +186,7 @@ async def test_an_unknown_holder_is_named_as_such(files, monkeypatch):
     def held(folder):
         raise HeldError(None)
 
-    monkeypatch.setattr("greenroom.session.file_store.lock", held)
+    monkeypatch.setattr("greenroom.session.files.store.lock", held)
     with pytest.raises(SessionLockedError, match="another process"):
         await AgentSession.new("coder", store=files).open()
 

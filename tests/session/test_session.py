@@ -22,7 +22,7 @@ from greenroom.session import (
     SQLiteStore,
     default_store,
 )
-from greenroom.session.transcript import Transcript
+from greenroom.session.history.transcript import Transcript
 
 
 def uses(*ids):

@@ -121,7 +121,7 @@ class DeadlyDisk:
 def installed(disk):
     """Put this disk under the store."""
     path, prefix = greenroom.session.__path__, "greenroom.session."
-    modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(path, prefix)]
+    modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(path, prefix)]
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
             if hasattr(module, "os"):

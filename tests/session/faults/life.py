@@ -226,7 +226,7 @@ def installed(disk):
     async def at_once(work, *args, **options):
         return work(*args)
 
-    modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(*PACKAGE)]
+    modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(*PACKAGE)]
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
             for name in {"os", "fcntl"} & vars(module).keys():

@@ -10,9 +10,10 @@ import zlib
 import msgspec
 import pytest
 
-from greenroom.session import durable, history
-from greenroom.session.durable import SyncError
-from greenroom.session.file_writer import FileWriter
+from greenroom.session.files import durable
+from greenroom.session.files.durable import SyncError
+from greenroom.session.files.writer import FileWriter
+from greenroom.session.history import lines
 
 
 def no_sync(patch):
@@ -25,7 +26,7 @@ def no_folder_sync(patch):
 
 def no_checksum(patch):
     shape = re.compile(rb'\{"n":%d,.*\],"crc":"[0-9a-f]{8}"\}\n'.replace(b"%d", rb"\d+"))
-    patch.setattr(history, "_is_sound", lambda line, at: bool(shape.fullmatch(line)))
+    patch.setattr(lines, "_is_sound", lambda line, at: bool(shape.fullmatch(line)))
 
 
 def checksum_chained_by_its_seed(patch):
@@ -35,11 +36,11 @@ def checksum_chained_by_its_seed(patch):
         before = int(at.last[-11:-3] or b"0", 16)
         return b',"crc":"%08x"}\n' % zlib.crc32(body, before)
 
-    patch.setattr(history, "_seal", seal)
+    patch.setattr(lines, "_seal", seal)
 
 
 def no_chain(patch):
-    patch.setattr(history, "_seal", lambda body, at: b',"crc":"%08x"}\n' % zlib.crc32(body))
+    patch.setattr(lines, "_seal", lambda body, at: b',"crc":"%08x"}\n' % zlib.crc32(body))
 
 
 def repair_without_truncation(patch):
@@ -89,7 +90,7 @@ def no_word_of_what_is_loose(patch):
             place, lines=place.lines + 1, size=place.size + len(line), last=line
         )
 
-    patch.setattr(history.Position, "after", after)
+    patch.setattr(lines.Position, "after", after)
 
 
 def sync_instead_of_rewrite(patch):

@@ -10,8 +10,9 @@ import pytest
 import trio
 
 from greenroom.core import InvalidJSONError, Message, SessionError, SessionLockedError, ToolUseBlock
-from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore, durable
-from greenroom.session import pending as pending_module
+from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore
+from greenroom.session.files import durable
+from greenroom.session.history import pending as pending_module
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
 ROOT = Path(__file__).parents[3]

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 import msgspec
 
 from greenroom.core import InvalidJSONError, SessionCorruptError, SessionError
-from greenroom.session.entry import FORMAT, Entry, FormatEntry, decode_entries
+from greenroom.session.history.entry import FORMAT, Entry, FormatEntry, decode_entries
 
 __all__ = ["START", "History", "Position", "encode_line", "read_history", "read_on"]
 

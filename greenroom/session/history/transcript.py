@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from greenroom.core import Message, SessionError
-from greenroom.session.entry import (
+from greenroom.session.history.entry import (
     Entry,
     FormatEntry,
     MessageEntry,
     RewindEntry,
     ToolsStartedEntry,
 )
-from greenroom.session.pairing import answer_unanswered, unanswered
-from greenroom.session.pending import PendingEntry, prove
+from greenroom.session.history.pairing import answer_unanswered, unanswered
+from greenroom.session.history.pending import PendingEntry, prove
 
 __all__ = ["Transcript"]
 

@@ -8,7 +8,7 @@ when its writer died; its `epoch` is never given twice in the life of the databa
 import sqlite3
 
 from greenroom.core import SessionError, SessionStorageError
-from greenroom.session.sqlite_transaction import transaction
+from greenroom.session.sqlite.transaction import transaction
 
 __all__ = ["APPLICATION", "create", "upgrade"]
 

@@ -8,14 +8,14 @@ from typing import Self
 import trio
 
 from greenroom.core import SessionError, SessionNotFoundError, check_session_id
-from greenroom.session import sqlite_rows as rows
-from greenroom.session.history import START
+from greenroom.session.files.lock import HeldError, lock, unlock
+from greenroom.session.history.lines import START
 from greenroom.session.holder import locked_error
-from greenroom.session.lock import HeldError, lock, unlock
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
-from greenroom.session.sqlite_database import Database
-from greenroom.session.sqlite_writer import SQLiteWriter
+from greenroom.session.sqlite import rows
+from greenroom.session.sqlite.database import Database
+from greenroom.session.sqlite.writer import SQLiteWriter
 from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredSession
 

@@ -4,8 +4,8 @@ import os
 from datetime import UTC, datetime
 
 from greenroom.core import SessionNotFoundError, SessionStorageError
-from greenroom.session import durable
-from greenroom.session.history import Position, read_on
+from greenroom.session.files import durable
+from greenroom.session.history.lines import Position, read_on
 from greenroom.session.metadata import decode_metadata
 from greenroom.session.store import StoredSession
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core import InvalidJSONError, serde, valid_unicode
-from greenroom.session.entry import Entry, decode_entry
+from greenroom.session.history.entry import Entry, decode_entry
 
 __all__ = ["LONG", "PendingEntry", "encode_pending", "is_long", "prove"]
 

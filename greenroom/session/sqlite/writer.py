@@ -7,12 +7,12 @@ from sqlite3 import Connection
 from typing import TypeVar
 
 from greenroom.core import SessionError, SessionStorageError
-from greenroom.session import sqlite_rows as rows
-from greenroom.session.history import Position
-from greenroom.session.lock import unlock
+from greenroom.session.files.lock import unlock
+from greenroom.session.history.lines import Position
 from greenroom.session.metadata import SessionMetadata, encode_metadata
 from greenroom.session.repair import RepairReport
-from greenroom.session.sqlite_database import Database, is_uncertain
+from greenroom.session.sqlite import rows
+from greenroom.session.sqlite.database import Database, is_uncertain
 from greenroom.session.store import StoredSession
 
 __all__ = ["SQLiteWriter"]

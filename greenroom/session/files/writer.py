@@ -8,18 +8,18 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import clock
-from greenroom.session import durable
-from greenroom.session.history import Position, read_history
-from greenroom.session.holder import fenced_error
-from greenroom.session.lock import HeldError, check_held, unlock
-from greenroom.session.metadata import SessionMetadata, encode_metadata
-from greenroom.session.repair import RepairReport, report_on
-from greenroom.session.session_folder import (
+from greenroom.session.files import durable
+from greenroom.session.files.folder import (
     history_path,
     metadata_path,
     read_session,
     storage_error,
 )
+from greenroom.session.files.lock import HeldError, check_held, unlock
+from greenroom.session.history.lines import Position, read_history
+from greenroom.session.holder import fenced_error
+from greenroom.session.metadata import SessionMetadata, encode_metadata
+from greenroom.session.repair import RepairReport, report_on
 from greenroom.session.store import StoredSession
 
 __all__ = ["FileWriter"]

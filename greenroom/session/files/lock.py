@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 
-from greenroom.session.durable import make_folder
+from greenroom.session.files.durable import make_folder
 
 __all__ = ["HeldError", "check_held", "lock", "unlock"]
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from greenroom.core import SessionCorruptError, SessionNotFoundError, clock
-from greenroom.session.history import History, Position, read_history, read_on
+from greenroom.session.history.lines import History, Position, read_history, read_on
 from greenroom.session.holder import fenced_error
 from greenroom.session.metadata import SessionMetadata, decode_metadata
 from greenroom.session.repair import RepairReport
-from greenroom.session.sqlite_database import Database
+from greenroom.session.sqlite.database import Database
 from greenroom.session.store import StoredSession
 
 __all__ = [

@@ -16,8 +16,9 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, new_id
-from greenroom.session import durable, sqlite_schema
-from greenroom.session.sqlite_transaction import transaction
+from greenroom.session.files import durable
+from greenroom.session.sqlite import schema
+from greenroom.session.sqlite.transaction import transaction
 
 __all__ = ["Database", "is_uncertain"]
 
@@ -124,7 +125,7 @@ class Database:
     def _open(self) -> None:
         connection = _connect(self.path)
         try:
-            sqlite_schema.upgrade(connection, self.path)
+            schema.upgrade(connection, self.path)
         except BaseException:
             connection.close()
             raise
@@ -150,7 +151,7 @@ class Database:
         os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
             with contextlib.closing(_connect(aside)) as connection:
-                sqlite_schema.create(connection)
+                schema.create(connection)
             with contextlib.suppress(FileExistsError):  # another process was faster
                 os.link(aside, self.path)
             durable.sync_folder(folder)

@@ -18,14 +18,14 @@ from greenroom.core import (
     SessionNotFoundError,
     check_session_id,
 )
-from greenroom.session import durable
-from greenroom.session.file_writer import FileWriter
-from greenroom.session.history import START
+from greenroom.session.files import durable
+from greenroom.session.files.folder import last_change, read_session, storage_error
+from greenroom.session.files.lock import HeldError, lock
+from greenroom.session.files.writer import FileWriter
+from greenroom.session.history.lines import START
 from greenroom.session.holder import locked_error
-from greenroom.session.lock import HeldError, lock
 from greenroom.session.metadata import SessionMetadata, decode_metadata
 from greenroom.session.repair import RepairReport
-from greenroom.session.session_folder import last_change, read_session, storage_error
 from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredSession
 

@@ -1,0 +1,1 @@
+"""Sessions in files: a folder each."""

@@ -1,0 +1,1 @@
+"""What a history holds and what it adds up to; nothing here touches a file."""

@@ -1,0 +1,1 @@
+"""Sessions in a database of SQLite, loaded when it is first used."""
