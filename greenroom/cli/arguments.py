@@ -34,7 +34,7 @@ class Options:
         allow: rules that allow, in the short form.
         deny: rules that deny, in the short form.
         mode: the permission mode.
-        sessions: the folder of the sessions, or None for the user's own.
+        sessions: the folder or database of the sessions, or None for the user's own.
         max_steps: model calls in one turn at the most.
         log: the file for the log, or None.
         session_id: the session that `sessions show` or `sessions repair` is about.
@@ -124,7 +124,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _add_folder(parser: argparse.ArgumentParser, default: str | None) -> None:
     parser.add_argument(
-        "--sessions", metavar="DIR", default=default, help="where sessions are kept"
+        "--sessions",
+        metavar="DIR",
+        default=default,
+        help="where sessions are kept: a folder, or the file of a database",
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from greenroom.core import SessionNotFoundError
-from greenroom.session import AgentSession, FileStore, SessionMetadata
+from greenroom.session import AgentSession, SessionMetadata, SessionStore
 
 __all__ = ["describe_session", "load_session", "newest_session"]
 
@@ -30,7 +30,7 @@ def _shortened(text: str) -> str:
     return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
 
 
-async def load_session(session_id: str, store: FileStore) -> AgentSession:
+async def load_session(session_id: str, store: SessionStore) -> AgentSession:
     """Load a session.
 
     Raises:
@@ -39,15 +39,15 @@ async def load_session(session_id: str, store: FileStore) -> AgentSession:
     try:
         return await AgentSession.load(session_id, store=store)
     except SessionNotFoundError as error:
-        folder = os.path.dirname(store.folder(session_id))
+        place = os.path.dirname(store.folder(session_id)) or repr(store)
         raise SessionNotFoundError(
-            f"there is no session {session_id} in {folder}",
+            f"there is no session {session_id} in {place}",
             session_id=session_id,
             hint="`greenroom sessions list` shows them",
         ) from error
 
 
-async def newest_session(store: FileStore, workspace: Path) -> AgentSession:
+async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
     """Load the session that was used last in this folder; one without a word in it is none.
 
     Raises:
@@ -71,7 +71,7 @@ def _is_of(session: SessionMetadata, workspace: Path) -> bool:
     return bool(is_used and is_here and session.parent_session_id is None)
 
 
-def _left_at(store: FileStore, session_id: str) -> int:
+def _left_at(store: SessionStore, session_id: str) -> int:
     try:
         return os.stat(store.folder(session_id)).st_mtime_ns
     except OSError:  # removed this moment

@@ -17,7 +17,7 @@ from greenroom.cli.rules import rules_of_run
 from greenroom.llm import LLMProvider, open_model
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, SessionStore, SQLiteStore
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RunSetup:
     """
 
     workspace: Path
-    store: FileStore
+    store: SessionStore
     session: AgentSession
     model: LLMProvider
     tools: ToolRegistry
@@ -66,9 +66,10 @@ class RunSetup:
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 
 
-def open_store(options: "Options") -> FileStore:
-    """Return the store that the options name, else the user's own."""
-    return FileStore(options.sessions or sessions_folder())
+def open_store(options: "Options") -> FileStore | SQLiteStore:
+    """Return the store that the options name, else the user's own; a file is a database."""
+    place = options.sessions or sessions_folder()
+    return SQLiteStore(place) if os.path.isfile(place) else FileStore(place)
 
 
 def open_setup(
@@ -113,7 +114,7 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
             await model.aclose()
 
 
-async def _session(options: "Options", store: FileStore, workspace: Path) -> AgentSession:
+async def _session(options: "Options", store: SessionStore, workspace: Path) -> AgentSession:
     if options.resume is not None:
         return await load_session(options.resume, store)
     if options.continue_last:

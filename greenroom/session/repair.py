@@ -10,7 +10,7 @@ __all__ = ["RepairReport", "report_on"]
 class RepairReport(msgspec.Struct, frozen=True):
     """The end of a history could not be read: a crash or a broken disk cut its last commit off.
 
-    After `FileStore.salvage` it is everything from the first damaged line on.
+    After a store's `salvage` it is everything from the first damaged line on.
 
     Damage inside the very last line can't be told from a write that never finished. So what was
     set aside may hold a commit that had been acknowledged; it is kept, never deleted. A session

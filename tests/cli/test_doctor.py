@@ -64,6 +64,12 @@ def test_a_folder_that_can_not_be_written_is_a_problem(look, tmp_path):
     assert "--sessions DIR" in found.fix
 
 
+def test_a_database_of_sessions_is_as_good_as_a_folder(look, tmp_path):
+    (tmp_path / "sessions.db").write_text("")
+    found = look(sessions=str(tmp_path / "sessions.db"))["sessions"]
+    assert (found.status, found.detail) == ("ok", str(tmp_path / "sessions.db"))
+
+
 def test_rule_files_are_read_and_a_bad_one_is_named(look, project):
     (project / ".greenroom").mkdir()
     path = project / ".greenroom" / "permissions.json"

@@ -3,13 +3,17 @@
 import json
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
+import trio
 
-from greenroom.core import clock
+from greenroom.core import Message, clock
+from greenroom.session import AgentSession, SQLiteStore
 from tests.cli.conftest import COMMAND
 
 SECONDS = 30
@@ -145,6 +149,46 @@ def test_a_damaged_session_is_repaired_by_the_command_that_its_error_names(run, 
     assert run("sessions", "show", id_, *folder).code == 0
     again = run("sessions", "repair", id_, *folder, "--json").json
     assert again == {"session_id": id_, "messages": again["messages"], "repair": None}
+
+
+def test_the_sessions_of_a_database_are_listed_repaired_and_gone_on_with(run, tmp_path):
+    path = tmp_path / "sessions.db"
+    trio.run(store_in_database, path, "read README.md", "one", "two")
+    here = ("--sessions", str(path))
+    [row] = run("sessions", "list", "--json", *here).json
+    assert row["session_id"] == "mine"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE lines SET line = zeroblob(length(line)) WHERE number = 1")
+    refused = run("sessions", "show", "mine", *here)
+    assert refused.code == 2
+    assert f"`greenroom sessions repair mine --sessions {path}`" in refused.err
+    assert "set aside in number 1 of the table torn" in run("sessions", "repair", "mine", *here).out
+    assert run("sessions", "repair", "mine", *here).out.startswith("Nothing is damaged.")
+    assert run("-p", "list *.md", "--resume", "mine", *here).code == 0
+    shown = run("sessions", "show", "mine", *here).out
+    assert [line for line in shown.splitlines() if line[:1] == ">"] == [
+        "> read README.md",
+        "> list *.md",
+    ]
+    unknown = run("sessions", "show", "nope", *here)
+    assert f"there is no session nope in SQLiteStore('{path}')" in unknown.err
+
+
+async def store_in_database(path, *texts):
+    async with SQLiteStore(path) as store:
+        session = AgentSession.new("coder", session_id="mine", store=store)
+        for text in texts:
+            session.add_message(Message.user(text))
+            await session.save()
+
+
+def test_a_file_that_is_no_database_of_sessions_is_refused_and_left_alone(run, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("These are notes. " * 99)
+    done = run("sessions", "list", "--sessions", str(path))
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "if it is no database of sessions, name another file" in done.err
+    assert path.read_text() == "These are notes. " * 99
 
 
 def test_a_session_is_resumed_by_its_id(run):

@@ -338,7 +338,7 @@ async def test_a_damaged_session_is_salvaged_and_nothing_of_it_is_lost(store, pa
     execute(path, change)
     with pytest.raises(SessionCorruptError) as caught:
         await store.read("mine")
-    assert "SQLiteStore.salvage" in caught.value.hint
+    assert f"`greenroom sessions repair mine --sessions {path}`" in caught.value.hint
     report = await store.salvage("mine")
     assert (report.line, report.set_aside) == (2, "number 1 of the table torn")
     ((torn,),) = execute(path, "SELECT lines FROM torn")

@@ -110,7 +110,8 @@ def _program(name: str, missing: Literal["note", "problem"], fix: str) -> Findin
 
 
 def _folder(folder: Path) -> Finding:
-    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    place = folder.parent if folder.is_file() else folder  # a database has files beside it
+    nearest = next(each for each in (place, *place.absolute().parents) if each.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
         return Finding("sessions", "ok", str(folder))
     fix = "make it writable, or name another folder with --sessions DIR"

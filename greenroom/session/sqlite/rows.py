@@ -32,10 +32,6 @@ __all__ = [
 _SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
     CAST(changed AS INTEGER) FROM sessions"""
 
-_SALVAGE = (
-    "nothing was changed; SQLiteStore.salvage keeps the lines before it, and sets the rest aside"
-)
-
 
 class Row(NamedTuple):
     """A row of `sessions`: what there is of a session besides its lines."""
@@ -104,7 +100,7 @@ def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> Histo
     try:
         history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
     except SessionCorruptError as error:
-        error.hint = _SALVAGE  # what it says is true of files
+        error.hint = _way_out(path)  # what it says is true of files
         raise
     size = history.end.size + len(history.torn)
     unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
@@ -118,7 +114,15 @@ def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> Histo
         session_id=row.session_id,
         path=path,
         line=history.end.lines + 1,
-        hint=_SALVAGE,
+        hint=_way_out(path),
+    )
+
+
+def _way_out(path: str) -> str:
+    file, _, session_id = path.rpartition("#")
+    return (
+        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps the "
+        "lines before it, and sets the rest aside"
     )
 
 
