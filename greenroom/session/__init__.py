@@ -1,12 +1,12 @@
 """Conversations that outlive the process.
 
 `session` (`AgentSession`, what users hold) is made of `description` and `metadata` (who and when),
-`conversation` (the messages), and `journal` (what is stored); `durability` says how much of it a power
-cut may take back, `repair` reports a torn end. In the room `history` are the entries of a history,
-its lines as bytes, and what they add up to; nothing there touches a file. `store` is the protocol
-behind which stand the rooms `files` and `sqlite`, the latter loaded when it is first used, and
-`memory_store`. `holder` says who has a session when you can't; `statistics` are figures about all
-of these.
+`conversation` (the messages), `stored_conversation` (opening, saving and closing them) and `journal`
+(what is stored); `durability` says how much of it a power cut may take back, `repair` reports a torn
+end. In the room `history` are the entries of a history, its lines as bytes, and what they add up to;
+nothing there touches a file. `store` is the protocol behind which stand the rooms `files` and
+`sqlite`, the latter loaded when it is first used, and `memory_store`. `holder` says who has a session
+when you can't; `statistics` are figures about all of these.
 """
 
 from typing import TYPE_CHECKING

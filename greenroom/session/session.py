@@ -1,27 +1,16 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-import trio
-
-from greenroom.core import SessionError, SessionNotFoundError, check_session_id, new_id
+from greenroom.core import SessionNotFoundError, check_session_id, new_id
 from greenroom.core import clock as wall_clock
-from greenroom.session.conversation import Conversation
-from greenroom.session.durability import Durability, check_durability
 from greenroom.session.files.store import default_store
-from greenroom.session.history.transcript import Transcript
-from greenroom.session.holder import changed_error
-from greenroom.session.journal import Journal
 from greenroom.session.metadata import SessionMetadata
-from greenroom.session.repair import RepairReport
-from greenroom.session.statistics import SessionStatistics
-from greenroom.session.store import SessionStore, StoredSession
+from greenroom.session.store import SessionStore
+from greenroom.session.stored_conversation import StoredConversation
 
 __all__ = ["AgentSession"]
 
 
-class AgentSession(Conversation):
+class AgentSession(StoredConversation):
     """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.
 
     Changes are made in memory at once, and stored by `save`: all that is pending in one commit. An
@@ -35,13 +24,6 @@ class AgentSession(Conversation):
         >>> [message.text for message in session.history]
         ['hello']
     """
-
-    def __init__(self, record: SessionMetadata, store: SessionStore | None) -> None:
-        """Not for use from outside: call `new`, `new_subagent` or `load`."""
-        super().__init__(record)
-        self._journal = Journal(record.session_id, store)
-        self._durability: Durability = "step"
-        self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
 
     @classmethod
     def new(
@@ -111,101 +93,6 @@ class AgentSession(Conversation):
     def __repr__(self) -> str:
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
 
-    @property
-    def store(self) -> SessionStore | None:
-        """The store it was given, or came to use by default; None before that."""
-        return self._journal.store
-
-    @property
-    def repair(self) -> RepairReport | None:
-        """What was found torn at the history's end, when it was loaded or opened; else None."""
-        return self._journal.repair
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether `save` would have nothing to write."""
-        is_synced = self._journal.is_flushed or not self._is_sync_due
-        return is_synced and not self._transcript.pending and not self._has_news
-
-    @property
-    def durability(self) -> Durability:
-        """Which of its saves a power cut can't take back: at every "step", every "turn", or "none".
-
-        Every save survives the process, whatever this says. With "turn", a save while calls wait for
-        their results is not synced, and the one at the turn's end makes all of it durable; with
-        "none" it is left to the system, which takes half a minute or so. It is not stored: set it on
-        the session, new or loaded; a fork takes it over.
-        """
-        return self._durability
-
-    @durability.setter
-    def durability(self, value: Durability) -> None:
-        self._durability = check_durability(value)
-
-    def statistics(self) -> SessionStatistics:
-        """Return figures about the conversation and what of it is stored."""
-        return SessionStatistics(*self._transcript.size, self._journal.is_open)
-
-    def adopt(self, parent_session_id: str, parent_tool_use_id: str | None) -> None:
-        """Make it the child of another session, before it is first saved.
-
-        Raises:
-            InvalidSessionIdError: the parent's id is none.
-            SessionError: it is stored already, or has another parent.
-        """
-        check_session_id(parent_session_id)
-        if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
-            raise SessionError(f"{self!r} has its place already", session_id=self.session_id)
-        self._touch(parent_session_id=parent_session_id, parent_tool_use_id=parent_tool_use_id)
-
-    def bind(self, store: SessionStore) -> None:
-        """Use this store, unless the session has one."""
-        self._journal.store = self._journal.store or store
-
-    async def open(self) -> None:
-        """Become the session's only writer until `close`; a torn end is set aside.
-
-        Raises:
-            SessionLockedError: another writer has it; `pid` says which process.
-            SessionExistsError: this session is new, and its id is taken.
-            SessionNotFoundError: it was removed.
-            SessionCorruptError: it is damaged before its end.
-            SessionStorageError: the disk refused.
-            SessionError: it was changed in the store and in memory, since it was loaded.
-        """
-        async with self._turnstile:
-            if not self._journal.is_open:
-                self._journal.forgive()
-                await self._acquire()
-
-    async def close(self) -> None:
-        """Let another writer have it; cancellation waits. What is not saved stays in memory.
-
-        Raises:
-            SessionStorageError: the disk refused; the lock is let go all the same.
-        """
-        with trio.CancelScope(shield=True):
-            async with self._turnstile:
-                await self._journal.release()
-
-    async def save(self, *, flush: bool = True) -> None:
-        """Store all that is pending, as one commit; durable when it returns, see `durability`.
-
-        Without `flush` it survives this process, and a power cut from the next save on. A session
-        without messages, metadata or children is not stored. If it fails, all stays pending, and a
-        later save may succeed; after a failed sync only once it is closed and opened again.
-
-        Raises:
-            SessionLockedError: another writer has it.
-            SessionExistsError: this session is new, and its id is taken.
-            SessionStorageError: the disk refused.
-            SessionError: it was changed in the store since it was loaded.
-        """
-        async with self._turnstile:
-            if not self.is_saved:
-                async with self._held_open():
-                    await self._commit(flush and self._is_sync_due)
-
     async def fork(self, at: int | None = None) -> "AgentSession":
         """Make and save a new session that begins with this one's first `at` messages, or all.
 
@@ -236,53 +123,3 @@ class AgentSession(Conversation):
         self._transcript.pair("interrupted")
         self._touch()
         await self.save()
-
-    @property
-    def _is_sync_due(self) -> bool:
-        """Whether a save is to be synced here."""
-        waits = self._durability == "turn" and self._transcript.is_waiting
-        return self._durability != "none" and not waits
-
-    @property
-    def _has_news(self) -> bool:
-        """Whether the stored description is out of date, or due; the history, long, is asked last."""
-        known = self._journal.metadata or self._record.metadata or self._record.child_session_ids
-        return bool(known or self.history) and self._journal.lacks(self._record)
-
-    def _become(self, stored: StoredSession) -> None:
-        """Take the state that the store holds."""
-        if stored.metadata is not None:
-            self._record = stored.metadata
-        self._transcript = Transcript(stored.history.entries)
-        self._transcript.pair("interrupted")
-        self._journal.start_from(stored)
-        self._is_touched = False
-
-    async def _acquire(self) -> None:
-        if changed := await self._journal.acquire():
-            if self._is_touched:
-                await self._journal.release()
-                raise changed_error(self.session_id)
-            self._become(changed)
-
-    @asynccontextmanager
-    async def _held_open(self) -> AsyncIterator[None]:
-        """Hold the lock, for this block alone unless the session is open."""
-        was_open = self._journal.is_open
-        if not was_open:
-            await self._acquire()
-        try:
-            yield
-        finally:
-            if not was_open:
-                await self._journal.release()
-
-    async def _commit(self, flush: bool) -> None:
-        # What is added while a write is under way stays for the next.
-        entries = tuple(self._transcript.pending)
-        if entries or (flush and self._journal.is_loose):
-            await self._journal.append(entries, flush=flush)
-            del self._transcript.pending[: len(entries)]
-        if self._has_news:
-            await self._journal.describe(self._record)
-        self._is_touched = not self.is_saved
