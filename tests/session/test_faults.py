@@ -197,9 +197,12 @@ async def test_a_rollback_that_fails_makes_the_session_read_only(files, conversa
     session = await first_save(files, conversation)
 
     def rule(count, name, args):
-        return raising(errno.EIO) if name in {"write", "ftruncate"} and args[0] in held else None
+        if name not in {"write", "ftruncate"} or args[0] not in held:
+            return None
+        calls.append(name)
+        return short_write if len(calls) == 1 else raising(errno.EIO)
 
-    held = set()
+    held, calls = set(), []
     await session.open()
     session.add_message(conversation[3])
     await session.save()

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 
 __all__ = [
     "SyncError",
@@ -189,14 +190,17 @@ def read_bytes(path: str, start: int = 0) -> bytes | None:
     """Read a file from an offset on; None where there is no such file.
 
     Raises:
-        OSError: it can't be read, or is longer than any memory should be asked for.
+        OSError: it can't be read, is no file, or is longer than any memory should be asked for.
     """
     try:
-        fd = os.open(path, os.O_RDONLY)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for somebody to write
     except FileNotFoundError:
         return None
     try:
-        if os.fstat(fd).st_size - start > _MOST:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        if status.st_size - start > _MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return _read_all(fd, start)
     finally:
@@ -220,6 +224,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 def _roll_back(fd: int, size: int) -> None:
     try:
-        os.ftruncate(fd, size)
+        if os.fstat(fd).st_size != size:  # a file system that turned read-only has written nothing
+            os.ftruncate(fd, size)
     except OSError as error:
         raise SyncError(*error.args) from error

@@ -18,7 +18,7 @@ from greenroom.session.files.folder import (
 from greenroom.session.files.lock import HeldError, check_held, unlock
 from greenroom.session.history.lines import Position, read_history
 from greenroom.session.holder import fenced_error
-from greenroom.session.metadata import SessionMetadata, encode_metadata
+from greenroom.session.metadata import SessionMetadata, decode_metadata, encode_metadata
 from greenroom.session.repair import RepairReport, report_on
 from greenroom.session.store import StoredSession
 
@@ -72,6 +72,7 @@ class FileWriter:
         """Replace `metadata.json`, all or nothing; durable when it returns.
 
         Raises:
+            SessionCorruptError: what stands there describes no session, or another; it was left alone.
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused.
         """
@@ -163,6 +164,8 @@ class FileWriter:
             history = history_path(self._folder)
             if self._history < 0 and os.path.exists(history):
                 durable.rewrite(history, 0, 0)  # emptied by somebody who crashed before the sync
+        else:
+            decode_metadata(previous, session_id=self._session_id, path=path)  # it is ours
         durable.replace(path, encode_metadata(metadata, previous or b""))
 
     def _set_aside(self, size: int) -> str:

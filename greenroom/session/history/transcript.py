@@ -90,11 +90,13 @@ class Transcript:
             SessionError: there are fewer messages.
         """
         self._check(at)
-        copy = Transcript()
+        entries = list[Entry]()
         for index, message in enumerate(self._messages[:at]):
-            copy.add(MessageEntry(message))
+            entries.append(MessageEntry(message))
             if index in self._started:
-                copy.add(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+                entries.append(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+        copy = Transcript(entries)
+        copy.pending += entries  # proved when they were added here, so they can wait for a thread
         return copy
 
     def rewind(self, to: int) -> None:

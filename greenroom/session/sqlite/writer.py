@@ -67,6 +67,7 @@ class SQLiteWriter:
         """Replace the description, all or nothing; durable when it returns.
 
         Raises:
+            SessionCorruptError: what stands there describes no session, or another; it was left alone.
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused.
         """
@@ -138,6 +139,7 @@ class SQLiteWriter:
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
         row = self._row(connection)
+        row.described(f"{self._database.path}#{self._session_id}")  # it is ours
         rows.describe(connection, row, encode_metadata(metadata, row.metadata or b""))
 
     def _release(self) -> None:

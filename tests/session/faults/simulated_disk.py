@@ -17,6 +17,7 @@ sync that succeeds; POSIX promises neither.
 
 import errno
 import os
+import stat
 from types import SimpleNamespace
 
 SECTOR = 512
@@ -339,4 +340,10 @@ def _rename(names, change):
 def _status(node):
     size = len(node.data) if isinstance(node, File) else 0
     links = node.links if isinstance(node, File) else 1
-    return SimpleNamespace(st_size=size, st_nlink=links, st_ino=id(node), st_mtime=node.moment)
+    return SimpleNamespace(
+        st_size=size,
+        st_nlink=links,
+        st_ino=id(node),
+        st_mtime=node.moment,
+        st_mode=stat.S_IFREG if isinstance(node, File) else stat.S_IFDIR,
+    )

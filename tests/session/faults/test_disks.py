@@ -95,6 +95,20 @@ async def test_a_long_message_is_not_encoded_where_it_is_added(monkeypatch):
     assert session.history[0].text == LONG
 
 
+async def test_a_fork_is_not_encoded_on_the_event_loop(files, encoders, monkeypatch):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    session.add_message(Message.user("short"))
+    session.add_message(Message.assistant([ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]))
+    session.mark_tools_started(["t1"])
+    await session.save()
+    encoders.clear()
+    monkeypatch.setattr("greenroom.session.history.transcript.prove", None)
+    fork = await session.fork(1)
+    assert encoders
+    assert threading.get_ident() not in encoders
+    assert (await AgentSession.load(fork.session_id, store=files)).history == session.history[:1]
+
+
 async def test_a_store_without_threads_encodes_at_once(encoders):
     session = AgentSession.new("coder", session_id="mine", store=MemoryStore())
     session.add_message(Message.user(LONG))
