@@ -6,12 +6,13 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import SessionNotFoundError
+from greenroom.core import SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, SessionMetadata, SessionStore
 
-__all__ = ["describe_session", "load_session", "newest_session"]
+__all__ = ["describe_session", "full_session_id", "load_session", "newest_session"]
 
 _TITLE = 60
+_NAMED = 5  # sessions that an error lists
 
 
 def describe_session(session: AgentSession, workspace: Path) -> None:
@@ -31,20 +32,39 @@ def _shortened(text: str) -> str:
 
 
 async def load_session(session_id: str, store: SessionStore) -> AgentSession:
-    """Load a session.
+    """Load the session of this id, or of the one that begins like this.
 
     Raises:
         SessionError: it is unknown or can't be read.
     """
-    try:
-        return await AgentSession.load(session_id, store=store)
-    except SessionNotFoundError as error:
-        place = os.path.dirname(store.folder(session_id)) or repr(store)
-        raise SessionNotFoundError(
-            f"there is no session {session_id} in {place}",
-            session_id=session_id,
-            hint="`greenroom sessions list` shows them",
-        ) from error
+    return await AgentSession.load(await full_session_id(session_id, store), store=store)
+
+
+async def full_session_id(text: str, store: SessionStore) -> str:
+    """Return the id of the session that is meant: the id itself, or a beginning that no other has.
+
+    Raises:
+        SessionNotFoundError: no session has such an id.
+        SessionError: several begin like this; the error lists them. Or the store can't be read.
+    """
+    if await store.exists(text):
+        return text
+    found = [each for each in await store.list_all() if each.session_id.startswith(text)]
+    if len(found) == 1:
+        return found[0].session_id
+    if found:
+        names = [each.session_id for each in found[:_NAMED]]
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise SessionError(
+            f"{len(found)} sessions begin with {text}",
+            hint=f"write more of the id: {', '.join(names)}{more}",
+        )
+    place = os.path.dirname(store.folder(text)) or repr(store)
+    raise SessionNotFoundError(
+        f"there is no session {text} in {place}",
+        session_id=text,
+        hint="`greenroom sessions list` shows them",
+    )
 
 
 async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:

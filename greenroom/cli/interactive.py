@@ -12,8 +12,8 @@ from greenroom._version import __version__
 from greenroom.cli.conversation import describe_session
 from greenroom.cli.dump_target import dump_target
 from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.recap import RecapLine, earlier_turns, recap
-from greenroom.cli.render_chunk import render_markdown, render_user
+from greenroom.cli.recap import earlier_turns, recap
+from greenroom.cli.render_recap import render_recap
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.theme import ColorScheme
@@ -103,7 +103,7 @@ def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
     if told:
         lines.append(Text(_so_far(setup.session), colors.note))
     for line in told:
-        lines += [_told(line, colors), Text("")]
+        lines += [render_recap(line, colors), Text("")]
     return [*lines, Text("")]
 
 
@@ -112,15 +112,3 @@ def _so_far(session: AgentSession) -> str:
     turns = "turn is" if left_out == 1 else "turns are"
     more = f" ({left_out} earlier {turns} left out)" if left_out else ""
     return f"session {session.session_id}, so far{more}:"
-
-
-def _told(line: RecapLine, colors: ColorScheme) -> RenderableType:
-    match line.kind:
-        case "user":
-            return render_user(line.text, colors)
-        case "reply":
-            return render_markdown(line.text, colors)
-        case "failed":
-            return Text(str(line), colors.error)
-        case "call":
-            return Text(str(line), colors.output)

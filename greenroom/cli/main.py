@@ -2,9 +2,11 @@
 
 import sys
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import read_arguments
+from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,35 +57,25 @@ def _run(options: "Options") -> int:
 
     try:
         with log_to_file(options.log) if options.log else nullcontext():
-            return trio.run(_command(options), options)
+            return trio.run(_command(options))
     except GreenroomError as error:
         tell(str(error))
         return _USAGE
 
 
-def _command(options: "Options") -> "Callable[[Options], Awaitable[int]]":
-    match options.command:
-        case "sessions list":
-            from greenroom.cli.commands.sessions import list_sessions
+def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
+    if isinstance(options, SessionsOptions):
+        from greenroom.cli.commands.sessions.verbs import run_verb
 
-            return list_sessions
-        case "sessions show":
-            from greenroom.cli.commands.sessions import show_session
+        return partial(run_verb, options)
+    if options.command == "doctor":
+        from greenroom.cli.commands.doctor import run_doctor
 
-            return show_session
-        case "sessions repair":
-            from greenroom.cli.commands.sessions import repair_session
+        return partial(run_doctor, options)
+    if options.prompt is not None:
+        from greenroom.cli.headless import run_headless
 
-            return repair_session
-        case "doctor":
-            from greenroom.cli.commands.doctor import run_doctor
+        return partial(run_headless, options)
+    from greenroom.cli.interactive import run_interactive
 
-            return run_doctor
-        case _ if options.prompt is not None:
-            from greenroom.cli.headless import run_headless
-
-            return run_headless
-        case _:
-            from greenroom.cli.interactive import run_interactive
-
-            return run_interactive
+    return partial(run_interactive, options)

@@ -16,7 +16,7 @@ class OutputWriter:
     def __init__(self, descriptor: int = 1) -> None:
         """Write to this file descriptor."""
         self._descriptor = descriptor
-        self._is_terminal = os.isatty(descriptor)
+        self.is_terminal = os.isatty(descriptor)
 
     async def text(self, text: str) -> None:
         """Write a text and a newline; for a terminal, control characters are made visible.
@@ -25,7 +25,7 @@ class OutputWriter:
             BrokenPipeError: nobody reads any more.
             OSError: the disk that it goes to is full, or broken.
         """
-        shown = visible(text) if self._is_terminal else text
+        shown = visible(text) if self.is_terminal else text
         await self.line(shown.encode("utf-8", "replace"))
 
     async def line(self, line: bytes) -> None:

@@ -1,7 +1,7 @@
 """What a conversation was about, in a few lines: for `--resume` and `sessions show`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from greenroom.cli.call_words import call_words
@@ -24,10 +24,17 @@ _MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "fail
 
 @dataclass(frozen=True)
 class RecapLine:
-    """One thing that was said or done; the text holds nothing that a terminal would obey."""
+    """One thing that was said or done; the text holds nothing that a terminal would obey.
+
+    Attributes:
+        kind: what it is.
+        text: what is told of it.
+        at: the place of its message in the conversation, from 0.
+    """
 
     kind: RecapKind
     text: str
+    at: int = 0
 
     def __str__(self) -> str:
         return _MARKS[self.kind] + self.text
@@ -43,14 +50,14 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
         ['> hello', 'Hi!']
     """
     # Results follow their call within the next message, and providers reuse ids.
-    shown = messages if last is None else messages[_beginning(messages, last) :]
+    start = 0 if last is None else _beginning(messages, last)
     lines: list[RecapLine] = []
-    for index, message in enumerate(shown):
-        after = shown[index + 1].tool_results if index + 1 < len(shown) else ()
+    for at, message in enumerate(messages[start:], start):
+        after = messages[at + 1].tool_results if at + 1 < len(messages) else ()
         for block in message.content:
             line = _line(message, block, after)
             if line is not None:
-                lines.append(line)
+                lines.append(replace(line, at=at))
     return lines
 
 

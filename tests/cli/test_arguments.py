@@ -7,6 +7,7 @@ import pytest
 
 from greenroom import __version__
 from greenroom.cli.arguments import Options, read_arguments
+from greenroom.cli.commands.sessions.arguments import SessionsOptions
 from greenroom.cli.folders import sessions_folder
 
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")
@@ -38,12 +39,12 @@ def test_every_option_of_a_run_is_read():
 @pytest.mark.parametrize("words", [["--sessions", "/s", "sessions", "list"]])
 def test_the_folder_may_stand_before_the_command_or_after_it(words):
     after = read_arguments(["sessions", "list", "--sessions", "/s"])
-    assert read_arguments(words) == after == Options(command="sessions list", sessions="/s")
+    assert read_arguments(words) == after == SessionsOptions(command="sessions list", sessions="/s")
 
 
 def test_commands_take_json():
-    assert read_arguments(["sessions", "show", "s-1", "--json"]) == Options(
-        command="sessions show", session_id="s-1", json=True
+    assert read_arguments(["sessions", "show", "s-1", "--json"]) == SessionsOptions(
+        command="sessions show", ids=("s-1",), json=True
     )
     assert read_arguments(["doctor", "--json"]) == Options(command="doctor", json=True)
 
@@ -59,6 +60,9 @@ def test_commands_take_json():
         (["sessions"], "VERB"),
         (["sessions", "show"], "ID"),
         (["read a.py"], "write greenroom -p PROMPT"),
+        (["sessions", "rewind", "s-1"], "--to"),
+        (["sessions", "fork", "s-1", "--at", "-1"], "--at"),
+        (["sessions", "show", "s-1", "--last", "0"], "0 is less than 1"),
         (["--max-steps", "0"], "0 is less than 1"),
         (["--max-steps", "many"], "many is no whole number"),
     ],

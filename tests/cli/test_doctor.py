@@ -127,27 +127,6 @@ def test_another_system_is_a_problem(look, monkeypatch):
     assert look()["platform"].fix == "use Linux or macOS"
 
 
-def test_an_empty_store_says_so(run):
-    assert run("sessions", "list").out == "There are no sessions yet.\n"
-    assert run("sessions", "list", "--json").json == []
-
-
-def test_a_list_shows_folder_model_and_whose_child_a_session_is(run, project):
-    run("-p", "ask a subagent to read README.md")
-    rows = run("sessions", "list").out.splitlines()
-    assert len(rows) == 2
-    assert any("coder  offline:rules" in row and str(project) in row for row in rows)
-    assert any("(subagent)" in row for row in rows)
-
-
-def test_a_list_shows_how_a_session_began_in_one_short_line(run):
-    run("-p", "list *\n" + "and more " * 30)
-    [row] = run("sessions", "list").out.splitlines()
-    assert "  “list * and more and more" in row
-    assert "…”  " in row
-    assert len(row.split("”")[0]) < 90
-
-
 def test_a_session_that_does_not_exist_is_exit_code_2_with_what_to_do(run):
     done = run("sessions", "show", "s-none")
     assert done.code == 2

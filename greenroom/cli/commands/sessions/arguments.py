@@ -1,0 +1,101 @@
+"""What may stand behind `greenroom sessions`; loads nothing but argparse."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from greenroom.cli.options import Options, Parser, Parsers, add_report, natural, positive
+
+__all__ = ["SessionsOptions", "add_sessions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionsOptions(Options):
+    """What the user asked for behind `greenroom sessions`; no verb uses all of it.
+
+    Attributes:
+        ids: the sessions that it is about: whole ids, or the beginnings of some.
+        here: whether only sessions of the working directory are meant.
+        all: whether subagents' sessions are meant as well.
+        limit: how many sessions are shown at the most, or None for the usual.
+        last: how many messages are shown at the most, the last ones; None for all.
+        at: how many messages a fork begins with, or None for all.
+        to: how many messages a rewind keeps.
+        yes: whether nothing is asked before something is taken away.
+    """
+
+    ids: tuple[str, ...] = ()
+    here: bool = False
+    all: bool = False
+    limit: int | None = None
+    last: int | None = None
+    at: int | None = None
+    to: int = 0
+    yes: bool = False
+
+    @property
+    def session_id(self) -> str:
+        """The one session that it is about."""
+        return self.ids[0]
+
+
+_Add: TypeAlias = Callable[[str, str], Parser]
+
+
+def add_sessions(commands: Parsers) -> None:
+    """Add the command and its verbs."""
+    sessions = commands.add_parser(
+        "sessions",
+        help="list, show, fork, rewind and repair stored sessions",
+        description="ID is a session's id, or a beginning that no other has.",
+    )
+    verbs = sessions.add_subparsers(metavar="VERB", required=True)
+    add = partial(_add_verb, verbs)
+    _add_list(add)
+    _add_show(add)
+    _add_fork(add)
+    _add_rewind(add)
+    _add_one(add("repair", "keep what precedes the damage in a session"))
+
+
+def _add_verb(verbs: Parsers, name: str, text: str) -> Parser:
+    verb = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    add_report(verb, f"sessions {name}", SessionsOptions)
+    return verb
+
+
+def _add_one(verb: Parser) -> None:
+    verb.add_argument("ids", metavar="ID", nargs=1)
+
+
+def _add_list(add: _Add) -> None:
+    verb = add("list", "list sessions, the last changed first")
+    verb.add_argument("--here", action="store_true", help="only those of this folder")
+    verb.add_argument("--all", action="store_true", help="those of subagents as well")
+    verb.add_argument("--limit", metavar="N", type=positive, help="at most N (30 in a terminal)")
+
+
+def _add_show(add: _Add) -> None:
+    verb = add("show", "show one session's conversation")
+    _add_one(verb)
+    verb.add_argument("--last", metavar="N", type=positive, help="only the last N messages")
+
+
+def _add_fork(add: _Add) -> None:
+    verb = add("fork", "make a new session that begins as this one does, and print its id")
+    _add_one(verb)
+    verb.add_argument("--at", metavar="N", type=natural, help="with its first N messages (all)")
+
+
+def _add_rewind(add: _Add) -> None:
+    verb = add("rewind", "go back to an earlier message of a session")
+    _add_one(verb)
+    verb.add_argument(
+        "--to", metavar="N", type=natural, required=True, help="keep the first N messages"
+    )
+    _add_yes(verb)
+
+
+def _add_yes(verb: Parser) -> None:
+    verb.add_argument("--yes", action="store_true", help="don't ask")

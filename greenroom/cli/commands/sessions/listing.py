@@ -1,0 +1,94 @@
+"""`greenroom sessions list`: which sessions there are."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from greenroom.cli.commands.sessions.row import age, model_of, place_of, title_of
+from greenroom.cli.folders import working_folder
+from greenroom.cli.page import Page
+from greenroom.cli.run_setup import open_store
+from greenroom.core import serde
+from greenroom.session import AgentSession, SessionMetadata
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from greenroom.cli.commands.sessions.arguments import SessionsOptions
+
+__all__ = ["list_sessions", "shown_sessions"]
+
+_USUAL = 30  # rows for a person; a pipe gets all
+_MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out
+_TITLE = 8  # columns that a title has at the least
+
+
+async def list_sessions(options: "SessionsOptions") -> int:
+    """Print the stored sessions, the last changed first.
+
+    Raises:
+        SessionStorageError: the store can't be read.
+    """
+    found = shown_sessions(await AgentSession.list_all(store=open_store(options)), options)
+    page = Page()
+    most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
+    shown = found[:most]
+    if options.json:
+        await page.line(b"[" + b",".join(serde.encode(each) for each in shown) + b"]")
+    elif not found:
+        await page.text(f"There are no sessions {'here' if options.here else 'yet'}.")
+    else:
+        await page.show(_table(shown, page.columns))
+        if len(found) > len(shown):
+            await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
+    return 0
+
+
+def shown_sessions(
+    sessions: Sequence[SessionMetadata], options: "SessionsOptions"
+) -> list[SessionMetadata]:
+    """Return those that the user wants to see: of this folder, of subagents as well."""
+    here = str(working_folder()) if options.here else None
+    return [
+        each
+        for each in sessions
+        if (options.all or each.parent_session_id is None)
+        and (here is None or each.metadata.get("workspace") == here)
+    ]
+
+
+def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> "Table":
+    """Lay them out; on a narrow terminal the model is left out, then the folder, and titles are cut."""
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[tuple[str, Callable[[SessionMetadata], str]]] = [
+        ("session", lambda each: each.session_id),
+        ("age", lambda each: age(each.updated_at)),
+    ]
+    if columns is None or columns >= _MODEL_FROM:
+        parts.append(("model", model_of))
+    if columns is None or columns >= _FOLDER_FROM:
+        parts.append(("folder", partial(_short_place, most=columns and columns // 4)))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    taken, rows = 0, [[Text(words(each)) for _, words in parts] for each in sessions]
+    for place, (name, _) in enumerate(parts):
+        table.add_column(name, no_wrap=True)
+        taken += max(len(name), *(row[place].cell_len for row in rows)) + 2
+    table.add_column("title", no_wrap=True)
+    for row, each in zip(rows, sessions, strict=True):
+        title = Text(title_of(each))
+        if columns is not None:
+            title.truncate(max(columns - taken, _TITLE), overflow="ellipsis")
+        table.add_row(*row, title)
+    return table
+
+
+def _short_place(session: SessionMetadata, most: int | None) -> str:
+    """Return the folder, of which the end says most."""
+    place = place_of(session)
+    home = str(Path.home())
+    if place == home or place.startswith(f"{home}/"):
+        place = f"~{place[len(home) :]}"
+    return place if most is None or len(place) <= most else f"…{place[1 - most :]}"

@@ -1,0 +1,32 @@
+"""Which verb does what."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from greenroom.cli.commands.sessions.arguments import SessionsOptions
+from greenroom.cli.commands.sessions.branching import fork_session, rewind_session
+from greenroom.cli.commands.sessions.listing import list_sessions
+from greenroom.cli.commands.sessions.repairing import repair_session
+from greenroom.cli.commands.sessions.showing import show_session
+
+__all__ = ["run_verb"]
+
+_Verb: TypeAlias = Callable[[SessionsOptions], Awaitable[int]]
+
+_VERBS: Mapping[str, _Verb] = {
+    "sessions list": list_sessions,
+    "sessions show": show_session,
+    "sessions fork": fork_session,
+    "sessions rewind": rewind_session,
+    "sessions repair": repair_session,
+}
+
+
+async def run_verb(options: SessionsOptions) -> int:
+    """Do what the user asked for; return the exit code.
+
+    Raises:
+        SessionError: a session or the store can't be used.
+        OSError: standard output can't be written.
+    """
+    return await _VERBS[options.command](options)

@@ -1,0 +1,113 @@
+"""What the user asked for, and the options that several commands share."""
+
+import argparse
+from dataclasses import dataclass
+from typing import Literal, NoReturn, TypeAlias
+
+__all__ = [
+    "Options",
+    "OutputFormat",
+    "Parser",
+    "Parsers",
+    "add_folder",
+    "add_report",
+    "natural",
+    "positive",
+]
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+"""What a headless run prints: the answer, one result object, or one chunk a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user asked for on the command line; a command may have more, in a class of its own.
+
+    Attributes:
+        command: "run", "doctor", or "sessions" with its verb, such as "sessions list".
+        prompt: the prompt of a headless run, or None for an interactive one.
+        output_format: what a headless run prints.
+        model: the model's name, or None for the default.
+        resume: the session to go on with, or None.
+        continue_last: whether to go on with the newest session of this folder.
+        allow: rules that allow, in the short form.
+        deny: rules that deny, in the short form.
+        mode: the permission mode.
+        sessions: the folder or database of the sessions, or None for the user's own.
+        max_steps: model calls in one turn at the most.
+        log: the file for the log, or None.
+        json: whether a command prints JSON.
+    """
+
+    command: str = "run"
+    prompt: str | None = None
+    output_format: OutputFormat = "text"
+    model: str | None = None
+    resume: str | None = None
+    continue_last: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    mode: str = "default"
+    sessions: str | None = None
+    max_steps: int = 100
+    log: str | None = None
+    json: bool = False
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads a command line, or the part of one that belongs to a command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end the program."""
+        if message.startswith("argument COMMAND: invalid choice"):
+            message = "there is no such command; to ask something, write greenroom -p PROMPT"
+        super().error(message)
+
+
+Parsers: TypeAlias = "argparse._SubParsersAction[Parser]"
+"""Where commands are added."""
+
+
+def add_report(parser: Parser, command: str, kind: type[Options]) -> None:
+    """Make this the parser of a command that prints something, of these options."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    # Suppressed where it is not given, so that it may also stand before the command.
+    add_folder(parser, default=argparse.SUPPRESS)
+    parser.set_defaults(command=command, kind=kind)
+
+
+def add_folder(parser: Parser, default: str | None) -> None:
+    """Take the place of the sessions."""
+    parser.add_argument(
+        "--sessions",
+        metavar="DIR",
+        default=default,
+        help="where sessions are kept: a folder, or the file of a database",
+    )
+
+
+def positive(text: str) -> int:
+    """Read a number from 1 on.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    number = natural(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def natural(text: str) -> int:
+    """Read a number from 0 on.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number") from None
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return number
