@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from greenroom.core import UnknownBlock as UnknownBlock
     from greenroom.core import Usage as Usage
     from greenroom.core import UsageReport as UsageReport
+    from greenroom.core import Used as Used
     from greenroom.core import UserInput as UserInput
     from greenroom.core import Workspace as Workspace
     from greenroom.llm import AnthropicProvider as AnthropicProvider
@@ -257,6 +258,7 @@ _HOMES = {
         "UnknownBlock",
         "Usage",
         "UsageReport",
+        "Used",
         "UserInput",
         "Workspace",
     ),
@@ -457,6 +459,7 @@ __all__ = [
     "UnknownBlock",
     "Usage",
     "UsageReport",
+    "Used",
     "UserInput",
     "WorkerPool",
     "Workspace",

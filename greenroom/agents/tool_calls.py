@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from greenroom.agents.verdict import Verdict, judge
+from greenroom.agents.verdict import Verdict, judge, restore_answers
 from greenroom.core import (
     AgentContext,
     AgentState,
@@ -52,6 +52,7 @@ async def run_tools(
         SessionError: the calls could not be made durable; none of them has started.
         BudgetExceededError: a budget had no tool call left; every call is answered nevertheless.
     """
+    await restore_answers(agent, permissions)
     with ExitStack() as calls:
         gate = _Gate(agent, tools, permissions)
         for call in tool_uses:

@@ -22,7 +22,7 @@ from greenroom.permissions import Explanation, PermissionManager, keep_rules
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "restore_answers"]
 
 _LONG = 8_000
 """Characters; a command of this length is judged within a few tens of milliseconds."""
@@ -61,6 +61,12 @@ class Verdict:
         if same and now.decision is not RuleDecision.DENY:
             return None
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
+
+
+async def restore_answers(agent: AgentInternals, permissions: PermissionManager) -> None:
+    """Let the answers hold that the agent's session remembers; tell of those that can't."""
+    for note in permissions.bind_session(agent.session, agent.context.workspace.root):
+        await agent.send(Error(note, RuleFileError.__name__))
 
 
 async def judge(

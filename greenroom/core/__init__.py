@@ -335,6 +335,9 @@ from greenroom.core.tooling import (
 from greenroom.core.usage import (
     Usage as Usage,
 )
+from greenroom.core.usage import (
+    Used as Used,
+)
 from greenroom.core.wire import (
     Wire as Wire,
 )
@@ -449,6 +452,7 @@ __all__ = [
     "UnknownBlock",
     "Usage",
     "UsageReport",
+    "Used",
     "UserInput",
     "Wire",
     "Workspace",

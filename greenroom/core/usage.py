@@ -1,10 +1,10 @@
-"""Tokens that model calls used, and what they cost."""
+"""Tokens that model calls used, and what they cost; and what was used of everything that counts."""
 
 from typing import TypeVar
 
 from greenroom.core.wire import Wire
 
-__all__ = ["Usage"]
+__all__ = ["Usage", "Used"]
 
 Number = TypeVar("Number", int, float)
 
@@ -48,6 +48,28 @@ class Usage(Wire, frozen=True):
             self.cache_write_tokens,
         )
         return sum(part or 0 for part in parts)
+
+
+class Used(Wire, frozen=True):
+    """What was used of everything that budgets count, time excepted.
+
+    Attributes:
+        usage: tokens and cost of all model calls together.
+        model_calls: calls of models.
+        tool_calls: calls of tools.
+    """
+
+    usage: Usage = Usage()
+    model_calls: int = 0
+    tool_calls: int = 0
+
+    def __add__(self, other: "Used") -> "Used":
+        """Add each of them."""
+        return Used(
+            self.usage + other.usage,
+            self.model_calls + other.model_calls,
+            self.tool_calls + other.tool_calls,
+        )
 
 
 def _sum(left: Number | None, right: Number | None) -> Number | None:

@@ -4,11 +4,13 @@ Modules, from the value to the decision: `rule` (with `rule_builders`, `rule_tex
 `rule_model`, `rule_examples`, `rule_place`, `atomic`, `trust`), `matcher` (with `prefix`, `pattern`, `host`); `call`
 and `facts` (what a tool call would do, with `place`, `operands` and the package `shell`);
 `likeness` (is the rule about the fact?), `evaluator` (order and combination), `mode`;
-`explanation`, `suggestion` (with `suggested_command`), `statistics`, and `manager`, which users hold.
+`explanation`, `suggestion` (with `suggested_command`), `grants` (answers that a session keeps),
+`statistics`, and `manager`, which users hold (with `who`).
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool
 from greenroom.permissions.explanation import Explanation as Explanation
+from greenroom.permissions.grants import GrantKeeper as GrantKeeper
 from greenroom.permissions.manager import PermissionManager as PermissionManager
 from greenroom.permissions.matcher import Predicate as Predicate
 from greenroom.permissions.matcher import RuleMatcher as RuleMatcher
@@ -26,6 +28,7 @@ from greenroom.permissions.trust import keep_rules as keep_rules
 
 __all__ = [
     "Explanation",
+    "GrantKeeper",
     "JudgedTool",
     "PermissionManager",
     "PermissionMode",

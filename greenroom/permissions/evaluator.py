@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from greenroom.core import RuleDecision
+from greenroom.core import PermissionPart, RuleDecision
 from greenroom.permissions.call import Call
 from greenroom.permissions.facts import Command, Fact, Unknown
 from greenroom.permissions.likeness import covers, holds, touches
@@ -24,6 +24,12 @@ class Verdict:
     decision: RuleDecision
     reason: str
     rule: PermissionRule | None = None
+
+    @property
+    def part(self) -> PermissionPart:
+        """The same in words, as prompts show it."""
+        rule = self.rule.id if self.rule else ""
+        return PermissionPart(str(self.fact), self.decision, self.reason, rule)
 
 
 def stricter(first: RuleDecision, second: RuleDecision) -> RuleDecision:

@@ -1,40 +1,32 @@
 """The permission manager: holds the rules, and says what they decide."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from greenroom.core import AgentContext, PermissionPart, Remember, RuleDecision, RuleFileError
+from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
 from greenroom.permissions.call import AnyTool, Call, read_call
 from greenroom.permissions.evaluator import Verdict, combine, judge, stricter
 from greenroom.permissions.explanation import Explanation, digest_of
+from greenroom.permissions.grants import (
+    BoundSessions,
+    GrantKeeper,
+    encode_grants,
+    is_answer,
+    read_grants,
+)
 from greenroom.permissions.mode import PermissionMode, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.rule_examples import check_examples
 from greenroom.permissions.rule_file import read_rules, write_rules
 from greenroom.permissions.statistics import PermissionStatistics
 from greenroom.permissions.suggestion import forbid, remembered, suggest
+from greenroom.permissions.who import Who
 
 __all__ = ["PermissionManager"]
 
 MAX_CACHED = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Who:
-    """For whom a call is judged: the sessions and agent types whose rules hold."""
-
-    sessions: frozenset[str]
-    agents: frozenset[str]
-
-    @classmethod
-    def of(cls, context: AgentContext) -> "_Who":
-        return cls(frozenset({context.session_id}), frozenset({context.agent_type}))
-
-    def __or__(self, other: "_Who") -> "_Who":
-        return _Who(self.sessions | other.sessions, self.agents | other.agents)
 
 
 class PermissionManager:
@@ -65,8 +57,9 @@ class PermissionManager:
         self.mode: PermissionMode = mode
         self._rules: list[PermissionRule] = []
         self._parent: PermissionManager | None = None
-        self._lineage = _Who(frozenset(), frozenset())
-        self._relevant: dict[tuple[str, str, _Who], tuple[PermissionRule, ...]] = {}
+        self._lineage = Who(frozenset(), frozenset())
+        self._relevant: dict[tuple[str, str, Who], tuple[PermissionRule, ...]] = {}
+        self._bound = BoundSessions()
         self.add_rules(rules)
 
     @property
@@ -123,9 +116,35 @@ class PermissionManager:
         self.add_rule(rule.within(session_id))
 
     def clear_session_rules(self, session_id: str) -> None:
-        """Forget every rule of this session, remembered answers included."""
+        """Forget every rule of this session, remembered answers included.
+
+        From a bound session the answers are gone for good, once it is saved.
+        """
+        if session := self._bound.get(session_id):
+            session.revoke_grants()
         self._rules = [rule for rule in self._rules if rule.session != session_id]
         self._relevant.clear()
+
+    def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
+        """Take up the answers that were remembered for a session, and keep further ones in it.
+
+        `run_tools` calls it each time; it reads what has changed. The session decides which of its
+        answers hold: what it loses, by a rewind, holds no longer. An allowance holds in the folder
+        `root` that it was given for. One that can't be read, or says more than an answer can,
+        does not hold; such a denial turns into a question about every call of the session.
+
+        Returns:
+            What does not hold, a line each; empty where nothing was read anew.
+        """
+        if all(manager._bound.is_read(session, root) for manager in self._line()):
+            return ()
+        rules, notes = read_grants(session.grants, session.session_id, root)
+        for manager in self._line():
+            manager._bound.note_read(session, root)
+            manager._rules = [r for r in manager._rules if not is_answer(r, session.session_id)]
+            manager._relevant.clear()
+        self._add_answers(rules)
+        return notes
 
     def check(
         self,
@@ -141,7 +160,7 @@ class PermissionManager:
             input: what the model sent, decoded.
             context: for whom, and in which workspace.
         """
-        return self._judge(read_call(tool, input, context), _Who.of(context))[0]
+        return self._judge(read_call(tool, input, context), Who.of(context))[0]
 
     def explain(
         self,
@@ -151,7 +170,7 @@ class PermissionManager:
     ) -> Explanation:
         """Decide on a call as `check` does, and say why."""
         call = read_call(tool, input, context)
-        decision, verdicts = self._judge(call, _Who.of(context))
+        decision, verdicts = self._judge(call, Who.of(context))
         chief = next((each for each in verdicts if each.decision is decision), None)
         rule = chief.rule if chief else None
         reason = chief.reason if chief else "there is nothing to judge"
@@ -159,7 +178,7 @@ class PermissionManager:
             decision=decision,
             reason=f"{chief.fact}: {reason}" if chief and len(verdicts) > 1 else reason,
             rule=rule,
-            parts=tuple(_part(verdict) for verdict in verdicts),
+            parts=tuple(verdict.part for verdict in verdicts),
             digest=digest_of(call),
             remembers=suggest(call, verdicts) if decision is RuleDecision.ASK else (),
             forbids=forbid(call, verdicts) if decision is RuleDecision.ASK else (),
@@ -184,7 +203,7 @@ class PermissionManager:
         """
         child = PermissionManager(rules, mode=self.mode)
         child._parent = self
-        child._lineage = _Who.of(context) if context else self._lineage
+        child._lineage = Who.of(context) if context else self._lineage
         return child
 
     def remember(
@@ -202,19 +221,34 @@ class PermissionManager:
         Args:
             explanation: what was asked.
             decision: the answer, allow or deny.
-            lifetime: "session" ends with the session; "project" and "always" do not.
+            lifetime: "session" ends with the session (a bound one keeps it); "project" and "always"
+                do not.
             context: for whom it was asked.
 
         Returns:
             The rules; empty if there is none that is narrow enough.
         """
         rules = remembered(explanation, decision, lifetime, context)
-        manager: PermissionManager | None = self
-        while manager is not None:
+        self._add_answers(rules)
+        session = self._bound.get(context.session_id)
+        if lifetime == "session" and session is not None:
+            root = context.workspace.root
+            session.add_grants(encode_grants(rules, root))
+            for manager in self._line():
+                manager._bound.note_read(session, root)
+        return rules
+
+    def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
+        for manager in self._line():
             if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
+
+    def _line(self) -> "Iterator[PermissionManager]":
+        """Go through this manager and those above it."""
+        manager: PermissionManager | None = self
+        while manager is not None:
+            yield manager
             manager = manager._parent
-        return rules
 
     @classmethod
     def load_from_file(cls, path: str | Path, *, mode: PermissionMode = "default") -> Self:
@@ -234,7 +268,7 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         if self._parent is None:
             return self._own(call, who)
         above = self._parent._judge(call, who | self._lineage)
@@ -243,12 +277,12 @@ class PermissionManager:
         own = self._own(call, who)
         return own if stricter(own[0], above[0]) is own[0] else above
 
-    def _own(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _own(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         verdicts = judge(call, self._rules_for(call, who))
         settled = apply_mode(verdicts, call, self.mode)
         return combine(settled), settled
 
-    def _rules_for(self, call: Call, who: _Who) -> tuple[PermissionRule, ...]:
+    def _rules_for(self, call: Call, who: Who) -> tuple[PermissionRule, ...]:
         """Choose the rules for this tool and agent, once; a check then looks at no others."""
         key = (call.tool, call.category, who)
         if key not in self._relevant:
@@ -261,12 +295,3 @@ class PermissionManager:
                 and rule.matcher.concerns(call.tool, call.category)
             )
         return self._relevant[key]
-
-
-def _part(verdict: Verdict) -> PermissionPart:
-    return PermissionPart(
-        str(verdict.fact),
-        verdict.decision,
-        verdict.reason,
-        verdict.rule.id if verdict.rule else "",
-    )

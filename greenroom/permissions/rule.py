@@ -10,7 +10,10 @@ from greenroom.core import RuleDecision, RuleFileError, clock
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule_builders import RuleBuilders
 
-__all__ = ["PermissionRule", "RuleScope"]
+__all__ = ["ANSWER", "PermissionRule", "RuleScope"]
+
+ANSWER = "prompt"
+"""The `created_by` of rules that were made of a person's answer."""
 
 
 class RuleScope(StrEnum):

@@ -12,7 +12,7 @@ from greenroom.permissions.explanation import Explanation
 from greenroom.permissions.facts import Command, Fact, HostUse, PathUse, Whole
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.pattern import segments
-from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.permissions.rule import ANSWER, PermissionRule, RuleScope
 from greenroom.permissions.suggested_command import command_matcher
 
 __all__ = ["forbid", "remembered", "suggest"]
@@ -62,7 +62,7 @@ def remembered(
     """Turn the proposed rules into those of an answer."""
     proposed = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
     session = context.session_id if lifetime == "session" else ""
-    return tuple(replace(rule, session=session, created_by="prompt", id="") for rule in proposed)
+    return tuple(replace(rule, session=session, created_by=ANSWER, id="") for rule in proposed)
 
 
 def _exact(fact: Fact, call: Call) -> RuleMatcher | None:

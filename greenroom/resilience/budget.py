@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import trio
 
-from greenroom.core import BudgetExceededError, ConfigurationError
+from greenroom.core import BudgetExceededError, ConfigurationError, Used
 
 __all__ = ["Budget", "BudgetStatistics", "Limit"]
 
@@ -64,6 +64,8 @@ class Budget:
         model_calls: calls of models.
         tool_calls: calls of tools.
         concurrency: tool calls at the same time.
+        used: what is used already, such as `session.used` of a session that goes on; nothing by
+            default. It counts once, here; time always begins anew.
 
     Raises:
         ConfigurationError: a limit is no number, is negative, or lets nothing run at all.
@@ -88,6 +90,7 @@ class Budget:
         model_calls: int | None = None,
         tool_calls: int | None = None,
         concurrency: int | None = None,
+        used: Used | None = None,
     ) -> None:
         """Set the limits; None is no limit."""
         given: dict[Limit, float | None] = {
@@ -101,9 +104,13 @@ class Budget:
         self._limits = {what: limit for what, limit in given.items() if limit is not None}
         for what, limit in self._limits.items():
             _check(what, limit)
-        self._used: dict[Limit, float] = dict.fromkeys(
-            ("tokens", "cost", "model_calls", "tool_calls"), 0
-        )
+        before = used or Used()
+        self._used: dict[Limit, float] = {
+            "tokens": before.usage.total,
+            "cost": before.usage.cost or 0,
+            "model_calls": before.model_calls,
+            "tool_calls": before.tool_calls,
+        }
         self._deadline = math.inf
         self._slots = None if concurrency is None else trio.Semaphore(concurrency)
         self.number = next(_numbers)

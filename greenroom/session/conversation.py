@@ -2,9 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from greenroom.core import Message
+from greenroom.core import Message, Used
 from greenroom.session.description import Description
-from greenroom.session.history.entry import MessageEntry, ToolsStartedEntry
+from greenroom.session.history.entry import (
+    GrantEntry,
+    MessageEntry,
+    RevokeEntry,
+    ToolsStartedEntry,
+)
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import SessionMetadata
 
@@ -23,6 +28,24 @@ class Conversation(Description):
     def history(self) -> tuple[Message, ...]:
         """The conversation in order; the same tuple until it changes."""
         return self._transcript.messages
+
+    @property
+    def used(self) -> Used:
+        """What it has used since it was made, as far as it is on record; rewound parts count too.
+
+        Replies count that a model has written, and calls of tools that started. What a fork was
+        copied from was paid there, and what subagents use is on record in their own sessions.
+        """
+        return self._transcript.expenses.used
+
+    @property
+    def grants(self) -> tuple[dict[str, object], ...]:
+        """The rules of a person's answers that hold for the rest of the session, as JSON objects.
+
+        `PermissionManager.bind_session` reads and adds them. The same tuple until they change; a
+        rewind to before an answer, or just to where it was given, takes its rules away.
+        """
+        return self._transcript.grants.rules
 
     def add_message(self, message: Message) -> None:
         """Add a message to the conversation, in memory.
@@ -47,6 +70,22 @@ class Conversation(Description):
     def withdraw_tools_started(self) -> None:
         """Take back an unsaved `mark_tools_started`: the calls did not start after all."""
         self._transcript.withdraw_started()
+
+    def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
+        """Record the rules of a person's answer, in memory; the next save stores them.
+
+        Raises:
+            InvalidJSONError: a rule is no JSON object.
+        """
+        if added := tuple(rules):
+            self._transcript.add(GrantEntry(added))
+            self._touch()
+
+    def revoke_grants(self) -> None:
+        """Record that none of the answers so far holds any longer; no rewind brings one back."""
+        if self.grants:
+            self._transcript.add(RevokeEntry())
+            self._touch()
 
     def pair_tool_uses(
         self, reason: str = "interrupted", told: Mapping[str, str] | None = None

@@ -14,7 +14,7 @@ class SessionStatistics:
 
     Attributes:
         messages: messages in the conversation.
-        unsaved: entries (messages, rewinds and notes about calls) that no save has stored.
+        unsaved: entries (messages, rewinds, answers and notes about calls) that no save has stored.
         is_open: whether the session holds its writer lock.
     """
 

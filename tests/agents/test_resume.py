@@ -3,11 +3,15 @@
 import re
 from pathlib import Path
 
+import trio
+
 from greenroom.agents import coder
+from greenroom.core import Answer, Error, Message, RuleDecision, Usage
 from greenroom.permissions import PermissionManager
+from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, MemoryStore
-from greenroom.testing import ScriptedProvider, call
+from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
 from greenroom.tools import TodoList, ToolRegistry, builtin_tools, tool
 
 
@@ -69,3 +73,128 @@ async def test_a_model_cannot_write_to_its_own_session(tmp_path):
     assert all("outside the workspace" in block.text for block in results)
     assert history.read_bytes()
     assert not spilled.exists()
+
+
+@tool(category="execute")
+def deploy() -> str:
+    """Deploy."""
+    return "deployed"
+
+
+class Day:
+    """One process's day with a session: a runtime and a manager of its own."""
+
+    def __init__(self, store, session, workspace="."):
+        self.permissions = PermissionManager()
+        self.approver = ScriptedApprover(Answer(RuleDecision.ALLOW, remember="session"))
+        self._store, self._session, self._workspace = store, session, workspace
+
+    async def ask(self, *script):
+        llm = ScriptedProvider(*script)
+        async with AgentRuntime(store=self._store, workspace=self._workspace) as runtime:
+            handle = runtime.spawn(
+                self._session, coder, llm, ToolRegistry([deploy]), self.permissions
+            )
+            chunks = handle.subscribe("all")
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.approver.attend, handle)
+                assert (await handle.ask("go")).error == ""
+                await handle.shutdown()
+                nursery.cancel_scope.cancel()
+            self.chunks = [chunk async for chunk in chunks]
+        return self.approver.requests
+
+    @property
+    def notes(self):
+        return [chunk.message for chunk in self.chunks if isinstance(chunk, Error)]
+
+
+async def test_what_was_granted_for_the_session_is_not_asked_again_when_it_goes_on(tmp_path):
+    store = FileStore(tmp_path)
+    session = AgentSession.new("coder", store=store)
+    assert len(await Day(store, session).ask(call("deploy"), "done")) == 1
+    session = await AgentSession.load(session.session_id, store=store)
+    next_day = Day(store, session)
+    assert await next_day.ask(call("deploy"), "done") == []
+    assert next_day.notes == []
+    assert session.history[-2].tool_results[0].text == "deployed"
+
+
+async def test_it_is_asked_again_in_a_fork_in_another_folder_and_once_it_was_rewound(tmp_path):
+    store = FileStore(tmp_path / "sessions")
+    session = AgentSession.new("coder", store=store)
+    await Day(store, session).ask(call("deploy"), "done")
+    script = call("deploy"), "done"
+    assert len(await Day(store, await session.fork()).ask(*script)) == 1
+    elsewhere = Day(store, session, tmp_path)
+    assert len(await elsewhere.ask(*script)) == 1
+    assert len(elsewhere.notes) == 1
+    assert "holds in" in elsewhere.notes[0]
+    await session.rewind(to=2)
+    assert len(await Day(store, session).ask(*script)) == 1
+
+
+async def test_a_rewind_takes_an_answer_back_from_a_manager_that_still_knows_it(tmp_path):
+    store = FileStore(tmp_path)
+    session = AgentSession.new("coder", store=store)
+    day = Day(store, session)
+    await day.ask(call("deploy"), "done")
+    await session.rewind(to=0)
+    day.approver = ScriptedApprover("allow")
+    assert len(await day.ask(call("deploy"), "done")) == 1
+
+
+async def test_a_grant_is_on_the_disk_before_the_tool_that_it_allows_starts(tmp_path):
+    store = FileStore(tmp_path)
+    session = AgentSession.new("coder", store=store)
+    seen = []
+
+    @tool(name="deploy", category="execute")
+    async def look() -> str:
+        """Look at what a crash would leave now."""
+        found = await AgentSession.load(session.session_id, store=store)
+        seen.append(found.grants[0]["tool"])
+        assert session.is_saved
+        return "looked"
+
+    async with AgentRuntime(store=store) as runtime:
+        parts = ScriptedProvider(call("deploy"), "done"), ToolRegistry([look]), PermissionManager()
+        handle = runtime.spawn(session, coder, *parts)
+        async with trio.open_nursery() as nursery:
+            approver = ScriptedApprover(Answer(RuleDecision.ALLOW, remember="session"))
+            await nursery.start(approver.attend, handle)
+            await handle.ask("go")
+            nursery.cancel_scope.cancel()
+    assert seen == [["deploy"]]
+
+
+async def test_a_rule_that_was_tampered_with_allows_nothing_and_is_told_of(tmp_path):
+    store = FileStore(tmp_path)
+    session = AgentSession.new("coder", store=store)
+    session.add_message(Message.user("hello"))
+    session.add_grants([{"decision": "allow", "all": True, "session": session.session_id}])
+    await session.save()
+    day = Day(store, await AgentSession.load(session.session_id, store=store))
+    assert len(await day.ask(call("deploy"), "done")) == 1
+    assert len(day.notes) == 1
+    assert day.notes[0].startswith("a remembered answer does not hold: 'all' is nothing")
+
+
+async def test_a_budget_goes_on_from_what_the_session_has_used(tmp_path):
+    store = FileStore(tmp_path)
+    session = AgentSession.new("coder", store=store)
+    script = call("deploy"), Reply("done", usage=Usage(90, 10))
+    day = Day(store, session)
+    await day.ask(*script)
+    assert (session.used.model_calls, session.used.tool_calls) == (2, 1)
+    assert session.used.usage.total >= 100
+    loaded = await AgentSession.load(session.session_id, store=store)
+    budget = Budget(model_calls=3, used=loaded.used)
+    async with AgentRuntime(store=store) as runtime:
+        parts = ScriptedProvider("one", "two"), ToolRegistry([deploy]), PermissionManager()
+        handle = runtime.spawn(loaded, coder, *parts, budget=budget)
+        assert (await handle.ask("go")).text == "one"
+        assert "3 model calls" in (await handle.ask("go")).error
+        assert (await handle.usage()) == loaded.history[-2].usage
+    assert budget.used["model_calls"] == loaded.used.model_calls == 3
+    assert budget.used["tokens"] == loaded.used.usage.total

@@ -7,7 +7,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom.core import BudgetExceededError, ConfigurationError
+from greenroom.core import BudgetExceededError, ConfigurationError, Usage, Used
 from greenroom.resilience import Budget
 
 
@@ -17,6 +17,16 @@ def test_without_limits_nothing_is_ever_spent():
     budget.check()
     assert (budget.left, budget.spent()) == ({}, "")
     assert budget.used == {"tokens": 10**9, "cost": 0, "model_calls": 10**9, "tool_calls": 0}
+
+
+def test_it_goes_on_from_what_is_used_already_and_counts_that_once():
+    used = Used(Usage(90, 10, cost=1.5), model_calls=3, tool_calls=4)
+    budget = Budget(tokens=150, cost=2, model_calls=4, tool_calls=4, used=used)
+    assert budget.left == {"tokens": 50, "cost": 0.5, "model_calls": 1, "tool_calls": 0}
+    assert budget.spent() == "4 tool calls"
+    budget.count(tokens=50)
+    assert budget.used == {"tokens": 150, "cost": 1.5, "model_calls": 3, "tool_calls": 4}
+    assert Budget(cost=1, used=Used(Usage(90, 10))).left == {"cost": 1}
 
 
 def test_it_names_what_is_spent():

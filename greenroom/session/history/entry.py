@@ -22,9 +22,12 @@ from greenroom.core import (
 
 __all__ = [
     "FORMAT",
+    "CopiedEntry",
     "Entry",
     "FormatEntry",
+    "GrantEntry",
     "MessageEntry",
+    "RevokeEntry",
     "RewindEntry",
     "ToolsStartedEntry",
     "decode_entries",
@@ -59,7 +62,29 @@ class RewindEntry(Wire, frozen=True, tag_field="kind", tag="rewind"):
     to: int
 
 
-Entry: TypeAlias = FormatEntry | MessageEntry | ToolsStartedEntry | RewindEntry
+class CopiedEntry(Wire, frozen=True, tag_field="kind", tag="copied"):
+    """All before this was copied from another session, which has paid for it."""
+
+
+class GrantEntry(Wire, frozen=True, tag_field="kind", tag="grant"):
+    """A person's answer was to hold for the rest of the session: these rules were made of it."""
+
+    rules: tuple[dict[str, object], ...]
+
+
+class RevokeEntry(Wire, frozen=True, tag_field="kind", tag="revoke"):
+    """The rules of all answers so far hold no longer."""
+
+
+Entry: TypeAlias = (
+    FormatEntry
+    | MessageEntry
+    | ToolsStartedEntry
+    | RewindEntry
+    | CopiedEntry
+    | GrantEntry
+    | RevokeEntry
+)
 """Any entry that this version knows."""
 
 _KINDS = {kind.__struct_config__.tag for kind in get_args(Entry)}

@@ -5,12 +5,17 @@ from types import MappingProxyType
 
 from greenroom.core import Message, SessionError
 from greenroom.session.history.entry import (
+    CopiedEntry,
     Entry,
     FormatEntry,
+    GrantEntry,
     MessageEntry,
+    RevokeEntry,
     RewindEntry,
     ToolsStartedEntry,
 )
+from greenroom.session.history.expenses import Expenses
+from greenroom.session.history.grants import Grants
 from greenroom.session.history.pairing import answer_unanswered, unanswered
 from greenroom.session.history.pending import PendingEntry, prove
 
@@ -26,12 +31,15 @@ class Transcript:
         """Replay the entries of a stored history."""
         self.pending: list[PendingEntry] = []
         self._start: PendingEntry | None = None
+        self._starting = 0  # how many calls that one names
         self._messages: list[Message] = []
         self._view: tuple[Message, ...] | None = ()
         # By the place of the reply that asked for them: ids may come again in later replies.
         self._started: dict[int, set[str]] = {}
         # The messages before this place are paired: a long conversation is not looked through again.
         self._paired = 0
+        self.grants = Grants()
+        self.expenses = Expenses()
         for entry in entries:
             self._apply(entry)
 
@@ -66,13 +74,14 @@ class Transcript:
         self._apply(proved)
         self.pending.append(pending)
         if isinstance(entry, ToolsStartedEntry):
-            self._start = pending
+            self._start, self._starting = pending, len(entry.tool_use_ids)
 
     def withdraw_started(self) -> None:
         """Take back the record that calls of the last reply start, if it is not stored yet."""
         if self.pending and self.pending[-1] is self._start:
             self.pending.pop()
             self._started.pop(self._last_reply(), None)
+            self.expenses.note_tool_calls(-self._starting)
 
     def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
         """Answer the calls of the last reply that have no result, and return their ids."""
@@ -95,6 +104,7 @@ class Transcript:
             entries.append(MessageEntry(message))
             if index in self._started:
                 entries.append(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+        entries.append(CopiedEntry())
         copy = Transcript(entries)
         copy.pending += entries  # proved when they were added here, so they can wait for a thread
         return copy
@@ -124,12 +134,21 @@ class Transcript:
             case MessageEntry(message=message):
                 self._messages.append(message)
                 self._view = None
+                self.expenses.note_message(message)
             case ToolsStartedEntry(tool_use_ids=ids):
                 self._started.setdefault(self._last_reply(), set()).update(ids)
+                self.expenses.note_tool_calls(len(ids))
             case RewindEntry(to=to):
                 del self._messages[to:]
                 self._view = None
                 self._paired = 0  # a call may have been parted from its result
                 self._started = {at: ids for at, ids in self._started.items() if at < to}
+                self.grants.rewind(to)
+            case GrantEntry(rules=rules):
+                self.grants.add(rules, len(self._messages))
+            case RevokeEntry():
+                self.grants.revoke()
+            case CopiedEntry():
+                self.expenses = Expenses()
             case FormatEntry():
                 pass

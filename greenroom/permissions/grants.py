@@ -1,0 +1,149 @@
+"""Answers that hold for one session: how they are kept with it, and what is believed of them.
+
+A kept answer is a JSON object: decision and matchers as in a rule file, with the session and the
+folder that it was given for. Nothing else is believed of it, such as that it be final.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from greenroom.core import RuleDecision, RuleFileError
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.rule import ANSWER, PermissionRule, RuleScope
+
+__all__ = ["BoundSessions", "GrantKeeper", "encode_grants", "is_answer", "read_grants"]
+
+_SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
+_FOR_WHOM = {"session", "workspace"}
+_SHOWN = 200  # characters of an answer that can't be read
+
+
+class GrantKeeper(Protocol):
+    """What a session has to be, so that the answers remembered for it are kept in it."""
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def grants(self) -> tuple[dict[str, object], ...]:
+        """What was kept, in order."""
+        ...
+
+    def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
+        """Keep these, too."""
+        ...
+
+    def revoke_grants(self) -> None:
+        """Keep none of them any longer."""
+        ...
+
+
+class BoundSessions:
+    """The sessions whose answers a manager follows, and what it has read of each.
+
+    They are held weakly: a manager that serves many sessions keeps none of them alive.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._sessions = WeakValueDictionary[str, GrantKeeper]()
+        self._read = WeakKeyDictionary[GrantKeeper, tuple[str, tuple[dict[str, object], ...]]]()
+
+    def get(self, session_id: str) -> GrantKeeper | None:
+        """Return the session of this id that was bound last, if it is alive."""
+        return self._sessions.get(session_id)
+
+    def is_read(self, session: GrantKeeper, root: str | Path) -> bool:
+        """Whether the session's answers were read for this folder, and are the same since."""
+        is_bound = self._sessions.get(session.session_id) is session
+        return is_bound and self._read.get(session) == (str(root), session.grants)
+
+    def note_read(self, session: GrantKeeper, root: str | Path) -> None:
+        """Note that the session's answers were read for this folder."""
+        self._sessions[session.session_id] = session
+        self._read[session] = str(root), session.grants
+
+
+def is_answer(rule: PermissionRule, session_id: str) -> bool:
+    """Whether a rule is an answer that was remembered for this session."""
+    return rule.session == session_id and rule.created_by == ANSWER
+
+
+def encode_grants(
+    rules: Iterable[PermissionRule], root: str | Path
+) -> tuple[dict[str, object], ...]:
+    """Turn the rules of an answer into what is kept, with the folder that it was given for."""
+    # Here and not above: pydantic is only loaded by those who keep rules.
+    from greenroom.permissions.rule_model import RuleModel
+
+    return tuple(
+        {
+            **RuleModel.of(rule).model_dump(mode="json", include=_SAYS, exclude_none=True),
+            "session": rule.session,
+            "workspace": str(root),
+        }
+        for rule in rules
+    )
+
+
+def read_grants(
+    grants: Iterable[dict[str, object]], session_id: str, root: str | Path
+) -> tuple[tuple[PermissionRule, ...], tuple[str, ...]]:
+    """Read what was kept: the rules that hold in this folder, and a line for each that does not."""
+    rules, notes = dict[PermissionRule, None](), dict[str, None]()
+    for grant in grants:
+        rule, note = _read(grant, session_id, str(root))
+        rules |= {rule: None} if rule else {}
+        notes |= {note: None} if note else {}
+    return tuple(rules), tuple(notes)
+
+
+def _read(
+    grant: Mapping[str, object], session_id: str, root: str
+) -> tuple[PermissionRule | None, str]:
+    """Read one answer; a rule that holds, and what to tell."""
+    try:
+        rule = _rule(grant, session_id)
+    except RuleFileError as error:
+        said = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
+        if grant.get("decision") == "allow":
+            return None, said
+        # It may have forbidden anything, so nothing of this session runs unasked.
+        question = RuleDecision.ASK, RuleMatcher(all=True)
+        return _answer(*question, session_id), f"{said}; every call is asked about"
+    if rule.decision is RuleDecision.ALLOW and grant["workspace"] != root:
+        return None, f"a remembered answer holds in {grant['workspace']} only: {rule}"
+    return rule, ""
+
+
+def _rule(grant: Mapping[str, object], session_id: str) -> PermissionRule:
+    from pydantic import ValidationError
+
+    from greenroom.permissions.rule_model import RuleModel
+
+    if further := sorted(grant.keys() - _SAYS - _FOR_WHOM):
+        raise RuleFileError(f"{further[0]!r} is nothing that an answer says")
+    if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
+        raise RuleFileError("it was not given for this session")
+    try:
+        said = RuleModel.model_validate({name: grant[name] for name in _SAYS & grant.keys()}).rule()
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RuleFileError(f"{field}: {error.errors()[0]['msg']}") from error
+    if not said.matcher.tool:
+        raise RuleFileError("it names no tool")
+    return _answer(said.decision, said.matcher, session_id)
+
+
+def _answer(decision: RuleDecision, matcher: RuleMatcher, session_id: str) -> PermissionRule:
+    return PermissionRule(
+        decision=decision,
+        matcher=matcher,
+        scope=RuleScope.USER,
+        session=session_id,
+        created_by=ANSWER,
+    )

@@ -1,0 +1,157 @@
+"""What a session has used and what it was granted: on record, over every store."""
+
+import pytest
+
+from greenroom.core import InvalidJSONError, Message, Usage, Used
+from greenroom.session import AgentSession
+
+GIT = {"decision": "allow", "tool": ["Bash"], "command_prefix": ["git push"]}
+EDIT = {"decision": "allow", "tool": ["Edit"], "path": ["src/**"]}
+
+
+def reply(text="ok", tokens=10, cost=0.5):
+    return Message(
+        "assistant",
+        Message.assistant(text).content,
+        provider="scripted",
+        usage=Usage(tokens, 1, cost=cost),
+    )
+
+
+@pytest.fixture
+def session(store):
+    return AgentSession.new("coder", store=store)
+
+
+async def loaded(session):
+    await session.save()
+    return await AgentSession.load(session.session_id, store=session.store)
+
+
+# -- used -------------------------------------------------------------------------------------------
+
+
+async def test_what_was_used_is_on_record(session):
+    session.add_message(Message.user("go"))
+    assert session.used == Used()
+    session.add_message(reply())
+    session.mark_tools_started(["t1", "t2"])
+    assert session.used == Used(Usage(10, 1, cost=0.5), 1, 2)
+    session.add_message(reply(tokens=5, cost=0.25))
+    expected = Used(Usage(15, 2, cost=0.75), 2, 2)
+    assert session.used == expected
+    later = await loaded(session)
+    assert later.used == expected
+    later.add_message(reply())
+    assert later.used == expected + Used(Usage(10, 1, cost=0.5), 1)
+
+
+async def test_a_reply_that_no_model_has_written_costs_nothing(session):
+    session.add_message(Message.assistant("written by the program"))
+    assert session.used == Used()
+    session.add_message(Message("assistant", provider="openai"))  # a server that tells no usage
+    assert session.used == Used(model_calls=1)
+
+
+async def test_what_is_rewound_stays_paid(session):
+    session.add_message(Message.user("go"))
+    session.add_message(reply())
+    session.mark_tools_started(["t1"])
+    await session.save()
+    await session.rewind(to=0)
+    assert session.used == (await loaded(session)).used == Used(Usage(10, 1, cost=0.5), 1, 1)
+
+
+async def test_calls_that_did_not_start_after_all_count_for_nothing(session):
+    session.add_message(reply())
+    session.mark_tools_started(["t1", "t2"])
+    await session.save()
+    session.mark_tools_started(["t3", "t4", "t5"])
+    session.withdraw_tools_started()
+    assert session.used.tool_calls == 2
+    session.withdraw_tools_started()
+    assert session.used.tool_calls == (await loaded(session)).used.tool_calls == 2
+
+
+async def test_a_fork_begins_with_nothing_used(session):
+    session.add_message(Message.user("go"))
+    session.add_message(reply())
+    session.mark_tools_started(["t1"])
+    fork = await session.fork()
+    assert fork.used == (await loaded(fork)).used == Used()
+    fork.add_message(reply())
+    assert fork.used == (await loaded(fork)).used == Used(Usage(10, 1, cost=0.5), 1)
+    assert session.used.tool_calls == 1
+
+
+# -- grants -----------------------------------------------------------------------------------------
+
+
+async def test_grants_come_back_in_order(session):
+    session.add_message(Message.user("go"))
+    session.add_grants([GIT])
+    session.add_grants([])
+    assert session.statistics().unsaved == 2
+    session.add_grants(iter([EDIT]))
+    assert session.grants == (GIT, EDIT)
+    assert session.grants is session.grants
+    assert (await loaded(session)).grants == (GIT, EDIT)
+
+
+async def test_grants_alone_are_worth_a_save(session):
+    session.add_message(Message.user("go"))
+    await session.save()
+    session.add_grants([GIT])
+    assert not session.is_saved
+    assert (await loaded(session)).grants == (GIT,)
+
+
+async def test_a_grant_that_is_no_json_is_refused(session):
+    with pytest.raises(InvalidJSONError):
+        session.add_grants([{"tool": object()}])
+    assert session.grants == ()
+
+
+async def test_revoked_grants_do_not_come_back_and_later_ones_do(session):
+    session.revoke_grants()
+    assert session.is_saved
+    session.add_message(Message.user("go"))
+    session.add_grants([GIT])
+    session.revoke_grants()
+    assert session.grants == (await loaded(session)).grants == ()
+    session.add_grants([EDIT])
+    assert (await loaded(session)).grants == (EDIT,)
+
+
+@pytest.mark.parametrize(("to", "kept"), [(4, 2), (3, 1), (2, 0), (0, 0)])
+async def test_a_rewind_to_where_a_grant_was_given_or_before_takes_it_back(session, to, kept):
+    session.add_message(Message.user("push"))
+    session.add_message(reply())
+    session.add_grants([GIT])
+    session.add_message(Message.user("edit"))
+    session.add_grants([EDIT])
+    session.add_message(reply())
+    await session.save()
+    await session.rewind(to=to)
+    assert session.grants == (await loaded(session)).grants == (GIT, EDIT)[:kept]
+    session.add_message(Message.user("again"))
+    session.add_grants([EDIT])
+    assert len(session.grants) == kept + 1
+
+
+async def test_no_rewind_brings_back_what_was_revoked(session):
+    session.add_grants([GIT])
+    session.add_message(Message.user("push"))
+    session.revoke_grants()
+    session.add_message(reply())
+    await session.rewind(to=1)
+    assert session.grants == (await loaded(session)).grants == ()
+
+
+async def test_a_fork_is_granted_nothing(session):
+    session.add_message(Message.user("go"))
+    session.add_grants([GIT])
+    session.add_message(reply())
+    fork = await session.fork()
+    assert fork.grants == (await loaded(fork)).grants == ()
+    assert session.grants == (GIT,)
