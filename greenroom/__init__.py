@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from greenroom.runtime import TurnStream as TurnStream
     from greenroom.runtime import fan_out as fan_out
     from greenroom.session import AgentSession as AgentSession
+    from greenroom.session import Branch as Branch
     from greenroom.session import FileStore as FileStore
     from greenroom.session import MemoryStore as MemoryStore
     from greenroom.session import RepairReport as RepairReport
@@ -286,6 +287,7 @@ _HOMES = {
     ),
     "greenroom.session": (
         "AgentSession",
+        "Branch",
         "FileStore",
         "MemoryStore",
         "RepairReport",
@@ -341,6 +343,7 @@ __all__ = [
     "Answer",
     "AnthropicProvider",
     "Backoff",
+    "Branch",
     "Budget",
     "BudgetExceededError",
     "ConfigurationError",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from greenroom.session.durability import Durability as Durability
 from greenroom.session.files.store import FileStore as FileStore
 from greenroom.session.files.store import default_store as default_store
+from greenroom.session.history.branches import Branch as Branch
 from greenroom.session.history.lines import START as START
 from greenroom.session.history.lines import History as History
 from greenroom.session.history.lines import Position as Position
@@ -22,6 +23,7 @@ from greenroom.session.history.lines import read_on as read_on
 from greenroom.session.holder import fenced_error as fenced_error
 from greenroom.session.holder import locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
+from greenroom.session.metadata import Origin as Origin
 from greenroom.session.metadata import SessionMetadata as SessionMetadata
 from greenroom.session.metadata import decode_metadata as decode_metadata
 from greenroom.session.metadata import encode_metadata as encode_metadata
@@ -40,11 +42,13 @@ if TYPE_CHECKING:
 __all__ = [
     "START",
     "AgentSession",
+    "Branch",
     "Durability",
     "FileStore",
     "History",
     "MemoryStore",
     "MemoryStoreStatistics",
+    "Origin",
     "Position",
     "RepairReport",
     "SQLiteStore",

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from greenroom.core import check_session_id, clock, serde
-from greenroom.session.metadata import SessionMetadata
+from greenroom.session.metadata import Origin, SessionMetadata
 
 __all__ = ["Description"]
 
@@ -48,6 +48,11 @@ class Description:
     def child_session_ids(self) -> tuple[str, ...]:
         """The sessions that this one started, in order."""
         return self._record.child_session_ids
+
+    @property
+    def forked_from(self) -> Origin | None:
+        """Where it was forked from another session, or None."""
+        return self._record.forked_from
 
     @property
     def model(self) -> str:

@@ -1,6 +1,7 @@
 """A session's place in its store: how much of it is stored, and the right to add to it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import trio
 
@@ -11,14 +12,17 @@ from greenroom.core import (
     SessionStorageError,
 )
 from greenroom.session.files.store import default_store
-from greenroom.session.history.entry import FORMAT, FormatEntry
+from greenroom.session.history.entry import Entry, FormatEntry
 from greenroom.session.history.lines import START, Position, encode_line
 from greenroom.session.history.pending import PendingEntry, encode_pending, is_long
+from greenroom.session.holder import changed_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport, report_on
-from greenroom.session.store import SessionStore, SessionWriter, StoredSession, ThreadedWriter
+from greenroom.session.store import SessionStore, SessionWriter, StoredSession, ThreadedStore
 
 __all__ = ["Journal"]
+
+T = TypeVar("T")
 
 
 class Journal:
@@ -93,10 +97,37 @@ class Journal:
         """Whether this description is not known to be stored."""
         return self._offered is not None or metadata.differs(self.metadata)
 
-    async def append(self, entries: Sequence[PendingEntry], *, flush: bool = True) -> None:
+    async def entries(self, count: int) -> list[Entry]:
+        """Read the first entries that are stored, not counting those that tell the format.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: it is damaged.
+            SessionStorageError: it can't be read.
+            SessionError: there are fewer.
+        """
+        if self.store is None or not count:
+            return []
+        stored = await self.store.read(self._session_id)
+        entries = stored.history.entries
+        found: list[Entry] = [each for each in entries if not isinstance(each, FormatEntry)]
+        if len(found) < count:
+            raise self._removed() if stored.metadata is None else changed_error(self._session_id)
+        return found[:count]
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do work that takes long in a thread of the store, where it has any."""
+        if isinstance(self.store, ThreadedStore):
+            return await self.store.in_thread(work)
+        return work()
+
+    async def append(
+        self, entries: Sequence[PendingEntry], *, version: int = 1, flush: bool = True
+    ) -> None:
         """Commit these entries: all or none, durable when it returns if it flushes.
 
-        With nothing to commit it flushes what was committed without.
+        With nothing to commit it flushes what was committed without. `version` is the oldest version
+        of the format that these entries can be read as.
 
         Raises:
             SessionStorageError: the disk refused.
@@ -105,19 +136,18 @@ class Journal:
             # No line to be acknowledged follows one that a power cut could still damage.
             await self._append(b"", flush=True)
         if entries:
-            await self._append(await self._encode(entries), flush=flush)
+            await self._append(await self._encode(entries, version), flush=flush)
 
-    async def _encode(self, entries: Sequence[PendingEntry]) -> bytes:
+    async def _encode(self, entries: Sequence[PendingEntry], version: int) -> bytes:
         """Make the line that commits these entries, in a thread if that takes long."""
 
         def encode() -> bytes:
-            first = [FormatEntry(FORMAT)] if self._end.lines == 0 else []
+            # Each line of a later version says so: who reads the end alone has to see it there.
+            first = [FormatEntry(version)] if version > 1 or self._end.lines == 0 else []
             return encode_line(encode_pending([*first, *entries]), self._end)
 
-        writer = self._usable_writer()
-        if is_long(entries) and isinstance(writer, ThreadedWriter):
-            return await writer.in_thread(encode)
-        return encode()
+        self._usable_writer()  # or it would be in vain
+        return await self.in_thread(encode) if is_long(entries) else encode()
 
     async def _append(self, line: bytes, *, flush: bool) -> None:
         writer = self._usable_writer()
@@ -160,10 +190,7 @@ class Journal:
             await self._begin(writer, stored)
             return None
         if stored.metadata is None:
-            raise SessionNotFoundError(
-                f"session {self._session_id!r} was removed from its store",
-                session_id=self._session_id,
-            )
+            raise self._removed()
         if torn := len(stored.history.torn):
             side = await writer.set_aside(stored.history.end)
             self.repair = report_on(stored.history.end, torn, stored.path, side)
@@ -192,6 +219,11 @@ class Journal:
                 hint="see to the disk, then close and open the session",
             )
         return self._writer
+
+    def _removed(self) -> SessionNotFoundError:
+        return SessionNotFoundError(
+            f"session {self._session_id!r} was removed from its store", session_id=self._session_id
+        )
 
     def _taken(self) -> SessionExistsError:
         return SessionExistsError(

@@ -7,7 +7,24 @@ import msgspec
 
 from greenroom.core import InvalidJSONError, SessionCorruptError, serde
 
-__all__ = ["SessionMetadata", "decode_metadata", "encode_metadata"]
+__all__ = ["FORKED_FROM", "Origin", "SessionMetadata", "decode_metadata", "encode_metadata"]
+
+FORKED_FROM = "forked_from"
+"""The key of a fork's origin among the values in `metadata`."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a fork left another session.
+
+    Attributes:
+        session_id: the other session.
+        at: how many messages of its history the fork began with.
+        branch: the number of the branch whose history that was, see `AgentSession.branches`.
+    """
+
+    session_id: str
+    at: int
+    branch: int = 0
 
 
 class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +53,14 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
     metadata: dict[str, object] = {}
+
+    @property
+    def forked_from(self) -> Origin | None:
+        """Where this session was forked from another; None where it was not, or nobody can tell."""
+        try:
+            return msgspec.convert(self.metadata.get(FORKED_FROM), Origin | None)
+        except msgspec.ValidationError:  # the values are the user's
+            return None
 
     def touched(self, moment: datetime) -> "SessionMetadata":
         """Return it with `updated_at` no earlier than this moment."""

@@ -1,9 +1,14 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
-from greenroom.core import SessionNotFoundError, check_session_id, new_id
+import msgspec
+
+from greenroom.core import Message, SessionNotFoundError, check_session_id, new_id
 from greenroom.core import clock as wall_clock
 from greenroom.session.files.store import default_store
-from greenroom.session.metadata import SessionMetadata
+from greenroom.session.history.branches import Branch, as_left, branches
+from greenroom.session.history.entry import Entry, decode_entry
+from greenroom.session.history.transcript import Transcript
+from greenroom.session.metadata import FORKED_FROM, Origin, SessionMetadata
 from greenroom.session.store import SessionStore
 from greenroom.session.stored_conversation import StoredConversation
 
@@ -93,22 +98,25 @@ class AgentSession(StoredConversation):
     def __repr__(self) -> str:
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
 
-    async def fork(self, at: int | None = None) -> "AgentSession":
+    async def fork(self, at: int | None = None, *, branch: int | None = None) -> "AgentSession":
         """Make and save a new session that begins with this one's first `at` messages, or all.
 
-        Its metadata `forked_from` says where it came from.
+        With the number of a `branch` it begins with that one's: so what a rewind or a compaction
+        left is taken up again. The new session's `forked_from` says where it came from.
 
         Raises:
-            SessionError: there are fewer messages.
+            SessionError: there are fewer messages, or there is no such branch.
+            SessionCorruptError: a branch is asked for, and what is stored is damaged.
             SessionStorageError: the disk refused.
         """
+        past = self._transcript if branch is None else await self._as_left(branch)
         fork = AgentSession.new(self.agent_type, store=self.store)
         fork.durability = self.durability
-        fork._transcript = self._transcript.until(len(self.history) if at is None else at)
-        origin = {"session_id": self.session_id, "at": len(fork.history)}
+        fork._transcript = past.until(len(past.messages) if at is None else at)
+        origin = Origin(self.session_id, len(fork.history), past.branch)
         fork.pair_tool_uses()
         fork.set_model(self.provider, self.model)
-        fork._touch(metadata={**self.metadata, "forked_from": origin})
+        fork._touch(metadata={**self.metadata, FORKED_FROM: msgspec.structs.asdict(origin)})
         await fork.save()
         return fork
 
@@ -123,3 +131,44 @@ class AgentSession(StoredConversation):
         self._transcript.pair("interrupted")
         self._touch()
         await self.save()
+
+    async def compact(self, summary: Message | str, keep: int) -> None:
+        """Go on with a summary and the last `keep` messages, and save; the others stay on record.
+
+        From here on `history` begins with the summary, as a message of the user. More messages are
+        kept where the place is between a call and its result, or where calls wait for theirs.
+
+        Raises:
+            TypeError: the summary is neither a text nor a message.
+            SessionError: nothing would be left out, or no conversation can begin with that summary.
+            InvalidJSONError: the summary holds something that can't be stored.
+            SessionStorageError: the disk refused.
+        """
+        first = Message.user(summary) if isinstance(summary, str) else summary
+        self._transcript.compact(first, keep)
+        self._touch()
+        await self.save()
+
+    async def branches(self) -> tuple[Branch, ...]:
+        """Return all that was ever said: this conversation last, before it those that were left.
+
+        Rewinds leave branches, and so do compactions. They are read from the store, with what is
+        unsaved after them; nothing of it stays in memory.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: what is stored is damaged.
+            SessionStorageError: it can't be read.
+        """
+        entries = await self._entries()
+        return await self._journal.in_thread(lambda: branches(entries))
+
+    async def _as_left(self, branch: int) -> Transcript:
+        entries = await self._entries()
+        return await self._journal.in_thread(lambda: as_left(entries, branch))
+
+    async def _entries(self) -> list[Entry]:
+        """Return all entries from the beginning on, the unsaved ones as well."""
+        pending = tuple(self._transcript.pending)
+        stored = await self._journal.entries(self._transcript.stored)
+        return stored + [decode_entry(e) if isinstance(e, bytes) else e for e in pending]

@@ -12,7 +12,7 @@ import msgspec
 from greenroom.session.history.lines import History, Position
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = ["SessionStore", "SessionWriter", "StoredSession", "ThreadedWriter"]
+__all__ = ["SessionStore", "SessionWriter", "StoredSession", "ThreadedStore"]
 
 T = TypeVar("T")
 
@@ -82,8 +82,8 @@ class SessionWriter(Protocol):
 
 
 @runtime_checkable
-class ThreadedWriter(Protocol):
-    """A writer of a store that works in threads, and lends one for other work that takes long."""
+class ThreadedStore(Protocol):
+    """A store that works in threads, and lends one for other work that takes long."""
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work, which touches no store, in one of the store's threads."""

@@ -168,7 +168,7 @@ class StoredConversation(Conversation):
         # What is added while a write is under way stays for the next.
         entries = tuple(self._transcript.pending)
         if entries or (flush and self._journal.is_loose):
-            await self._journal.append(entries, flush=flush)
+            await self._journal.append(entries, version=self._transcript.version, flush=flush)
             del self._transcript.pending[: len(entries)]
         if self._has_news:
             await self._journal.describe(self._record)

@@ -170,7 +170,7 @@ def test_a_fork_prints_the_new_session_s_id(run, shelf):
     id_ = run("sessions", "fork", "s-1", "--at", "2", *shelf.here).out.strip()
     assert [each.text for each in shelf.load(id_).history] == ["one", "two"]
     made = run("sessions", "fork", "s-1", "--json", *shelf.here).json
-    assert made["forked_from"] == {"session_id": "s-1", "at": 3}
+    assert made["forked_from"] == {"session_id": "s-1", "at": 3, "branch": 0}
     assert len(shelf.load(made["session_id"]).history) == 3
     refused = run("sessions", "fork", "s-1", "--at", "4", *shelf.here)
     assert (refused.code, "no place 4" in refused.err) == (2, True)

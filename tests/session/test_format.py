@@ -2,13 +2,15 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import trio
 
 from greenroom.core import Message, SessionCorruptError
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, FileStore
+from greenroom.session.history.entry import FORMAT, FormatEntry
 from greenroom.session.history.lines import START, encode_line, read_history
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +29,7 @@ def reader():
 
 @pytest.fixture
 def folder(files, conversation):
-    """A session of six lines: calls, results that were not synced at once, and a rewind."""
+    """A few lines: calls, results that were not synced at once, a rewind and a compaction."""
     trio.run(fill, files, conversation)
     return Path(files.folder("mine"))
 
@@ -43,6 +45,7 @@ async def fill(files, conversation):
     session.add_message(Message.user("oops"))
     await session.save()
     await session.rewind(to=4)
+    await session.compact("a.txt was to be read", keep=2)
     await session.close()
 
 
@@ -64,7 +67,7 @@ async def test_the_page_s_reader_sees_what_we_see(folder, files, reader):
 def test_it_knows_every_kind_of_entry_and_block_that_the_page_lists(folder, reader):
     entries, torn = reader["read_entries"](folder / "history.jsonl")
     kinds = [entry["kind"] for entry in entries]
-    assert set(kinds) == {"format", "message", "tools_started", "rewind"}
+    assert set(kinds) == {"format", "message", "tools_started", "rewind", "compaction"}
     assert kinds[0] == "format"
     assert torn == 0
 
@@ -113,9 +116,56 @@ async def test_what_the_page_does_not_know_it_passes_over(folder, files, reader)
 
 def test_a_newer_version_is_refused(folder, files, reader):
     path = folder / "history.jsonl"
-    path.write_bytes(encode_line([json.dumps({"kind": "format", "version": 2}).encode()], START))
+    path.write_bytes(encode_line([json.dumps({"kind": "format", "version": 3}).encode()], START))
     with pytest.raises(ValueError, match="newer"):
         reader["read_session"](folder)
+
+
+FORMATS = Path(__file__).parent / "formats"
+
+
+@pytest.mark.parametrize("version", range(1, FORMAT + 1))
+async def test_a_session_of_every_version_is_read_and_goes_on_as_it_is(tmp_path, version, reader):
+    """The files were written by the first release of each version, and are never changed."""
+    shutil.copytree(FORMATS / f"version-{version}", tmp_path / f"version-{version}")
+    path = tmp_path / f"version-{version}" / "history.jsonl"
+    before = path.read_bytes()
+    expected = {
+        1: ["read a.txt", "Gladly.", "", "It says hällo.", "thanks"],
+        2: ["a.txt says hällo.", "It says hällo.", "thanks"],
+    }
+    session = await AgentSession.load(f"version-{version}", store=FileStore(tmp_path))
+    assert [each.text for each in session.history] == expected[version]
+    left = (await session.branches())[0].messages
+    assert [each.text for each in left] == [*expected[1][:4], "oops"]
+    await session.rewind(to=2)
+    await session.compact("short", keep=1)
+    assert path.read_bytes().startswith(before)
+    loaded = await AgentSession.load(session.session_id, store=FileStore(tmp_path))
+    assert loaded.history == session.history
+    assert len(reader["read_session"](path.parent)[1]) == len(session.history)
+
+
+async def test_a_history_is_of_the_oldest_version_that_can_tell_it(files):
+    """So an older reader refuses a compacted session, and no other."""
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    for text in "abcd":
+        session.add_message(Message.user(text))
+        await session.save()
+    await session.rewind(to=3)
+    await session.compact("short", keep=1)
+    session.add_message(Message.user("x"))
+    await session.save()
+    loaded = await AgentSession.load("mine", store=files)
+    loaded.add_message(Message.user("y"))
+    await loaded.save()
+    lines = Path(files.folder("mine"), "history.jsonl").read_bytes().splitlines()
+    first = [json.loads(line)["e"][0] for line in lines]
+    versions = [each.get("version") for each in first]
+    assert versions == [1, None, None, None, None, 2, 2, 2]
+    assert (await loaded.fork()).history == loaded.history
+    (fork,) = (await files.read((await loaded.fork()).session_id)).history.entries[:1]
+    assert fork == FormatEntry(1), "a fork has no compaction of its own"
 
 
 def test_every_key_of_a_description_is_on_the_page(folder):

@@ -254,13 +254,13 @@ def test_an_entry_that_makes_no_sense_is_corruption_and_not_skipped(raw):
 
 
 def test_a_file_of_a_newer_format_is_not_misread():
-    with pytest.raises(SessionError, match="format 2"):
-        read(line_of({"kind": "format", "version": 2}))
+    with pytest.raises(SessionError, match="format 3"):
+        read(line_of({"kind": "format", "version": 3}))
 
 
 def test_a_newer_format_may_begin_at_any_line():
-    newer = encode_line([b'{"kind":"format","version":2}'], WHOLE.end.synced())
-    with pytest.raises(SessionError, match="format 2"):
+    newer = encode_line([b'{"kind":"format","version":3}'], WHOLE.end.synced())
+    with pytest.raises(SessionError, match="format 3"):
         read(DATA + newer)
 
 

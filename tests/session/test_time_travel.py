@@ -49,7 +49,7 @@ async def test_a_fork_shares_the_past_and_knows_its_origin(store, conversation):
     assert loaded.history == (conversation[0], Message.assistant("No."))
     assert loaded.metadata == {
         "title": "mine",
-        "forked_from": {"session_id": session.session_id, "at": 1},
+        "forked_from": {"session_id": session.session_id, "at": 1, "branch": 0},
     }
     assert (loaded.provider, loaded.model, loaded.agent_type) == ("offline", "offline", "coder")
     assert session.history == conversation

@@ -122,6 +122,10 @@ class FileStore:
             with trio.CancelScope(shield=True):
                 await writer.release()
 
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
+        return await trio.to_thread.run_sync(work, limiter=self._limiter)
+
     def folder(self, session_id: str) -> str:
         """Return a session's folder, where files that belong to it may lie beside its own.
 

@@ -104,10 +104,6 @@ class FileWriter:
         side = await self.set_aside(history.end)
         return report_on(history.end, len(history.torn), path, side)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
-        return await trio.to_thread.run_sync(work, limiter=self._limiter)
-
     async def release(self) -> None:
         """Let go of the lock; a folder in which nothing was saved is removed.
 

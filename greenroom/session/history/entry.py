@@ -4,7 +4,7 @@ Entries are only ever added. A kind that this version does not know is passed ov
 file, so a newer version finds it again.
 """
 
-from typing import TypeAlias, get_args
+from typing import Annotated, TypeAlias, get_args
 
 import msgspec
 
@@ -21,7 +21,9 @@ from greenroom.core import (
 )
 
 __all__ = [
+    "COMPACTED",
     "FORMAT",
+    "CompactionEntry",
     "CopiedEntry",
     "Entry",
     "FormatEntry",
@@ -34,8 +36,16 @@ __all__ = [
     "decode_entry",
 ]
 
-FORMAT = 1
-"""The format's version. It rises only when an older reader would misread the file."""
+FORMAT = 2
+"""The newest version of the format. It rises only when an older reader would misread the file."""
+
+COMPACTED = 2
+"""The version of what is written from the first compaction on; before it, it is version 1.
+
+Who passes a compaction over counts other messages than the rewinds behind it do.
+"""
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class FormatEntry(Wire, frozen=True, tag_field="kind", tag="format"):
@@ -57,9 +67,20 @@ class ToolsStartedEntry(Wire, frozen=True, tag_field="kind", tag="tools_started"
 
 
 class RewindEntry(Wire, frozen=True, tag_field="kind", tag="rewind"):
-    """The conversation goes on from its first `to` messages; the later ones remain on record."""
+    """The conversation goes on from its first `to` messages; the later ones remain on record.
+
+    `left` is how many those are, so that who reads from the end knows; older versions don't say.
+    """
 
     to: int
+    left: _Count | None = None
+
+
+class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
+    """The conversation goes on as a summary and its last `keep` messages; the others remain on record."""
+
+    summary: Message
+    keep: _Count
 
 
 class CopiedEntry(Wire, frozen=True, tag_field="kind", tag="copied"):
@@ -81,6 +102,7 @@ Entry: TypeAlias = (
     | MessageEntry
     | ToolsStartedEntry
     | RewindEntry
+    | CompactionEntry
     | CopiedEntry
     | GrantEntry
     | RevokeEntry
@@ -121,9 +143,10 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def _entry(raw: dict[str, object]) -> Entry:
-    message = raw.get("message")
-    if isinstance(message, dict):
-        raw = {**raw, "message": _message(message)}
+    for key in ("message", "summary"):
+        message = raw.get(key)
+        if isinstance(message, dict):
+            raw = {**raw, key: _message(message)}
     return serde.decode(serde.encode({"e": [raw]}), _Line).e[0]
 
 

@@ -32,3 +32,7 @@ class Grants:
         kept = sum(place < to for place in self._places)
         del self._places[kept:]
         self.rules = self.rules[:kept]
+
+    def compact(self, cut: int) -> None:
+        """Keep them where the first `cut` messages become one: what was given there holds with it."""
+        self._places = [max(place - cut + 1, 0) for place in self._places]

@@ -4,7 +4,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from greenroom.core import Message, SessionError
+from greenroom.session.history.compaction import check_summary, kept
 from greenroom.session.history.entry import (
+    COMPACTED,
+    CompactionEntry,
     CopiedEntry,
     Entry,
     FormatEntry,
@@ -40,8 +43,13 @@ class Transcript:
         self._paired = 0
         self.grants = Grants()
         self.expenses = Expenses()
+        self.version = 1
+        # How many branches were left, and how much this one shares with that from which it goes off.
+        self.branch = 0
+        self.shared = 0
+        self._entries = 0
         for entry in entries:
-            self._apply(entry)
+            self.apply(entry)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -51,14 +59,48 @@ class Transcript:
         return self._view
 
     @property
+    def own(self) -> tuple[Message, ...]:
+        """What this branch does not share with the one from which it goes off."""
+        return tuple(self._messages[self.shared :])
+
+    @property
     def size(self) -> tuple[int, int]:
         """How many messages there are, and how many entries wait for the next commit."""
         return len(self._messages), len(self.pending)
 
     @property
+    def stored(self) -> int:
+        """How many entries have been committed, not counting those that tell the format."""
+        return self._entries - len(self.pending)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether a call of the last reply has no result."""
         return bool(unanswered(self._messages))
+
+    def apply(self, entry: Entry) -> None:
+        """Take in an entry that is stored already."""
+        match entry:
+            case MessageEntry(message=message):
+                self._messages.append(message)
+                self._view = None
+                self.expenses.note_message(message)
+            case ToolsStartedEntry(tool_use_ids=ids):
+                self._started.setdefault(self._last_reply(), set()).update(ids)
+                self.expenses.note_tool_calls(len(ids))
+            case RewindEntry(to=to):
+                self._go_back(to)
+            case CompactionEntry(summary=summary, keep=keep):
+                self._put_first(summary, keep)
+            case GrantEntry(rules=rules):
+                self.grants.add(rules, len(self._messages))
+            case RevokeEntry():
+                self.grants.revoke()
+            case CopiedEntry():
+                self.expenses = Expenses()
+            case FormatEntry():
+                return
+        self._entries += 1
 
     def add(self, entry: Entry) -> None:
         """Take an entry in, and queue it for the next commit.
@@ -71,7 +113,7 @@ class Transcript:
         """
         # What could not be read again would make the whole conversation unreadable.
         proved, pending = prove(entry)
-        self._apply(proved)
+        self.apply(proved)
         self.pending.append(pending)
         if isinstance(entry, ToolsStartedEntry):
             self._start, self._starting = pending, len(entry.tool_use_ids)
@@ -80,6 +122,7 @@ class Transcript:
         """Take back the record that calls of the last reply start, if it is not stored yet."""
         if self.pending and self.pending[-1] is self._start:
             self.pending.pop()
+            self._entries -= 1
             self._started.pop(self._last_reply(), None)
             self.expenses.note_tool_calls(-self._starting)
 
@@ -116,7 +159,17 @@ class Transcript:
             SessionError: there are fewer messages.
         """
         self._check(to)
-        self.add(RewindEntry(to))
+        self.add(RewindEntry(to, len(self._messages) - to))
+
+    def compact(self, summary: Message, keep: int) -> None:
+        """Put a summary in the place of all but the last messages, by an entry that says so.
+
+        Raises:
+            TypeError: the summary is no message.
+            SessionError: nothing would be left out, or no conversation can begin with that summary.
+            InvalidJSONError: the summary holds something that JSON can't express.
+        """
+        self.add(CompactionEntry(check_summary(summary), kept(self._messages, keep)))
 
     def _check(self, at: int) -> None:
         count = len(self._messages)
@@ -129,26 +182,26 @@ class Transcript:
                 return index
         return -1
 
-    def _apply(self, entry: Entry) -> None:
-        match entry:
-            case MessageEntry(message=message):
-                self._messages.append(message)
-                self._view = None
-                self.expenses.note_message(message)
-            case ToolsStartedEntry(tool_use_ids=ids):
-                self._started.setdefault(self._last_reply(), set()).update(ids)
-                self.expenses.note_tool_calls(len(ids))
-            case RewindEntry(to=to):
-                del self._messages[to:]
-                self._view = None
-                self._paired = 0  # a call may have been parted from its result
-                self._started = {at: ids for at, ids in self._started.items() if at < to}
-                self.grants.rewind(to)
-            case GrantEntry(rules=rules):
-                self.grants.add(rules, len(self._messages))
-            case RevokeEntry():
-                self.grants.revoke()
-            case CopiedEntry():
-                self.expenses = Expenses()
-            case FormatEntry():
-                pass
+    def _go_back(self, to: int) -> None:
+        if to < len(self._messages):
+            self._branch_off(to)
+        del self._messages[to:]
+        self._view = None
+        self._paired = 0  # a call may have been parted from its result
+        self._started = {at: ids for at, ids in self._started.items() if at < to}
+        self.grants.rewind(to)
+
+    def _put_first(self, summary: Message, keep: int) -> None:
+        self._branch_off(0)
+        cut = max(len(self._messages) - keep, 0)
+        self._messages[:cut] = [summary]
+        self._view = None
+        self._paired = 0
+        self._started = {at - cut + 1: ids for at, ids in self._started.items() if at >= cut}
+        self.grants.compact(cut)
+        self.version = COMPACTED
+
+    def _branch_off(self, shared: int) -> None:
+        # What was said since the last time stays behind as a branch; nothing said, none is there.
+        self.branch += len(self._messages) > self.shared
+        self.shared = shared

@@ -2,8 +2,9 @@
 
 import logging
 import os
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import trio
 
@@ -20,6 +21,8 @@ from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredSession
 
 __all__ = ["SQLiteStore"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("greenroom.session")
 
@@ -151,6 +154,10 @@ class SQLiteStore:
         finally:
             with trio.CancelScope(shield=True):
                 await writer.release()
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
+        return await trio.to_thread.run_sync(work, limiter=self._database.limiter())
 
     def folder(self, session_id: str) -> str:
         """Return "": there are no files.

@@ -97,10 +97,6 @@ class SQLiteWriter:
             lambda connection: rows.salvage(connection, self._row(connection), path)
         )
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
-        return await self._run(work)
-
     async def release(self) -> None:
         """End the epoch, and let go of the lock even if that fails.
 

@@ -1,0 +1,116 @@
+"""What was ever said: the conversation in hand, and those that rewinds and compactions left behind."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from greenroom.core import Message, SessionError
+from greenroom.session.history.entry import CompactionEntry, Entry, RewindEntry
+from greenroom.session.history.transcript import Transcript
+
+__all__ = ["Branch", "as_left", "branches"]
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """A conversation as it stood when it was left, or as it stands.
+
+    A rewind begins a branch, and so does a compaction; together they are a tree. A branch from which
+    nothing was said is none.
+
+    Attributes:
+        number: its place among the branches, from 0, in the order in which they were left. It never
+            changes; the current one has the last.
+        begun_by: "rewind" or "compaction"; None for the first.
+        parent: the branch from which it goes off; None for the first.
+        begins_at: how many messages of the parent's history stand before that place.
+        messages: what it does not share with its parent: what was said since a rewind; or since a
+            compaction, after its summary and the `kept` messages that it repeats.
+        kept: how many messages a compaction repeats.
+        is_current: whether it is the conversation in hand.
+    """
+
+    number: int
+    begun_by: Literal["rewind", "compaction"] | None
+    parent: "Branch | None" = field(repr=False)
+    begins_at: int
+    messages: tuple[Message, ...] = field(repr=False)
+    kept: int
+    is_current: bool
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The whole conversation, with what it shares: what `fork(at, branch=number)` counts."""
+        pieces = [self.messages]
+        branch, end = self.parent, self.shared
+        while branch is not None and end:
+            pieces.append(branch.messages[: max(end - branch.shared, 0)])
+            end = min(end, branch.shared)
+            branch = branch.parent
+        return tuple(message for piece in reversed(pieces) for message in piece)
+
+    @property
+    def shared(self) -> int:
+        """How many messages it begins with that its parent holds for it."""
+        return self.begins_at if self.begun_by == "rewind" else 0
+
+
+def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
+    """Return every branch of a history, the current one last."""
+    transcript, found, growing = Transcript(), list[Branch](), _Growing()
+    for entry in entries:
+        if not isinstance(entry, RewindEntry | CompactionEntry):
+            transcript.apply(entry)
+            continue
+        length, said = transcript.size[0], transcript.own
+        transcript.apply(entry)
+        if transcript.branch > len(found):
+            found.append(growing.branch(len(found), said, is_current=False))
+            growing = growing.next(entry, length, found[-1])
+        elif length > transcript.size[0] or isinstance(entry, CompactionEntry):
+            growing = growing.next(entry, length, growing.parent)
+    return (*found, growing.branch(len(found), transcript.own, is_current=True))
+
+
+def as_left(entries: Sequence[Entry], number: int) -> Transcript:
+    """Return the conversation of a branch, as it was when it was left.
+
+    Raises:
+        SessionError: there is no such branch.
+    """
+    transcript = Transcript()
+    for place, entry in enumerate(entries):
+        transcript.apply(entry)
+        if transcript.branch > number >= 0:
+            return Transcript(entries[:place])
+    if transcript.branch != number:
+        raise SessionError(
+            f"there is no branch {number}: the last is {transcript.branch}",
+            hint="session.branches() shows them",
+        )
+    return transcript
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """How the branch began that is still being added to."""
+
+    begun_by: Literal["rewind", "compaction"] | None = None
+    parent: Branch | None = None
+    begins_at: int = 0
+    kept: int = 0
+
+    def branch(self, number: int, said: tuple[Message, ...], *, is_current: bool) -> Branch:
+        return Branch(
+            number, self.begun_by, self.parent, self.begins_at, said, self.kept, is_current
+        )
+
+    def next(
+        self, entry: RewindEntry | CompactionEntry, length: int, parent: Branch | None
+    ) -> "_Growing":
+        if isinstance(entry, CompactionEntry):
+            return _Growing("compaction", parent, length, min(entry.keep, length))
+        # The messages before that place may be an older branch's.
+        while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
+            parent = parent.parent
+        return _Growing("rewind", parent, entry.to)
