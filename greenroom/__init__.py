@@ -160,6 +160,8 @@ if TYPE_CHECKING:
     from greenroom.session import SessionMetadata as SessionMetadata
     from greenroom.session import SessionStore as SessionStore
     from greenroom.session import SQLiteStore as SQLiteStore
+    from greenroom.session import export_session as export_session
+    from greenroom.session import import_session as import_session
     from greenroom.tools import ProcessLimits as ProcessLimits
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
@@ -294,6 +296,8 @@ _HOMES = {
         "SQLiteStore",
         "SessionMetadata",
         "SessionStore",
+        "export_session",
+        "import_session",
     ),
     "greenroom.permissions": (
         "Explanation",
@@ -469,7 +473,9 @@ __all__ = [
     "__version__",
     "builtin_tools",
     "coder",
+    "export_session",
     "fan_out",
+    "import_session",
     "open_model",
     "run_tools",
     "stream_reply",

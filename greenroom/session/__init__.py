@@ -5,10 +5,12 @@
 (what is stored); `durability` says how much of it a power cut may take back, `repair` reports a torn
 end. In the room `history` are the entries of a history, its lines as bytes, and what they add up to;
 nothing there touches a file. `store` is the protocol behind which stand the rooms `files` and
-`sqlite`, the latter loaded when it is first used, and `memory_store`. `holder` says who has a session
-when you can't; `statistics` are figures about all of these.
+`sqlite`, the latter loaded when it is first used, and `memory_store`. The room `export` writes a
+session as Markdown, HTML or JSON, and reads the last of these. `holder` says who has a session when
+you can't; `statistics` are figures about all of these.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from greenroom.session.durability import Durability as Durability
@@ -37,13 +39,19 @@ from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredSession as StoredSession
 
 if TYPE_CHECKING:
+    from greenroom.session.export.document import LONGEST_IMPORT as LONGEST_IMPORT
+    from greenroom.session.export.exporter import ExportFormat as ExportFormat
+    from greenroom.session.export.exporter import export_session as export_session
+    from greenroom.session.export.importer import import_session as import_session
     from greenroom.session.sqlite.store import SQLiteStore as SQLiteStore
 
 __all__ = [
+    "LONGEST_IMPORT",
     "START",
     "AgentSession",
     "Branch",
     "Durability",
+    "ExportFormat",
     "FileStore",
     "History",
     "MemoryStore",
@@ -62,16 +70,25 @@ __all__ = [
     "default_store",
     "encode_line",
     "encode_metadata",
+    "export_session",
     "fenced_error",
+    "import_session",
     "locked_error",
     "read_on",
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load the SQLite store, and `sqlite3` with it, only where somebody uses it."""
-    if name != "SQLiteStore":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from greenroom.session.sqlite.store import SQLiteStore
+_LATER = {
+    "LONGEST_IMPORT": "export.document",
+    "ExportFormat": "export.exporter",
+    "SQLiteStore": "sqlite.store",
+    "export_session": "export.exporter",
+    "import_session": "export.importer",
+}
 
-    return SQLiteStore
+
+def __getattr__(name: str) -> object:
+    """Load where it is used what few programs use: exports, and the SQLite store with `sqlite3`."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"greenroom.session.{_LATER[name]}"), name)
