@@ -22,8 +22,13 @@ from typing import TYPE_CHECKING
 from greenroom._version import __version__
 
 if TYPE_CHECKING:
+    from greenroom.agents import FileCheckpoints as FileCheckpoints
+    from greenroom.agents import FileRestore as FileRestore
+    from greenroom.agents import RestorePlan as RestorePlan
+    from greenroom.agents import RestoreReport as RestoreReport
     from greenroom.agents import Task as Task
     from greenroom.agents import coder as coder
+    from greenroom.agents import plan_restore as plan_restore
     from greenroom.agents import run_tools as run_tools
     from greenroom.agents import stream_reply as stream_reply
     from greenroom.cli import ConsoleRenderer as ConsoleRenderer
@@ -323,8 +328,13 @@ _HOMES = {
         "open_model",
     ),
     "greenroom.agents": (
+        "FileCheckpoints",
+        "FileRestore",
+        "RestorePlan",
+        "RestoreReport",
         "Task",
         "coder",
+        "plan_restore",
         "run_tools",
         "stream_reply",
     ),
@@ -360,6 +370,8 @@ __all__ = [
     "Error",
     "Exited",
     "Explanation",
+    "FileCheckpoints",
+    "FileRestore",
     "FileStore",
     "GreenroomError",
     "ImageBlock",
@@ -404,6 +416,8 @@ __all__ = [
     "RepairReport",
     "ResourceMap",
     "Restarted",
+    "RestorePlan",
+    "RestoreReport",
     "Role",
     "RuleDecision",
     "RuleFileError",
@@ -477,6 +491,7 @@ __all__ = [
     "fan_out",
     "import_session",
     "open_model",
+    "plan_restore",
     "run_tools",
     "stream_reply",
     "tool",

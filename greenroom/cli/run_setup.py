@@ -62,7 +62,7 @@ class RunSetup:
 
     def spawn(self, runtime: AgentRuntime, unattended: Literal["ask", "deny"]) -> AgentHandle:
         """Start the coding agent of this run."""
-        agent = partial(coder, max_steps=self.max_steps)
+        agent = partial(coder, max_steps=self.max_steps, checkpoints=True)
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 

@@ -17,6 +17,7 @@ from greenroom.session.durability import Durability as Durability
 from greenroom.session.files.store import FileStore as FileStore
 from greenroom.session.files.store import default_store as default_store
 from greenroom.session.history.branches import Branch as Branch
+from greenroom.session.history.checkpoints import checkpoints_after as checkpoints_after
 from greenroom.session.history.lines import START as START
 from greenroom.session.history.lines import History as History
 from greenroom.session.history.lines import Position as Position
@@ -66,6 +67,7 @@ __all__ = [
     "SessionWriter",
     "StoreStatistics",
     "StoredSession",
+    "checkpoints_after",
     "decode_metadata",
     "default_store",
     "encode_line",
