@@ -116,6 +116,8 @@ async def _ask(
     found: Explanation,
 ) -> Verdict:
     info = tool.info(call.input)
+    # A person may take hours, and what they are asked about is not to be lost meanwhile.
+    await agent.session.save(flush=False)
     answer = await agent.request_permission(
         call.name,
         info.action,

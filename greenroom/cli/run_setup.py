@@ -12,13 +12,13 @@ import trio
 
 from greenroom.agents import coder
 from greenroom.cli.conversation import load_session, newest_session
-from greenroom.cli.folders import working_folder
+from greenroom.cli.folders import sessions_folder, working_folder
+from greenroom.cli.resumption import model_of_run, take_over
 from greenroom.cli.rules import rules_of_run
-from greenroom.cli.store import open_store
-from greenroom.llm import LLMProvider, open_model
+from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime
-from greenroom.session import AgentSession, SessionStore
+from greenroom.session import AgentSession, FileStore, SessionStore, SQLiteStore
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from greenroom.cli.arguments import Options
 
-__all__ = ["RunSetup", "open_setup"]
-
-_OFFLINE = "no key is set, so the offline model answers; set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+__all__ = ["RunSetup", "open_setup", "open_store"]
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,15 @@ class RunSetup:
 
     def spawn(self, runtime: AgentRuntime, unattended: Literal["ask", "deny"]) -> AgentHandle:
         """Start the coding agent of this run."""
-        agent = partial(coder, max_steps=self.max_steps, checkpoints=True)
+        agent = partial(coder, max_steps=self.max_steps)
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
+
+
+def open_store(options: "Options") -> FileStore | SQLiteStore:
+    """Return the store that the options name, else the user's own; a file is a database."""
+    place = options.sessions or sessions_folder()
+    return SQLiteStore(place) if os.path.isfile(place) else FileStore(place)
 
 
 def open_setup(
@@ -90,9 +94,9 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     notes = list(rules.notes)
     if session.repair is not None:
         notes.append(str(session.repair))
-    model = open_model(options.model, env)
-    if options.model is None and model.name == "offline":
-        notes.append(_OFFLINE)
+    notes += take_over(session, rules.manager, workspace, options)
+    model, about_model = model_of_run(options.model, session, env)
+    notes += about_model
     try:
         yield RunSetup(
             workspace=workspace,

@@ -136,7 +136,8 @@ class AgentSession(StoredConversation):
         """Go on with a summary and the last `keep` messages, and save; the others stay on record.
 
         From here on `history` begins with the summary, as a message of the user. More messages are
-        kept where the place is between a call and its result, or where calls wait for theirs.
+        kept where the place is between a call and its result, or where calls wait for theirs. A
+        summary that has a `usage` counts in `used` as the model call that it was.
 
         Raises:
             TypeError: the summary is neither a text nor a message.

@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 
 from greenroom.agents import coder
-from greenroom.core import Answer, Error, Message, RuleDecision, Usage
+from greenroom.core import Answer, Done, Error, Message, PermissionRequest, RuleDecision, Usage
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
@@ -198,3 +198,23 @@ async def test_a_budget_goes_on_from_what_the_session_has_used(tmp_path):
         assert (await handle.usage()) == loaded.history[-2].usage
     assert budget.used["model_calls"] == loaded.used.model_calls == 3
     assert budget.used["tokens"] == loaded.used.usage.total
+
+
+async def test_what_a_person_is_asked_about_is_on_the_disk_while_they_think(tmp_path):
+    store = FileStore(tmp_path)
+    session = AgentSession.new("coder", store=store)
+    async with AgentRuntime(store=store) as runtime:
+        parts = ScriptedProvider(call("deploy"), "no"), ToolRegistry([deploy]), PermissionManager()
+        handle = runtime.spawn(session, coder, *parts)
+        async with handle.subscribe("all", answers=True) as chunks:
+            await handle.send_input("go")
+            async for chunk in chunks:
+                if isinstance(chunk, PermissionRequest):
+                    break
+            killed_now = await AgentSession.load(session.session_id, store=store)
+            await handle.respond_permission(chunk.request_id, "deny")
+            async for chunk in chunks:
+                if isinstance(chunk, Done):
+                    break
+    assert [each.role for each in killed_now.history] == ["user", "assistant", "user"]
+    assert "was not started" in killed_now.history[-1].tool_results[0].text

@@ -96,9 +96,8 @@ def terminal(project, env):
     """Start the command in a terminal."""
     programs = []
 
-    def terminal(*words, term="xterm-256color", size=(50, 100), **variables):
-        variables = {**env, "TERM": term, **variables}
-        program = TerminalProgram([*COMMAND, *words], project, variables, size)
+    def terminal(*words, term="xterm-256color", **variables):
+        program = TerminalProgram([*COMMAND, *words], project, {**env, "TERM": term, **variables})
         programs.append(program)
         return program
 

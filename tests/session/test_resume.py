@@ -62,6 +62,17 @@ async def test_what_is_rewound_stays_paid(session):
     assert session.used == (await loaded(session)).used == Used(Usage(10, 1, cost=0.5), 1, 1)
 
 
+async def test_what_is_compacted_stays_paid_and_so_is_its_summary(session):
+    session.add_message(Message.user("go"))
+    session.add_message(reply())
+    await session.compact("We went.", keep=0)
+    assert session.used == (await loaded(session)).used == Used(Usage(10, 1, cost=0.5), 1)
+    session.add_message(reply())
+    await session.compact(Message("user", reply("On we go.").content, usage=Usage(7, 3)), keep=0)
+    expected = Used(Usage(27, 5, cost=1.0), 3)
+    assert session.used == (await loaded(session)).used == expected
+
+
 async def test_calls_that_did_not_start_after_all_count_for_nothing(session):
     session.add_message(reply())
     session.mark_tools_started(["t1", "t2"])

@@ -17,8 +17,8 @@ class Expenses:
         self._tool_calls = 0
 
     def note_message(self, message: Message) -> None:
-        """Count a reply, if a model has written it."""
-        if message.role == "assistant" and (message.provider or message.usage is not None):
+        """Count a reply or a summary, if a model has written it."""
+        if message.provider or message.usage is not None:
             self._model_calls += 1
             if message.usage is not None:
                 self._usages.append(message.usage)

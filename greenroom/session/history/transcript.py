@@ -7,7 +7,6 @@ from greenroom.core import Message, SessionError
 from greenroom.session.history.compaction import check_summary, kept
 from greenroom.session.history.entry import (
     COMPACTED,
-    CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
     Entry,
@@ -99,8 +98,6 @@ class Transcript:
                 self.grants.revoke()
             case CopiedEntry():
                 self.expenses = Expenses()
-            case CheckpointEntry():
-                pass
             case FormatEntry():
                 return
         self._entries += 1
@@ -202,6 +199,7 @@ class Transcript:
         self._paired = 0
         self._started = {at - cut + 1: ids for at, ids in self._started.items() if at >= cut}
         self.grants.compact(cut)
+        self.expenses.note_message(summary)
         self.version = COMPACTED
 
     def _branch_off(self, shared: int) -> None:

@@ -1,0 +1,78 @@
+"""What a run takes over from the session that it goes on with, and what it says about that."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from greenroom.core import ConfigurationError
+from greenroom.llm import LLMProvider, default_model, open_model
+from greenroom.permissions import PermissionManager
+from greenroom.session import AgentSession
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import Options
+
+__all__ = ["model_of_run", "take_over"]
+
+_OFFLINE = "no key is set, so the offline model answers; set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+
+
+def model_of_run(
+    name: str | None, session: AgentSession, env: Mapping[str, str]
+) -> tuple[LLMProvider, tuple[str, ...]]:
+    """Open the model that was asked for, else the session's own, else the default; say if need be.
+
+    Raises:
+        ConfigurationError: it was asked for, and can't be used.
+    """
+    if name is not None:
+        return open_model(name, env), ()
+    note = ""
+    if session.model:
+        own = f"{session.provider}:{session.model}"
+        try:
+            return open_model(own, env), _about_own(session, env)
+        except ConfigurationError as error:
+            note = f"the session's own model, {own}, can't be used: {error}; "
+    model = open_model(None, env)
+    if note:
+        return model, (f"{note}{model.name}:{model.model} answers",)
+    return model, (_OFFLINE,) if model.name == "offline" else ()
+
+
+def _about_own(session: AgentSession, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Say what somebody should know who has set a key since the session began without one."""
+    if session.provider != "offline":
+        return ()
+    usual = default_model(env)
+    if usual.startswith("offline:"):
+        return (_OFFLINE,)
+    return (f"the session's own model is the offline one; --model {usual} takes another",)
+
+
+def take_over(
+    session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
+) -> tuple[str, ...]:
+    """Let the answers hold that the session remembers; say what is not as it was.
+
+    A store inside the workspace may have come with the project, from whoever wrote it: what is
+    granted there counts for nothing.
+    """
+    notes = list[str]()
+    before = session.get_metadata("workspace")
+    if isinstance(before, str) and before != str(workspace):
+        notes.append(f"this session worked in {before} before; now it works in {workspace}")
+    if session.grants and _comes_with(workspace, options.sessions):
+        session.revoke_grants()
+        notes.append(
+            "what was remembered in this session does not hold, since it is stored in the project"
+        )
+    notes += permissions.bind_session(session, workspace)
+    return tuple(notes)
+
+
+def _comes_with(workspace: Path, store: str | None) -> bool:
+    if store is None:
+        return False
+    return Path(os.path.realpath(store)).is_relative_to(os.path.realpath(workspace))

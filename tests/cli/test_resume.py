@@ -1,0 +1,258 @@
+"""`--resume`: a session goes on with its own model and what was granted, and says what differs."""
+
+import os
+import select
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.core import Message
+from greenroom.session import AgentSession, FileStore, SQLiteStore
+from tests.terminal_program import SECONDS
+
+ENTER = "\r"
+READY = "/help"
+KEY = {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+
+
+def begun(run, *words, **variables):
+    """Begin a session; return its id."""
+    return run("-p", "read README.md", "--output-format", "json", *words, **variables).json[
+        "session_id"
+    ]
+
+
+def with_model(store, provider, model):
+    """Store a session that this model has answered; return its id."""
+
+    async def make():
+        session = AgentSession.new("coder", store=store)
+        session.add_message(Message.user("hello"))
+        session.add_message(Message.assistant("hi"))
+        session.set_model(provider, model)
+        await session.save()
+        return session.session_id
+
+    return trio.run(make)
+
+
+def goes_on(run, *words, **variables):
+    return run("-p", "list *.md", "--output-format", "json", "--resume", *words, **variables)
+
+
+# -- the model --------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_on_with_its_own_model(run, tmp_path):
+    folder = tmp_path / "sessions"
+    id_ = with_model(FileStore(folder), "anthropic", "claude-old-1")
+    done = goes_on(run, id_, "--sessions", str(folder), **KEY)
+    assert done.json["model"] == "anthropic:claude-old-1"
+    assert done.err == ""
+
+
+def test_a_model_that_is_asked_for_goes_before_the_session_s_own(run, tmp_path):
+    folder = tmp_path / "sessions"
+    id_ = with_model(FileStore(folder), "anthropic", "claude-old-1")
+    done = goes_on(run, id_, "--sessions", str(folder), "--model", "offline:", **KEY)
+    assert (done.json["model"], done.err) == ("offline:rules", "")
+
+
+@pytest.mark.parametrize(
+    ("provider", "why"), [("anthropic", "ANTHROPIC_API_KEY"), ("scripted", "names no model")]
+)
+def test_where_its_own_model_can_not_be_used_another_answers_and_a_note_says_so(
+    run, tmp_path, provider, why
+):
+    folder = tmp_path / "sessions"
+    id_ = with_model(FileStore(folder), provider, "some-model")
+    done = goes_on(run, id_, "--sessions", str(folder))
+    assert done.code == 0
+    assert done.json["model"] == "offline:rules"
+    [line] = done.err.splitlines()
+    assert f"the session's own model, {provider}:some-model, can't be used: " in line
+    assert why in line
+    assert line.endswith("; offline:rules answers")
+
+
+def test_who_has_set_a_key_since_is_told_how_to_leave_the_offline_model(run):
+    id_ = begun(run)
+    assert "no key is set" in goes_on(run, id_).err
+    done = goes_on(run, id_, **KEY)
+    assert done.json["model"] == "offline:rules"
+    assert "--model anthropic:" in done.err
+    assert "no key is set" not in done.err
+
+
+def test_another_model_from_now_on_is_recorded(run):
+    id_ = begun(run, "--model", "offline:")
+    goes_on(run, id_, "--model", "anthropic:claude-new-1", **KEY)
+    assert goes_on(run, id_, **KEY).json["model"] == "anthropic:claude-new-1"
+
+
+# -- the folder and what was granted ----------------------------------------------------------------
+
+
+def test_a_session_of_another_folder_says_which_two_they_are(run, project, tmp_path):
+    id_ = begun(run, "--model", "offline:")
+    assert goes_on(run, id_, "--model", "offline:").err == ""
+    done = goes_on(run, id_, "--model", "offline:", cwd=tmp_path)
+    [line] = done.err.splitlines()
+    assert line.endswith(f"this session worked in {project} before; now it works in {tmp_path}")
+
+
+def grant(terminal, *words):
+    """Allow a command for the session, in a terminal that is then left."""
+    program = terminal(*words)
+    program.wait_for(READY)
+    program.type("run touch made" + ENTER)
+    program.wait_for("allow? >")
+    program.type("s" + ENTER)
+    program.wait_for("remembered for this session", "idle")
+    program.type("/quit" + ENTER)
+    assert program.wait() == 0
+
+
+def sessions(run, *words):
+    return run("sessions", "list", "--json", *words).json
+
+
+@pytest.mark.parametrize("kind", ["folder", "database"])
+def test_what_was_granted_for_the_session_is_not_asked_again(
+    terminal, run, project, tmp_path, kind
+):
+    place = tmp_path / "kept"
+    if kind == "database":
+        trio.run(make_database, place)
+    where = ("--sessions", str(place))
+    grant(terminal, *where)
+    (project / "made").unlink()
+    session = sessions(run, *where)[0]
+    done = run(
+        "-p", "run touch made", "--resume", session["session_id"], *where, "--model", "offline:"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert (project / "made").exists()
+
+
+async def make_database(path):
+    async with SQLiteStore(path) as store:
+        session = AgentSession.new("other", store=store)
+        session.add_message(Message.user("hello"))
+        await session.save()
+        await session.close()
+
+
+def test_it_is_asked_again_in_a_fork_and_in_another_folder(terminal, run, project, tmp_path):
+    grant(terminal)
+    (project / "made").unlink()
+    [session] = sessions(run)
+    id_ = session["session_id"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    ask = ("-p", "run touch made", "--output-format", "json", "--model", "offline:", "--resume")
+    done = run(*ask, id_, cwd=elsewhere)
+    assert len(done.json["denials"]) == 1
+    assert f"a remembered answer holds in {project} only: allow Bash(touch made)" in done.err
+    fork = run("sessions", "fork", id_, "--json").json["session_id"]
+    assert len(run(*ask, fork).json["denials"]) == 1
+    assert not (project / "made").exists()
+    assert run(*ask, id_).json["denials"] == []
+
+
+def test_what_is_granted_in_a_session_that_came_with_the_project_holds_for_nothing(
+    terminal, run, project
+):
+    where = ("--sessions", str(project / "sessions"))
+    grant(terminal, *where)
+    (project / "made").unlink()
+    [session] = sessions(run, *where)
+    for times in range(2):
+        done = run("-p", "run touch made", "--resume", session["session_id"], *where)
+        assert not (project / "made").exists()
+        assert ("since it is stored in the project" in done.err) is (times == 0)
+
+
+# -- killed -----------------------------------------------------------------------------------------
+
+
+def below(pid):
+    """Return the processes that a process has started, and those that they have."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    children = [int(each) for t in threads for each in (t / "children").read_text().split()]
+    return [each for child in children for each in (child, *below(child))]
+
+
+@contextmanager
+def watched(pids):
+    """Check that these processes end, once the block is left."""
+    handles = [os.pidfd_open(pid) for pid in pids]
+    try:
+        yield
+        for pid, handle in zip(pids, handles, strict=True):
+            assert select.select([handle], [], [], SECONDS)[0], f"{pid} is still alive"
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody sees the program's end")
+def test_killed_in_the_middle_of_a_call_it_goes_on_and_runs_nothing_again(terminal, run, project):
+    program = terminal()
+    program.wait_for(READY)
+    program.type("read README.md" + ENTER)
+    program.wait_for("README.md, 1 line:", "idle")
+    program.type("run echo once >> counter; sleep 1000 & setsid sleep 1000 & echo up; wait" + ENTER)
+    program.wait_for("allow? >")
+    program.type("y" + ENTER)
+    program.wait_for("● Bash", "\n  up")
+    started = below(program.process.pid)
+    assert len(started) >= 5  # the shell, its two guards, and the two that it started
+    with watched(started):
+        program.process.kill()
+    assert program.wait() == -signal.SIGKILL
+
+    [session] = sessions(run)
+    again = terminal("--resume", session["session_id"])
+    screen = again.wait_for(READY, session["session_id"], "so far:", "idle")
+    assert "> read README.md" in screen
+    assert "A project of ours." in screen
+    assert "✗ Bash  echo once >> counter;" in screen
+    assert "interrupted: the call had started, and its outcome is unknown" in screen
+    again.type("list *.md" + ENTER)
+    again.wait_for("> list *.md", "● Glob", "Files that match", "idle")
+    assert (project / "counter").read_text() == "once\n"
+    again.type("/quit" + ENTER)
+    assert again.wait() == 0
+    assert (project / "counter").read_text() == "once\n"
+    shown = run("sessions", "show", session["session_id"]).out
+    assert shown.index("README.md, 1 line:") < shown.index("✗ Bash") < shown.index("● Glob")
+
+
+def test_killed_while_it_asks_nothing_has_run_and_a_grant_given_before_still_holds(
+    terminal, run, project
+):
+    program = terminal()
+    program.wait_for(READY)
+    program.type("run touch made" + ENTER)
+    program.wait_for("allow? >")
+    program.type("s" + ENTER)
+    program.wait_for("remembered for this session", "idle")
+    program.type("run touch other" + ENTER)
+    program.wait_for("touch other", "allow? >")
+    program.process.kill()
+    assert program.wait() == -signal.SIGKILL
+    (project / "made").unlink()
+
+    [session] = sessions(run)
+    again = terminal("--resume", session["session_id"])
+    again.wait_for(READY, "> run touch made", "interrupted: the call was not started", "idle")
+    again.type("run touch made" + ENTER + "list *.md" + ENTER)
+    again.wait_for("● Glob", "Files that match", "idle")
+    assert "coder asks" not in again.screen
+    assert (project / "made").exists()
+    assert not (project / "other").exists()
