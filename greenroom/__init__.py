@@ -22,8 +22,13 @@ from typing import TYPE_CHECKING
 from greenroom._version import __version__
 
 if TYPE_CHECKING:
+    from greenroom.agents import FileCheckpoints as FileCheckpoints
+    from greenroom.agents import FileRestore as FileRestore
+    from greenroom.agents import RestorePlan as RestorePlan
+    from greenroom.agents import RestoreReport as RestoreReport
     from greenroom.agents import Task as Task
     from greenroom.agents import coder as coder
+    from greenroom.agents import plan_restore as plan_restore
     from greenroom.agents import run_tools as run_tools
     from greenroom.agents import stream_reply as stream_reply
     from greenroom.cli import ConsoleRenderer as ConsoleRenderer
@@ -160,6 +165,8 @@ if TYPE_CHECKING:
     from greenroom.session import SessionMetadata as SessionMetadata
     from greenroom.session import SessionStore as SessionStore
     from greenroom.session import SQLiteStore as SQLiteStore
+    from greenroom.session import export_session as export_session
+    from greenroom.session import import_session as import_session
     from greenroom.tools import ProcessLimits as ProcessLimits
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
@@ -294,6 +301,8 @@ _HOMES = {
         "SQLiteStore",
         "SessionMetadata",
         "SessionStore",
+        "export_session",
+        "import_session",
     ),
     "greenroom.permissions": (
         "Explanation",
@@ -319,8 +328,13 @@ _HOMES = {
         "open_model",
     ),
     "greenroom.agents": (
+        "FileCheckpoints",
+        "FileRestore",
+        "RestorePlan",
+        "RestoreReport",
         "Task",
         "coder",
+        "plan_restore",
         "run_tools",
         "stream_reply",
     ),
@@ -356,6 +370,8 @@ __all__ = [
     "Error",
     "Exited",
     "Explanation",
+    "FileCheckpoints",
+    "FileRestore",
     "FileStore",
     "GreenroomError",
     "ImageBlock",
@@ -400,6 +416,8 @@ __all__ = [
     "RepairReport",
     "ResourceMap",
     "Restarted",
+    "RestorePlan",
+    "RestoreReport",
     "Role",
     "RuleDecision",
     "RuleFileError",
@@ -469,8 +487,11 @@ __all__ = [
     "__version__",
     "builtin_tools",
     "coder",
+    "export_session",
     "fan_out",
+    "import_session",
     "open_model",
+    "plan_restore",
     "run_tools",
     "stream_reply",
     "tool",

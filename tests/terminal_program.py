@@ -49,6 +49,11 @@ class TerminalProgram:
         """How the terminal is set, such as whether it echoes."""
         return termios.tcgetattr(self._slave)
 
+    def resize(self, lines, columns):
+        """Make the terminal's window larger or smaller."""
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._screen.resize(lines, columns)
+
     def type(self, text):
         os.write(self._master, text.encode())
 

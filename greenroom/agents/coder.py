@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.task import Task
 from greenroom.agents.tool_calls import run_tools
@@ -28,33 +29,29 @@ async def coder(
     system: str = CODER_PROMPT,
     max_steps: int = 100,
     delegates: bool = True,
+    checkpoints: bool = False,
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
     A turn ends after `max_steps` model calls, its subagents' included, with that reason. `delegates`
     lets the model give work to subagents (`Task`), which delegate no further and may do no more.
+    `checkpoints` keeps files before tools change them, so that `plan_restore` can undo that; what
+    subagents change counts as the change of the call that delegates.
     """
     prompt = system.replace("{root}", str(agent.context.workspace.root))
     if delegates:
-        helper = partial(_helper, llm, tools, permissions.child(), system, max_steps)
+        child = partial(coder, llm=llm, tools=tools, permissions=permissions.child())
+        helper = partial(child, system=system, max_steps=max_steps, delegates=False)
         tools = tools.extended(Task(agent, helper))
+    kept = FileCheckpoints(agent) if checkpoints else None
     async for message in agent.inputs():
         async with agent.turn(message):
             with agent.budget(model_calls=max_steps):
                 while True:
                     reply = await stream_reply(agent, llm, tools, system=prompt)
                     if reply.tool_uses:
-                        await run_tools(agent, reply.tool_uses, tools, permissions)
+                        await run_tools(
+                            agent, reply.tool_uses, tools, permissions, checkpoints=kept
+                        )
                     elif reply.stop_reason is not StopReason.PAUSE:
                         break
-
-
-async def _helper(
-    llm: LLMProvider,
-    tools: ToolRegistry,
-    permissions: PermissionManager,
-    system: str,
-    max_steps: int,
-    agent: AgentInternals,
-) -> None:
-    await coder(agent, llm, tools, permissions, system, max_steps, delegates=False)

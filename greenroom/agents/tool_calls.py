@@ -1,8 +1,9 @@
 """The tool calls of one reply: judged, asked about, recorded, run, and answered in their order."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 
+from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Verdict, judge, restore_answers
 from greenroom.core import (
     AgentContext,
@@ -31,6 +32,7 @@ async def run_tools(
     permissions: PermissionManager,
     *,
     limit: int = 5,
+    checkpoints: FileCheckpoints | None = None,
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
@@ -45,6 +47,9 @@ async def run_tools(
     A call for which a budget has nothing left is answered with that reason, too; when the others
     have ended, the scope of that budget ends with it.
 
+    With `checkpoints`, the files that the calls may change are kept before any of them starts, and
+    compared when all have ended.
+
     Returns:
         The results in the calls' order.
 
@@ -57,13 +62,14 @@ async def run_tools(
         gate = _Gate(agent, tools, permissions)
         for call in tool_uses:
             await gate.judge(calls.enter_context(agent.tool_call(call)))
-        await gate.announce()
-        try:
-            await run_batch(gate.batch(), gate, limit)
-        finally:
-            blocks = gate.blocks()
-            if blocks:
-                agent.session.add_message(Message.user(blocks))
+        async with gate.watched(checkpoints):
+            await gate.announce()
+            try:
+                await run_batch(gate.batch(), gate, limit)
+            finally:
+                blocks = gate.blocks()
+                if blocks:
+                    agent.session.add_message(Message.user(blocks))
     # They survive this process at once, and a power cut with the next reply's commit.
     await agent.session.save(flush=False)
     agent.set_state(AgentState.processing())
@@ -106,6 +112,17 @@ class _Gate:
             raise
         if self._calls:
             agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))
+
+    def watched(self, checkpoints: FileCheckpoints | None) -> AbstractAsyncContextManager[None]:
+        """Watch over the files that the calls may change, while the block runs."""
+        if checkpoints is None:
+            return nullcontext()
+        context = self._agent.context
+        return checkpoints.around(
+            (verdict.call.id, verdict.tool, verdict.tool.effects(verdict.input, context))
+            for verdict, _ in self._calls
+            if verdict.refusal is None and verdict.tool is not None
+        )
 
     def batch(self) -> list[Call]:
         """Return the calls as they are to be run; a call is recognised by its context."""

@@ -42,7 +42,9 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     if values["prompt"] is None and values["output_format"] is not None:
         parser.error("--output-format belongs to a headless run: add -p PROMPT")
-    if values["resume"] and values["continue_last"]:
+    if values["resume"] == "" and values["prompt"] is not None:
+        parser.error("--resume needs an id where -p PROMPT stands: nobody is asked")
+    if values["resume"] is not None and values["continue_last"]:
         parser.error("--resume and --continue exclude each other")
     values["output_format"] = values["output_format"] or "text"
     values = {
@@ -77,7 +79,7 @@ def _add_run(parser: Parser) -> None:
     add("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end")
     add("--output-format", choices=_FORMATS, help="what -p prints (text)")
     add("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:")
-    add("--resume", metavar="ID", help="go on with this session")
+    add("--resume", metavar="ID", nargs="?", const="", help="go on with this session; choose one")
     add("--continue", dest="continue_last", action="store_true", help="go on with the newest here")
     add("--allow", metavar="RULE", action="append", default=[], help="allow this without asking")
     add("--deny", metavar="RULE", action="append", default=[], help="never allow this")

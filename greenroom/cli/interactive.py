@@ -11,6 +11,7 @@ from rich.text import Text
 from greenroom._version import __version__
 from greenroom.cli.conversation import describe_session
 from greenroom.cli.dump_target import dump_target
+from greenroom.cli.end_signals import EndSignals
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.recap import earlier_turns, recap
 from greenroom.cli.render_recap import render_recap
@@ -51,8 +52,8 @@ async def run_interactive(options: "Options") -> int:
             dumps = dump_target(options, owns_terminal=True)
             with runtime.dump_on_signal(signal.SIGUSR1, dumps):
                 async with trio.open_nursery() as nursery:
-                    ended = _Ended()
-                    await nursery.start(ended.heed, nursery.cancel_scope)
+                    signals = EndSignals()
+                    await nursery.start(signals.heed, nursery.cancel_scope)
                     nursery.start_soon(_describe, setup, handle)
                     outcome = await renderer.run()
                     nursery.cancel_scope.cancel()
@@ -61,7 +62,7 @@ async def run_interactive(options: "Options") -> int:
             with suppress(OSError):  # the terminal may be gone
                 line = f"greenroom --resume {setup.session.session_id}   goes on with this session"
                 await OutputWriter().text(line)
-    return ended.exit_code(outcome)
+    return _exit_code(outcome) if signals.exit_code is None else signals.exit_code
 
 
 async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
@@ -73,25 +74,10 @@ async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
                 return
 
 
-class _Ended:
-    """Whether a signal has ended the program, and which."""
-
-    def __init__(self) -> None:
-        self._signal: int | None = None
-
-    async def heed(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
-            task_status.started()
-            async for number in signals:
-                self._signal = number
-                scope.cancel()
-
-    def exit_code(self, outcome: Outcome | None) -> int:
-        if self._signal is not None:
-            return 128 + self._signal
-        if outcome is not None and isinstance(outcome.error, SessionError):
-            return USAGE
-        return DONE if outcome is None or outcome.status is EndStatus.COMPLETED else FAILED
+def _exit_code(outcome: Outcome | None) -> int:
+    if outcome is not None and isinstance(outcome.error, SessionError):
+        return USAGE
+    return DONE if outcome is None or outcome.status is EndStatus.COMPLETED else FAILED
 
 
 def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:

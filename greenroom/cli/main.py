@@ -76,6 +76,10 @@ def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
         from greenroom.cli.headless import run_headless
 
         return partial(run_headless, options)
+    if options.resume == "":
+        from greenroom.cli.picker.resume import run_resume
+
+        return partial(run_resume, options)
     from greenroom.cli.interactive import run_interactive
 
     return partial(run_interactive, options)

@@ -28,7 +28,7 @@ class Options:
         prompt: the prompt of a headless run, or None for an interactive one.
         output_format: what a headless run prints.
         model: the model's name, or None for the default.
-        resume: the session to go on with, or None.
+        resume: the session to go on with, empty where one is to be chosen, or None.
         continue_last: whether to go on with the newest session of this folder.
         allow: rules that allow, in the short form.
         deny: rules that deny, in the short form.

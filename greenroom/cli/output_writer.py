@@ -37,6 +37,16 @@ class OutputWriter:
         """
         await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
 
+    def write(self, text: str) -> None:
+        """Write a piece of a text at once, in the thread that calls; as `text` does.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
+        """
+        shown = visible(text) if self.is_terminal else text
+        self._write(shown.encode("utf-8", "replace"))
+
     def _write(self, data: bytes) -> None:
         try:
             while data:

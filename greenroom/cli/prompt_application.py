@@ -4,7 +4,6 @@ Nothing here knows of trio or of agents, and nothing else knows of prompt_toolki
 `run` are called in the application's own loop.
 """
 
-import os
 import sys
 import termios
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.input import create_input
@@ -29,10 +27,10 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from greenroom.cli.painter import Colors
+from greenroom.cli.prompt_io import open_file, output_to, terminal_size
 from greenroom.cli.terminal import Frame, Key, KeyName, Line, PersonEvent, Question
 
 if TYPE_CHECKING:
@@ -60,8 +58,7 @@ class PromptApplication:
         self._bound: Question | None = None
         self._begun = False
         self._buffer = Buffer(multiline=True, on_text_changed=self._text_changed)
-        # A file of its own, so that nothing is left in standard output's buffer when it goes away.
-        self._file = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
+        self._file = open_file()
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._keys(),
@@ -69,7 +66,7 @@ class PromptApplication:
             style=Style.from_dict({"status": "ansibrightblack"}),
             erase_when_done=True,
             input=create_input(sys.stdin),
-            output=Vt100_Output(self._file, _size, term=os.environ.get("TERM"), enable_cpr=False),
+            output=output_to(self._file),
         )
         self._app.ttimeoutlen = _ESCAPE
         self._app.timeoutlen = _META
@@ -89,7 +86,8 @@ class PromptApplication:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and lines of the terminal at this moment; any thread may ask."""
-        return _size().columns, _size().rows
+        size = terminal_size()
+        return size.columns, size.rows
 
     def show(self, frame: Frame, written: Callable[[], None]) -> None:
         """Show a frame in place of the one before."""
@@ -184,11 +182,3 @@ class PromptApplication:
             dont_extend_height=True,
         )
         return Layout(HSplit([ConditionalContainer(live, has_live), line, status]))
-
-
-def _size() -> Size:
-    try:
-        size = os.get_terminal_size(sys.stdout.fileno())
-    except OSError:  # it has just gone away
-        return Size(rows=24, columns=80)
-    return Size(rows=size.lines, columns=size.columns)

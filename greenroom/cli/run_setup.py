@@ -12,13 +12,14 @@ import trio
 
 from greenroom.agents import coder
 from greenroom.cli.conversation import load_session, newest_session
-from greenroom.cli.folders import sessions_folder, working_folder
+from greenroom.cli.folders import working_folder
 from greenroom.cli.resumption import model_of_run, take_over
 from greenroom.cli.rules import rules_of_run
+from greenroom.cli.store import open_store
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime
-from greenroom.session import AgentSession, FileStore, SessionStore, SQLiteStore
+from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from greenroom.cli.arguments import Options
 
-__all__ = ["RunSetup", "open_setup", "open_store"]
+__all__ = ["RunSetup", "open_setup"]
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,9 @@ class RunSetup:
 
     def spawn(self, runtime: AgentRuntime, unattended: Literal["ask", "deny"]) -> AgentHandle:
         """Start the coding agent of this run."""
-        agent = partial(coder, max_steps=self.max_steps)
+        agent = partial(coder, max_steps=self.max_steps, checkpoints=True)
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
-
-
-def open_store(options: "Options") -> FileStore | SQLiteStore:
-    """Return the store that the options name, else the user's own; a file is a database."""
-    place = options.sessions or sessions_folder()
-    return SQLiteStore(place) if os.path.isfile(place) else FileStore(place)
 
 
 def open_setup(

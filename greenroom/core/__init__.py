@@ -1,13 +1,22 @@
 """The vocabulary of the house: values, states, errors. No I/O, no trio.
 
 Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
-receive and tell); `tooling`, `effects`, `permission` (tool calls); `context`, `resources`,
-`workspace` (what tools are given); `instrument`, `instruments` (who may watch); `errors`; and the small tools of the trade: `serde`, `text`,
+receive and tell); `tooling`, `effects`, `permission` (tool calls); `checkpoint` (what they did to
+files); `context`, `resources`, `workspace` (what tools are given); `instrument`, `instruments` (who may watch); `errors`; and the small tools of the trade: `serde`, `text`,
 `ids`, `clock`.
 """
 
 from greenroom.core import clock as clock
 from greenroom.core import serde as serde
+from greenroom.core.checkpoint import (
+    Checkpoint as Checkpoint,
+)
+from greenroom.core.checkpoint import (
+    FileChange as FileChange,
+)
+from greenroom.core.checkpoint import (
+    FileState as FileState,
+)
 from greenroom.core.content import (
     ContentBlock as ContentBlock,
 )
@@ -355,6 +364,7 @@ __all__ = [
     "AgentState",
     "Answer",
     "BudgetExceededError",
+    "Checkpoint",
     "ConfigurationError",
     "Contact",
     "ContentBlock",
@@ -366,6 +376,8 @@ __all__ = [
     "Error",
     "Execute",
     "Exited",
+    "FileChange",
+    "FileState",
     "GreenroomError",
     "Hook",
     "ImageBlock",

@@ -5,16 +5,19 @@
 (what is stored); `durability` says how much of it a power cut may take back, `repair` reports a torn
 end. In the room `history` are the entries of a history, its lines as bytes, and what they add up to;
 nothing there touches a file. `store` is the protocol behind which stand the rooms `files` and
-`sqlite`, the latter loaded when it is first used, and `memory_store`. `holder` says who has a session
-when you can't; `statistics` are figures about all of these.
+`sqlite`, the latter loaded when it is first used, and `memory_store`. The room `export` writes a
+session as Markdown, HTML or JSON, and reads the last of these. `holder` says who has a session when
+you can't; `statistics` are figures about all of these.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from greenroom.session.durability import Durability as Durability
 from greenroom.session.files.store import FileStore as FileStore
 from greenroom.session.files.store import default_store as default_store
 from greenroom.session.history.branches import Branch as Branch
+from greenroom.session.history.checkpoints import checkpoints_after as checkpoints_after
 from greenroom.session.history.lines import START as START
 from greenroom.session.history.lines import History as History
 from greenroom.session.history.lines import Position as Position
@@ -37,13 +40,19 @@ from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredSession as StoredSession
 
 if TYPE_CHECKING:
+    from greenroom.session.export.document import LONGEST_IMPORT as LONGEST_IMPORT
+    from greenroom.session.export.exporter import ExportFormat as ExportFormat
+    from greenroom.session.export.exporter import export_session as export_session
+    from greenroom.session.export.importer import import_session as import_session
     from greenroom.session.sqlite.store import SQLiteStore as SQLiteStore
 
 __all__ = [
+    "LONGEST_IMPORT",
     "START",
     "AgentSession",
     "Branch",
     "Durability",
+    "ExportFormat",
     "FileStore",
     "History",
     "MemoryStore",
@@ -58,20 +67,30 @@ __all__ = [
     "SessionWriter",
     "StoreStatistics",
     "StoredSession",
+    "checkpoints_after",
     "decode_metadata",
     "default_store",
     "encode_line",
     "encode_metadata",
+    "export_session",
     "fenced_error",
+    "import_session",
     "locked_error",
     "read_on",
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load the SQLite store, and `sqlite3` with it, only where somebody uses it."""
-    if name != "SQLiteStore":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from greenroom.session.sqlite.store import SQLiteStore
+_LATER = {
+    "LONGEST_IMPORT": "export.document",
+    "ExportFormat": "export.exporter",
+    "SQLiteStore": "sqlite.store",
+    "export_session": "export.exporter",
+    "import_session": "export.importer",
+}
 
-    return SQLiteStore
+
+def __getattr__(name: str) -> object:
+    """Load where it is used what few programs use: exports, and the SQLite store with `sqlite3`."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"greenroom.session.{_LATER[name]}"), name)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from greenroom.core import Message, Used
+from greenroom.core import Checkpoint, Message, Used
 from greenroom.session.description import Description
 from greenroom.session.history.entry import (
+    CheckpointEntry,
     GrantEntry,
     MessageEntry,
     RevokeEntry,
@@ -86,6 +87,15 @@ class Conversation(Description):
         if self.grants:
             self._transcript.add(RevokeEntry())
             self._touch()
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Record what calls are about to do to files, or under the same id what they have done.
+
+        Raises:
+            InvalidJSONError: a path in it can't be stored.
+        """
+        self._transcript.add(CheckpointEntry(checkpoint))
+        self._touch()
 
     def pair_tool_uses(
         self, reason: str = "interrupted", told: Mapping[str, str] | None = None

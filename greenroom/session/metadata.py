@@ -7,7 +7,14 @@ import msgspec
 
 from greenroom.core import InvalidJSONError, SessionCorruptError, serde
 
-__all__ = ["FORKED_FROM", "Origin", "SessionMetadata", "decode_metadata", "encode_metadata"]
+__all__ = [
+    "FORKED_FROM",
+    "Origin",
+    "SessionMetadata",
+    "decode_metadata",
+    "encode_metadata",
+    "in_utc",
+]
 
 FORKED_FROM = "forked_from"
 """The key of a fork's origin among the values in `metadata`."""
@@ -100,8 +107,13 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             line=1,
             hint="a session's folder bears the session's id",
         )
+    return in_utc(found)
+
+
+def in_utc(metadata: SessionMetadata) -> SessionMetadata:
+    """Return it with its times in UTC."""
     return msgspec.structs.replace(
-        found,
-        created_at=found.created_at.astimezone(UTC),
-        updated_at=found.updated_at.astimezone(UTC),
+        metadata,
+        created_at=metadata.created_at.astimezone(UTC),
+        updated_at=metadata.updated_at.astimezone(UTC),
     )

@@ -8,6 +8,7 @@ how calls run, with `validation`, `spill` and, for threads, `blocking`. The room
 - `isolation`: plain functions in processes that can be killed: the pool, one worker as we hold it, the
   program in it, and what crosses.
 - `process`: commands and workers behind a launcher, so that nothing of them outlives us.
+- `workspace`: what calls do to files: seen, kept, and undone; it loads at its first use, too.
 """
 
 from typing import TYPE_CHECKING
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
     from greenroom.tools.builtin import WebFetch as WebFetch
     from greenroom.tools.builtin import Write as Write
     from greenroom.tools.builtin import builtin_tools as builtin_tools
+    from greenroom.tools.workspace import Packs as Packs
+    from greenroom.tools.workspace import PackWriter as PackWriter
+    from greenroom.tools.workspace import Window as Window
+    from greenroom.tools.workspace import WorkspaceRecorder as WorkspaceRecorder
+    from greenroom.tools.workspace import look_at as look_at
+    from greenroom.tools.workspace import put_back as put_back
 
 __all__ = [
     "AllowedPaths",
@@ -49,6 +56,8 @@ __all__ = [
     "Gate",
     "Glob",
     "Grep",
+    "PackWriter",
+    "Packs",
     "ProcessLimits",
     "Read",
     "RegisteredTool",
@@ -58,23 +67,27 @@ __all__ = [
     "ToolRegistry",
     "ToolRegistryStatistics",
     "WebFetch",
+    "Window",
     "WorkerPool",
     "WorkerPoolStatistics",
+    "WorkspaceRecorder",
     "Write",
     "builtin_tools",
+    "look_at",
+    "put_back",
     "run_batch",
     "tool",
 ]
 
-_BUILTIN = frozenset(__all__) - frozenset(globals())
+_LATE = frozenset(__all__) - frozenset(globals())
 
 
 def __getattr__(name: str) -> object:
-    """Load the built-in tools at their first use; they need modules that others do not."""
-    if name not in _BUILTIN:
+    """Load the built-in tools and the workspace at their first use; they need what others do not."""
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from greenroom.tools import builtin
+    from greenroom.tools import builtin, workspace
 
-    value: object = getattr(builtin, name)
+    value: object = getattr(builtin, name, None) or getattr(workspace, name)
     globals()[name] = value
     return value

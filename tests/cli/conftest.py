@@ -96,8 +96,9 @@ def terminal(project, env):
     """Start the command in a terminal."""
     programs = []
 
-    def terminal(*words, term="xterm-256color", **variables):
-        program = TerminalProgram([*COMMAND, *words], project, {**env, "TERM": term, **variables})
+    def terminal(*words, term="xterm-256color", size=(50, 100), **variables):
+        variables = {**env, "TERM": term, **variables}
+        program = TerminalProgram([*COMMAND, *words], project, variables, size)
         programs.append(program)
         return program
 

@@ -36,6 +36,11 @@ def test_every_option_of_a_run_is_read():
     )
 
 
+def test_a_session_to_be_chosen_is_an_empty_id():
+    assert read_arguments(["--resume"]) == Options(resume="")
+    assert read_arguments(["--resume", "--model", "offline:"]).resume == ""
+
+
 @pytest.mark.parametrize("words", [["--sessions", "/s", "sessions", "list"]])
 def test_the_folder_may_stand_before_the_command_or_after_it(words):
     after = read_arguments(["sessions", "list", "--sessions", "/s"])
@@ -57,6 +62,8 @@ def test_commands_take_json():
         (["--permission-mode", "yolo"], "yolo"),
         (["--output-format", "json"], "-p PROMPT"),
         (["--resume", "s-1", "--continue"], "exclude"),
+        (["--resume", "--continue"], "exclude"),
+        (["--resume", "-p", "hi"], "--resume needs an id"),
         (["sessions"], "VERB"),
         (["sessions", "show"], "ID"),
         (["read a.py"], "write greenroom -p PROMPT"),

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from greenroom.cli.arguments import Options
-from greenroom.cli.interactive import _Ended
+from greenroom.cli.interactive import _exit_code
 from greenroom.cli.log_file import log_to_file
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.painter import Painter, colors_of
@@ -197,7 +197,7 @@ def test_the_exit_code_says_how_the_turn_ended(chunks, code):
     ],
 )
 def test_an_interactive_run_ends_with_a_code_too(outcome, code):
-    assert _Ended().exit_code(outcome) == code
+    assert _exit_code(outcome) == code
 
 
 @pytest.mark.parametrize(

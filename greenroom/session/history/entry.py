@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias, get_args
 import msgspec
 
 from greenroom.core import (
+    Checkpoint,
     ContentBlock,
     InvalidJSONError,
     Message,
@@ -23,6 +24,7 @@ from greenroom.core import (
 __all__ = [
     "COMPACTED",
     "FORMAT",
+    "CheckpointEntry",
     "CompactionEntry",
     "CopiedEntry",
     "Entry",
@@ -76,6 +78,12 @@ class RewindEntry(Wire, frozen=True, tag_field="kind", tag="rewind"):
     left: _Count | None = None
 
 
+class CheckpointEntry(Wire, frozen=True, tag_field="kind", tag="checkpoint"):
+    """What calls are about to do to files, or have done."""
+
+    checkpoint: Checkpoint
+
+
 class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
     """The conversation goes on as a summary and its last `keep` messages; the others remain on record."""
 
@@ -103,6 +111,7 @@ Entry: TypeAlias = (
     | ToolsStartedEntry
     | RewindEntry
     | CompactionEntry
+    | CheckpointEntry
     | CopiedEntry
     | GrantEntry
     | RevokeEntry

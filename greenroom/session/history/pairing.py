@@ -5,7 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from greenroom.core import Message, TextBlock, ToolResultBlock
 
-__all__ = ["answer_unanswered", "unanswered"]
+__all__ = ["answer_unanswered", "is_stand_in", "unanswered"]
+
+_STARTED = "the call had started, and its outcome is unknown"
+_NOT_STARTED = "the call was not started"
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
@@ -41,12 +44,16 @@ def answer_unanswered(
     )
 
 
+def is_stand_in(result: ToolResultBlock) -> bool:
+    """Whether this is no result of a tool, but what `answer_unanswered` gave in its place."""
+    first = result.text.partition(". Its output until then:\n")[0]
+    return result.is_error and first.endswith((f": {_STARTED}", f": {_NOT_STARTED}"))
+
+
 def _take(results: Counter[str], call: str) -> bool:
     results[call] -= 1
     return results[call] >= 0
 
 
 def _fate(started: bool) -> str:
-    if started:
-        return "the call had started, and its outcome is unknown"
-    return "the call was not started"
+    return _STARTED if started else _NOT_STARTED

@@ -7,6 +7,7 @@ from greenroom.core import Message, SessionError
 from greenroom.session.history.compaction import check_summary, kept
 from greenroom.session.history.entry import (
     COMPACTED,
+    CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
     Entry,
@@ -98,6 +99,8 @@ class Transcript:
                 self.grants.revoke()
             case CopiedEntry():
                 self.expenses = Expenses()
+            case CheckpointEntry():
+                pass
             case FormatEntry():
                 return
         self._entries += 1

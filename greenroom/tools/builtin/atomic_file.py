@@ -16,7 +16,7 @@ import trio
 
 from greenroom.core import ToolError
 
-__all__ = ["open_regular", "read_pieces", "replace_file"]
+__all__ = ["open_parent", "open_regular", "read_pieces", "replace_file"]
 
 _PIECE = 1 << 20
 # Where the system can, a folder is only passed through, which needs no right to list it.
@@ -30,7 +30,7 @@ def open_regular(path: Path, label: str) -> BinaryIO:
         ToolError: it is a folder or a special file.
         OSError: it can't be opened.
     """
-    with _open_parent(path) as folder:
+    with open_parent(path) as folder:
         return _open_in(folder, path.name, label)
 
 
@@ -70,7 +70,7 @@ def replace_file(
         OSError: the disk refused; the old file is as it was.
     """
     temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
-    with _open_parent(path, make=True) as folder:
+    with open_parent(path, make=True) as folder:
         previous = _status(folder, path.name)
         if previous and not os.access(path.name, os.W_OK, dir_fd=folder):
             raise PermissionError(13, "it is read-only", str(path))
@@ -88,7 +88,7 @@ def replace_file(
 
 
 @contextmanager
-def _open_parent(path: Path, *, make: bool = False) -> Iterator[int]:
+def open_parent(path: Path, *, make: bool = False) -> Iterator[int]:
     """Open the folder of a real path, one part after the other; with `make`, missing ones as well."""
     folder = os.open(path.anchor, _FOLDER)
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from greenroom.tools.builtin.gitignore import IgnoreRules
 
-__all__ = ["REPOSITORY_FOLDERS", "walk_files"]
+__all__ = ["REPOSITORY_FOLDERS", "rules_above", "walk_files"]
 
 REPOSITORY_FOLDERS = (".git", ".hg", ".svn", ".jj")
 """Where version control keeps its own files; never listed nor searched."""
@@ -27,7 +27,7 @@ def walk_files(base: Path, root: Path, check: Callable[[], None]) -> Iterator[st
     Yields:
         Paths relative to `base`, with `/`.
     """
-    top, rules = _rules_above(base, root)
+    top, rules = rules_above(base, root)
     start = "" if base == top else f"{base.relative_to(top).as_posix()}/"
     stack: list[tuple[str, IgnoreRules]] = [(start, rules)]
     while stack:
@@ -41,7 +41,7 @@ def walk_files(base: Path, root: Path, check: Callable[[], None]) -> Iterator[st
         stack.extend((path + name, rules) for name in names)
 
 
-def _rules_above(base: Path, root: Path) -> tuple[Path, IgnoreRules]:
+def rules_above(base: Path, root: Path) -> tuple[Path, IgnoreRules]:
     """Find where rules begin, and those that hold for `base`, its own file not included."""
     top = root if base.is_relative_to(root) else base
     for folder in (base, *base.parents):

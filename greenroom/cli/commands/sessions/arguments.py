@@ -3,11 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from greenroom.cli.options import Options, Parser, Parsers, add_report, natural, positive
 
+if TYPE_CHECKING:
+    from greenroom.session import ExportFormat
+
 __all__ = ["SessionsOptions", "add_sessions"]
+
+_FORMATS = ("markdown", "html", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +28,11 @@ class SessionsOptions(Options):
         at: how many messages a fork begins with, or None for all.
         to: how many messages a rewind keeps.
         yes: whether nothing is asked before something is taken away.
+        format: in what an export is written.
+        output: the file for an export, or None for standard output.
+        force: whether that file may be replaced.
+        file: what is imported; "-" is standard input.
+        keep_id: whether what is imported gets the id that it had.
     """
 
     ids: tuple[str, ...] = ()
@@ -33,6 +43,11 @@ class SessionsOptions(Options):
     at: int | None = None
     to: int = 0
     yes: bool = False
+    format: "ExportFormat" = "markdown"
+    output: str | None = None
+    force: bool = False
+    file: str = "-"
+    keep_id: bool = False
 
     @property
     def session_id(self) -> str:
@@ -47,7 +62,7 @@ def add_sessions(commands: Parsers) -> None:
     """Add the command and its verbs."""
     sessions = commands.add_parser(
         "sessions",
-        help="list, show, fork, rewind and repair stored sessions",
+        help="list, show, fork, rewind, export, import and repair sessions",
         description="ID is a session's id, or a beginning that no other has.",
     )
     verbs = sessions.add_subparsers(metavar="VERB", required=True)
@@ -56,6 +71,8 @@ def add_sessions(commands: Parsers) -> None:
     _add_show(add)
     _add_fork(add)
     _add_rewind(add)
+    _add_export(add)
+    _add_import(add)
     _add_one(add("repair", "keep what precedes the damage in a session"))
 
 
@@ -99,3 +116,17 @@ def _add_rewind(add: _Add) -> None:
 
 def _add_yes(verb: Parser) -> None:
     verb.add_argument("--yes", action="store_true", help="don't ask")
+
+
+def _add_export(add: _Add) -> None:
+    verb = add("export", "write a session as Markdown, an HTML page or JSON")
+    _add_one(verb)
+    verb.add_argument("--format", choices=_FORMATS, default="markdown", help="(markdown)")
+    verb.add_argument("-o", "--output", metavar="FILE", help="to this file, not to standard output")
+    verb.add_argument("--force", action="store_true", help="replace the file if there is one")
+
+
+def _add_import(add: _Add) -> None:
+    verb = add("import", "make a session of an exported one, and print its id")
+    verb.add_argument("file", metavar="FILE", help="a JSON export; - reads standard input")
+    verb.add_argument("--keep-id", action="store_true", help="give it the id that it had")

@@ -8,7 +8,7 @@ from greenroom.cli.conversation import load_session
 from greenroom.cli.output_writer import OutputWriter, tell
 from greenroom.cli.page import Page
 from greenroom.cli.recap import recap
-from greenroom.cli.run_setup import open_store
+from greenroom.cli.store import open_store
 from greenroom.core import serde
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greenroom.cli.commands.sessions.row import age, model_of, place_of, title_of
+from greenroom.cli.commands.sessions.row import age, below_home, model_of, place_of, title_of
 from greenroom.cli.folders import working_folder
 from greenroom.cli.page import Page
-from greenroom.cli.run_setup import open_store
+from greenroom.cli.store import open_store
 from greenroom.core import serde
 from greenroom.session import AgentSession, SessionMetadata
 
@@ -87,8 +86,5 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> "Table":
 
 def _short_place(session: SessionMetadata, most: int | None) -> str:
     """Return the folder, of which the end says most."""
-    place = place_of(session)
-    home = str(Path.home())
-    if place == home or place.startswith(f"{home}/"):
-        place = f"~{place[len(home) :]}"
+    place = below_home(place_of(session))
     return place if most is None or len(place) <= most else f"…{place[1 - most :]}"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli.conversation import full_session_id, load_session
 from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.run_setup import open_store
+from greenroom.cli.store import open_store
 from greenroom.core import serde
 
 if TYPE_CHECKING:

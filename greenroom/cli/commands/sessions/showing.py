@@ -7,7 +7,7 @@ from greenroom.cli.commands.sessions.row import model_of, place_of, title_of
 from greenroom.cli.conversation import load_session
 from greenroom.cli.page import Page
 from greenroom.cli.recap import RecapLine, recap
-from greenroom.cli.run_setup import open_store
+from greenroom.cli.store import open_store
 from greenroom.core import serde
 from greenroom.session import AgentSession
 

@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
 from greenroom.cli.commands.sessions.branching import fork_session, rewind_session
+from greenroom.cli.commands.sessions.exporting import export_to
+from greenroom.cli.commands.sessions.importing import import_from
 from greenroom.cli.commands.sessions.listing import list_sessions
 from greenroom.cli.commands.sessions.repairing import repair_session
 from greenroom.cli.commands.sessions.showing import show_session
@@ -18,6 +20,8 @@ _VERBS: Mapping[str, _Verb] = {
     "sessions show": show_session,
     "sessions fork": fork_session,
     "sessions rewind": rewind_session,
+    "sessions export": export_to,
+    "sessions import": import_from,
     "sessions repair": repair_session,
 }
 

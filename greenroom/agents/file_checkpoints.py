@@ -1,0 +1,158 @@
+"""File checkpoints: what the calls of a reply may change is kept before they run."""
+
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import trio
+
+from greenroom.core import (
+    Checkpoint,
+    Effect,
+    Error,
+    Execute,
+    Opaque,
+    SessionStorageError,
+    ShellCommand,
+    WritePath,
+    new_id,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.session import AgentSession
+from greenroom.tools import Packs, RegisteredTool, Window, WorkspaceRecorder
+
+__all__ = ["FileCheckpoints", "packs_folder"]
+
+_RUNS = (Execute, ShellCommand, Opaque)
+_HARMLESS = {"read", "network", "plan"}
+_CUT_OFF = "what the commands changed is not known: the process ended before they did"
+_NOT_COMPARED = "what the calls changed is not known: they were stopped, with no time to compare"
+_GRACE = 5.0
+
+WatchedCall: TypeAlias = tuple[str, RegisteredTool, Sequence[Effect]]
+"""The id of a call, its tool, and what it states that it does."""
+
+
+class FileCheckpoints:
+    """Keeps files of an agent's workspace before its tools change them, for `plan_restore`.
+
+    Give it to `run_tools`. Before the calls of a reply start, each file that one of them says it
+    will write is kept, and where one runs commands, or does not say what it does, all files of the
+    workspace are stamped and the small ones kept; when they have ended, the files are compared. A
+    reply that only reads costs nothing. What can't be kept stops no tool: it is told once, as an
+    `Error`, and listed when files are to be restored. Bounds stand in `docs/checkpoints.md`.
+
+    Args:
+        agent: whose tools, and whose session.
+        required: whether calls must not start where something can't be kept.
+
+    Example:
+        ```python
+        checkpoints = FileCheckpoints(agent)
+        await run_tools(agent, reply.tool_uses, tools, permissions, checkpoints=checkpoints)
+        ```
+    """
+
+    def __init__(self, agent: AgentInternals, *, required: bool = False) -> None:
+        """Begin with nothing kept; nothing is read yet."""
+        self._agent = agent
+        self._required = required
+        self._recorder: WorkspaceRecorder | None = None
+        self._told: set[str] = set()
+
+    @asynccontextmanager
+    async def around(self, calls: Iterable[WatchedCall]) -> AsyncIterator[None]:
+        """Keep what these calls may change, run the block, and record what they changed.
+
+        The first record is in the session's next commit, which is to be made before they start.
+
+        Raises:
+            SessionStorageError: something can't be kept, and that is required.
+        """
+        ids, paths, compares = _touched(calls)
+        if not ids:
+            yield
+            return
+        folder = packs_folder(self._agent.session)
+        if not folder:
+            await self._refuse(ids)
+            yield
+            return
+        recorder = await self._get_recorder(folder)
+        absolute = [str(self._agent.context.workspace.absolute(path)) for path in paths]
+        window = await recorder.open(absolute, compares=compares)
+        if recorder.failure:
+            await self._tell(recorder.failure)
+        gaps = (*window.gaps, _CUT_OFF) if compares else tuple(window.gaps)
+        begun = Checkpoint(new_id("c"), str(window.root), ids, window.before(), gaps)
+        self._agent.session.add_checkpoint(begun)
+        try:
+            yield
+        finally:
+            await self._close(recorder, window, begun)
+
+    async def _close(self, recorder: WorkspaceRecorder, window: Window, begun: Checkpoint) -> None:
+        changes, gaps = begun.changes, (*window.gaps, _NOT_COMPARED)
+        with self._agent.cleanup(_GRACE):
+            changes = await recorder.close(window)
+            gaps = tuple(window.gaps)
+        ended = Checkpoint(begun.id, begun.root, begun.tool_use_ids, changes, gaps)
+        self._agent.session.add_checkpoint(ended)
+
+    async def _refuse(self, ids: tuple[str, ...]) -> None:
+        gap = f"no file was kept: {self._agent.session.store!r} has no folder for files"
+        await self._tell(gap)
+        self._agent.session.add_checkpoint(Checkpoint(new_id("c"), "", ids, gaps=(gap,)))
+
+    async def _tell(self, failure: str) -> None:
+        """Say once what can't be kept."""
+        error = SessionStorageError(
+            f"files can't all be restored: {failure}", session_id=self._agent.session.session_id
+        )
+        if self._required:
+            raise error
+        if failure not in self._told:
+            self._told.add(failure)
+            await self._agent.send(Error(error.message, type(error).__name__))
+
+    async def _get_recorder(self, folder: str) -> WorkspaceRecorder:
+        if self._recorder is None:
+            session, workspace = self._agent.session, self._agent.context.workspace
+            flush = session.durability != "none"
+
+            def make() -> WorkspaceRecorder:
+                root = Path(os.path.realpath(workspace.root))
+                left_out = _session_folders(os.path.realpath(folder), str(root))
+                return WorkspaceRecorder(root, Packs(folder), left_out=left_out, flush=flush)
+
+            self._recorder = await trio.to_thread.run_sync(make)
+        return self._recorder
+
+
+def packs_folder(session: AgentSession) -> str:
+    """Return where a session keeps contents of files, or "" where its store has no folder."""
+    folder = session.store.folder(session.session_id) if session.store is not None else ""
+    return os.path.join(folder, "checkpoints") if folder else ""
+
+
+def _touched(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[str], bool]:
+    """Return the calls that may change files, the files they name, and whether some name none."""
+    ids, paths, compares = [], [], False
+    for id_, tool, effects in calls:
+        named = [effect.path for effect in effects if isinstance(effect, WritePath)]
+        runs = any(isinstance(effect, _RUNS) for effect in effects)
+        is_silent = not effects and tool.category not in _HARMLESS
+        if named or runs or is_silent:
+            ids.append(id_)
+            paths += named
+            compares = compares or runs or is_silent
+    return tuple(ids), paths, compares
+
+
+def _session_folders(packs: str, root: str) -> tuple[str, ...]:
+    """Return what is never looked into: where the session is, with those beside it if it can be."""
+    session = os.path.dirname(packs)
+    store = os.path.dirname(session)
+    return (session,) if os.path.commonpath([store, root]) == store else (store,)

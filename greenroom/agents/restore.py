@@ -1,0 +1,190 @@
+"""Restoring files: a plan to look at and agree to, and its execution."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from greenroom.agents.file_checkpoints import packs_folder
+from greenroom.agents.restore_plan import FileRestore, gaps_of, judge_files
+from greenroom.core import Checkpoint, FileChange, SessionStorageError, ToolError, new_id
+from greenroom.session import AgentSession, checkpoints_after
+from greenroom.tools import Packs, PackWriter, look_at, put_back
+
+__all__ = ["RestorePlan", "RestoreReport", "plan_restore"]
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """What was done.
+
+    Attributes:
+        restored: the paths that are as they were, in order.
+        failed: the paths that are not, and why.
+    """
+
+    restored: tuple[str, ...]
+    failed: Mapping[str, str]
+
+
+class RestorePlan:
+    """What a rewind would do to files; nothing is done before `apply`. Made by `plan_restore`.
+
+    Attributes:
+        root: the workspace's real path.
+        files: each file that tools changed and that is not as it was.
+        gaps: what is not known of the tools' changes, a sentence each.
+    """
+
+    def __init__(
+        self,
+        session: AgentSession,
+        root: Path,
+        files: tuple[FileRestore, ...],
+        gaps: tuple[str, ...],
+    ) -> None:
+        """Not for use from outside: call `plan_restore`."""
+        self._session = session
+        self.root = root
+        self.files = files
+        self.gaps = gaps
+
+    def __repr__(self) -> str:
+        return f"<RestorePlan of {len(self.files)} files in {self.root}>"
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.files), *(f"note: {gap}" for gap in self.gaps)])
+
+    @property
+    def steps(self) -> tuple[FileRestore, ...]:
+        """What `apply` does: deletions first, since a file may stand where a folder was."""
+        deletes = [each for each in self.files if each.action == "delete"]
+        return (*deletes, *(each for each in self.files if each.action == "write"))
+
+    async def apply(self) -> RestoreReport:
+        """Write back and delete as planned; what has changed since the plan was made is spared.
+
+        Each file is replaced as a whole or not at all. What is overwritten or deleted is kept
+        among the session's checkpoints, and the session records what was done, and is saved.
+        Cancelled, it stops at the next file, and records what was done until then.
+
+        Raises:
+            SessionLockedError: somebody else writes the session; nothing was done.
+            SessionStorageError: the disk refused; before anything was done, or to record it.
+        """
+        was_open = self._session.statistics().is_open
+        if not was_open:
+            await self._session.open()
+        execution = _Execution(self.root, Packs(packs_folder(self._session)), self.steps)
+        try:
+            await trio.to_thread.run_sync(execution.run)
+        except OSError as error:
+            raise SessionStorageError(
+                f"what would be overwritten can't be kept: {error.strerror or error}",
+                session_id=self._session.session_id,
+                hint="see to free space and permissions in the session's folder",
+            ) from error
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._record(execution, keeps_open=was_open)
+        return RestoreReport(tuple(each.path for each in execution.done), execution.failed)
+
+    async def _record(self, execution: "_Execution", *, keeps_open: bool) -> None:
+        try:
+            if execution.done:
+                changes = (FileChange(e.path, e.present, e.wanted) for e in execution.done)
+                made = Checkpoint(new_id("c"), str(self.root), (), tuple(changes))
+                self._session.add_checkpoint(made)
+                await self._session.save()
+        finally:
+            if not keeps_open:
+                await self._session.close()
+
+
+async def plan_restore(
+    session: AgentSession, to: int, workspace: str | os.PathLike[str]
+) -> RestorePlan:
+    """Plan how files become what they were when the conversation had its first `to` messages.
+
+    Only files below the workspace that tools of this session changed since then; what somebody
+    else has changed too, meanwhile or between two calls, is listed and left. Nothing is changed
+    yet. The session is saved first where something of it is not.
+
+    Raises:
+        SessionError: the conversation has fewer messages.
+        SessionStorageError: the store can't be read.
+
+    Example:
+        ```python
+        plan = await plan_restore(session, to, agent.context.workspace.root)
+        print(plan)
+        if input("Restore these files? ") == "yes":
+            await session.rewind(to)
+            await plan.apply()
+        ```
+    """
+    await session.save()
+    store = session.store
+    entries = (await store.read(session.session_id)).history.entries if store is not None else ()
+    found = checkpoints_after(entries, to)
+    packs = Packs(packs_folder(session))
+
+    def make() -> RestorePlan:
+        root = Path(os.path.realpath(workspace))
+        return RestorePlan(session, root, judge_files(found, root, packs), gaps_of(found, root))
+
+    return await trio.to_thread.run_sync(make)
+
+
+class _Execution:
+    """The steps of a plan, one after the other, in a thread."""
+
+    def __init__(self, root: Path, packs: Packs, steps: tuple[FileRestore, ...]) -> None:
+        self._root = root
+        self._packs = packs
+        self._steps = steps
+        # In what order they were done; read while the thread is gone, also after a cancel.
+        self.done: list[FileRestore] = []
+        self.failed: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Do them all; a cancel ends it before the next one.
+
+        Raises:
+            OSError: what would be overwritten can't be kept; nothing was done.
+        """
+        self._keep_present()
+        for step in self._steps:
+            trio.from_thread.check_cancelled()
+            try:
+                self._do(step)
+            except (OSError, ToolError) as error:
+                self.failed[step.path] = (
+                    error.message if isinstance(error, ToolError) else str(error)
+                )
+            else:
+                self.done.append(step)
+
+    def _keep_present(self) -> None:
+        """Keep what is about to go, so that a yes by mistake loses nothing."""
+        waiting = [step for step in self._steps if step.present.digest]
+        while waiting:
+            with self._packs.writing() as pack:
+                while waiting and self._keep(waiting[-1], pack):
+                    waiting.pop()
+
+    def _keep(self, step: FileRestore, pack: PackWriter) -> bool:
+        """Keep one content; return whether there was room for it."""
+        trio.from_thread.check_cancelled()
+        look = look_at(self._root / step.path)
+        if look.content is None or look.state.digest != step.present.digest:
+            return True  # changed this moment: it will be spared
+        return pack.add(look.state.digest, look.content)
+
+    def _do(self, step: FileRestore) -> None:
+        content = self._packs.read(step.wanted.digest) if step.wanted.digest else b""
+        if content is None:
+            raise ToolError("its former content is damaged, or no longer kept")
+        put_back(self._root / step.path, step.present, step.wanted, content)

@@ -1,0 +1,49 @@
+"""`greenroom sessions export`: a session as a text to read or to carry away."""
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.cli.conversation import load_session
+from greenroom.cli.new_file import NewFile
+from greenroom.cli.output_writer import OutputWriter, tell
+from greenroom.cli.store import open_store
+from greenroom.core import ConfigurationError, serde
+from greenroom.session import export_session
+
+if TYPE_CHECKING:
+    from greenroom.cli.commands.sessions.arguments import SessionsOptions
+
+__all__ = ["export_to"]
+
+
+async def export_to(options: "SessionsOptions") -> int:
+    """Write a session to standard output or to a new file, all of it or nothing.
+
+    Raises:
+        SessionError: the session is unknown or can't be read.
+        ConfigurationError: the file exists and may not be replaced; or `--json` without a file.
+        OSError: the file or standard output can't be written.
+    """
+    if options.json and options.output is None:
+        raise ConfigurationError(
+            "--json tells of the file that was written: add -o FILE",
+            hint="--format json writes the session as JSON",
+        )
+    session = await load_session(options.session_id, open_store(options))
+    if session.repair is not None:
+        tell(str(session.repair))
+    out = OutputWriter()
+    if options.output is None:
+        await export_session(session, out.write, options.format)
+        return 0
+    file = await trio.to_thread.run_sync(NewFile, options.output, options.force)
+    try:
+        await export_session(session, file.write, options.format)
+        await trio.to_thread.run_sync(file.finish)
+    finally:
+        file.close()
+    if options.json:
+        done = {"session_id": session.session_id, "messages": len(session.history)}
+        await out.line(serde.encode({**done, "format": options.format, "file": options.output}))
+    return 0

@@ -1,0 +1,48 @@
+"""A choice on a terminal that can't redraw: a numbered list, and a line with a number."""
+
+import shutil
+from collections.abc import AsyncIterator
+
+from greenroom.cli.byte_reader import read_some
+from greenroom.cli.output_writer import OutputWriter
+from greenroom.cli.picker.choice import Choice
+from greenroom.cli.picker.entry import Entry, age_words
+from greenroom.core import clock
+
+__all__ = ["choose_by_number"]
+
+_ROWS = 20
+
+
+async def choose_by_number(choice: Choice, descriptor: int = 0) -> str | None:
+    """Print the newest sessions of a choice and read the number of one; an empty line takes none.
+
+    Raises:
+        OSError: the terminal can't be read or written.
+    """
+    out = OutputWriter()
+    for number, entry in enumerate(choice.shown[:_ROWS], 1):
+        await out.text(_row(number, entry, shutil.get_terminal_size().columns))
+    if len(choice.shown) > _ROWS:
+        older = len(choice.shown) - _ROWS
+        await out.text(f"{older:,} older: `greenroom sessions list` shows them")
+    most = min(len(choice.shown), _ROWS)
+    await out.text(f"Which one? A number from 1 to {most}, or an empty line for none:")
+    async for line in _lines(descriptor):
+        if not line:
+            return None
+        if line.isdecimal() and 1 <= int(line) <= most:
+            return choice.shown[int(line) - 1].session_id
+        await out.text(f"That is no number from 1 to {most}. Which one?")
+    return None
+
+
+def _row(number: int, entry: Entry, width: int) -> str:
+    age = age_words(entry.changed, clock.now())
+    return f"{number:>3}  {age:>4}  {entry.title}"[: width - 1]
+
+
+async def _lines(descriptor: int) -> AsyncIterator[str]:
+    """Read one line at a time, as a terminal gives them."""
+    while data := await read_some(descriptor):
+        yield data.decode("utf-8", "replace").strip()

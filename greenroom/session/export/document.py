@@ -1,0 +1,157 @@
+"""A conversation as one JSON object, which can be imported again."""
+
+import codecs
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from greenroom.core import InvalidJSONError, Message, SessionError, check_session_id, serde
+from greenroom.session.export import unknown
+from greenroom.session.export.content import SessionContent
+from greenroom.session.history.entry import MessageEntry, decode_entries
+from greenroom.session.metadata import SessionMetadata, in_utc
+
+__all__ = ["FORMAT", "LONGEST_IMPORT", "VERSION", "from_json", "to_json"]
+
+FORMAT = "greenroom-session"
+"""What the field `format` says."""
+
+VERSION = 1
+"""What the field `version` says. It rises only when an older reader would misread the text."""
+
+T = TypeVar("T")
+
+_KNOWN = {"format", "version", "session", "messages"}
+LONGEST_IMPORT = 1 << 30
+"""Bytes of a text to be read: as many as a history may have."""
+
+
+def to_json(content: SessionContent) -> Iterator[str]:
+    """Write a conversation as one JSON object, piece by piece: a message a line.
+
+    Subagents are named by their ids; each is exported by itself.
+
+    Raises:
+        InvalidJSONError: it holds something that JSON can't express, which none from a store does.
+    """
+    own = dict(content.metadata.metadata)
+    kept = own.pop(unknown.KEY, None)
+    about = _plain(msgspec.structs.replace(content.metadata, metadata=own))
+    head = unknown.with_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
+    session = serde.dumps(head.pop("session")).decode()
+    yield f'{serde.dumps(head).decode()[:-1]},\n"session":{session},\n"messages":['
+    for number, message in enumerate(content.messages):
+        yield (",\n" if number else "\n") + _encode(message)
+    yield "\n]}\n"
+
+
+def from_json(data: bytes | str) -> SessionContent:
+    """Read what `to_json` wrote, in whatever layout, all of it or nothing.
+
+    What a newer version added in fields and kinds of blocks is kept.
+
+    Raises:
+        InvalidJSONError: it is no JSON, no session, or longer than 1 GiB; the message names the
+            line or the field.
+        SessionError: it is of a newer version.
+    """
+    fields = _fields(data)
+    _check_version(fields)
+    metadata = _metadata(fields)
+    raws = _read(fields, "messages", tuple[msgspec.Raw, ...])
+    messages = tuple(_decode(bytes(raw), number) for number, raw in enumerate(raws))
+    return SessionContent(metadata, messages)
+
+
+def _encode(message: Message) -> str:
+    kept = message.extra.get(unknown.KEY)
+    if kept is None:
+        return serde.encode(message).decode()
+    extra = {name: value for name, value in message.extra.items() if name != unknown.KEY}
+    plain = _plain(msgspec.structs.replace(message, extra=extra))
+    return serde.dumps(unknown.with_unknown(plain, kept)).decode()
+
+
+def _decode(raw: bytes, number: int) -> Message:
+    line = b'{"e":[{"kind":"message","message":%s}]}' % raw
+    try:
+        [entry] = decode_entries(line)
+    except InvalidJSONError as error:
+        raise _misfit(error, "$.e[0].message", f"$.messages[{number}]") from error
+    if not isinstance(entry, MessageEntry):
+        raise InvalidJSONError(f"$.messages[{number}]: no message")
+    message = entry.message
+    if kept := unknown.without_unknown(serde.loads(raw), message):
+        extra = {**message.extra, unknown.KEY: kept}
+        return msgspec.structs.replace(message, extra=extra)
+    return message
+
+
+def _fields(data: bytes | str) -> dict[str, msgspec.Raw]:
+    if len(data) > LONGEST_IMPORT:
+        raise InvalidJSONError(f"the text is longer than {LONGEST_IMPORT:,} bytes")
+    if isinstance(data, str):
+        data = data.encode("utf-8", "replace")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return serde.decode(data, dict[str, msgspec.Raw])
+    except InvalidJSONError as error:
+        serde.loads(data)  # where it is no JSON at all, this names the line
+        raise _foreign("the text is no JSON object") from error
+
+
+def _check_version(fields: dict[str, msgspec.Raw]) -> None:
+    if fields.get("format") != msgspec.Raw(b'"%s"' % FORMAT.encode()):
+        raise _foreign(f'$.format is not "{FORMAT}"')
+    version = _read(fields, "version", int)
+    if version < 1:
+        raise _foreign(f"$.version: there is no version {version}")
+    if version > VERSION:
+        raise SessionError(
+            f"the text is of version {version}; this version of greenroom reads up to {VERSION}",
+            hint="upgrade greenroom",
+        )
+
+
+def _metadata(fields: dict[str, msgspec.Raw]) -> SessionMetadata:
+    """Read the description, with what is not known here kept among its own values."""
+    metadata = in_utc(_read(fields, "session", SessionMetadata))
+    ids = (metadata.session_id, metadata.parent_session_id, *metadata.child_session_ids)
+    for id_ in ids:
+        if id_ is not None:
+            check_session_id(id_)
+    kept = [
+        {**each, "at": ["session"]}
+        for each in unknown.without_unknown(serde.loads(bytes(fields["session"])), metadata)
+    ]
+    others = {name: serde.loads(bytes(raw)) for name, raw in fields.items() if name not in _KNOWN}
+    kept += [{"at": [], "fields": others}] if others else []
+    own = {**metadata.metadata, unknown.KEY: kept} if kept else metadata.metadata
+    return msgspec.structs.replace(metadata, metadata=own)
+
+
+def _read(fields: dict[str, msgspec.Raw], name: str, kind: type[T]) -> T:
+    if name not in fields:
+        raise InvalidJSONError(f"$.{name} is missing")
+    try:
+        return serde.decode(bytes(fields[name]), kind)
+    except InvalidJSONError as error:
+        raise _misfit(error, "$", f"$.{name}") from error
+
+
+def _misfit(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError:
+    """Say what does not fit, in terms of the whole text."""
+    problem, _, at = error.message.partition(": ")[2].rpartition(" - at `")
+    if not problem:
+        return InvalidJSONError(f"{place}: {error.message.partition(': ')[2]}")
+    return InvalidJSONError(f"{at.rstrip('`').replace(found, place, 1)}: {problem}")
+
+
+def _foreign(problem: str) -> InvalidJSONError:
+    hint = "only what `greenroom sessions export --format json` wrote can be imported"
+    return InvalidJSONError(problem, hint=hint)
+
+
+def _plain(value: msgspec.Struct) -> dict[str, object]:
+    return serde.decode(serde.encode(value), dict[str, object])

@@ -1,0 +1,140 @@
+"""A conversation as Markdown: to read as it is, in a diff, or in whatever shows Markdown."""
+
+from collections.abc import Iterator
+
+from greenroom.core import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    serde,
+)
+from greenroom.session.export.call import Call, CallStatus
+from greenroom.session.export.content import SessionContent
+from greenroom.session.export.diff import split_diff
+from greenroom.session.export.facts import facts
+from greenroom.session.export.fence import code, fenced, quoted, words
+from greenroom.session.export.printed import call_words, file_words, stop_words, usage_words
+from greenroom.session.export.said import Said, said
+
+__all__ = ["to_markdown"]
+
+_STATUS: dict[CallStatus, str] = {
+    "done": "",
+    "failed": " (failed)",
+    "interrupted": " (interrupted)",
+    "open": " (no result)",
+}
+_LANGUAGES = {"command": "sh"}
+_LINE = 100  # characters of a value that stands in a line, not in a block of its own
+_DEEPEST = 6  # Markdown has no heading below
+
+
+def to_markdown(content: SessionContent) -> Iterator[str]:
+    r"""Write a conversation as Markdown, piece by piece.
+
+    What was said is quoted, and what tools were given and gave stands between fences; no text gets
+    out of its place, whatever is in it. Subagents follow their session, one level deeper.
+
+    Example:
+        >>> from greenroom import AgentSession, Message
+        >>> session = AgentSession.new("coder", session_id="mine")
+        >>> session.add_message(Message.user("# hello"))
+        >>> pieces = list(to_markdown(SessionContent(session.record, session.history)))
+        >>> pieces[-1]
+        '\n## User\n\n> # hello\n'
+    """
+    return _session(content, 1)
+
+
+def _session(content: SessionContent, level: int) -> Iterator[str]:
+    about = [f"- {name}: {code(value)}" for name, value in facts(content).items()]
+    yield f"{_heading(level)} {words(content.title)}\n\n" + "\n".join(about) + "\n"
+    role = ""
+    for each in said(content.messages):
+        is_same, role = each.message.role == role, each.message.role
+        name = "User" if role == "user" else words(content.metadata.agent_type)
+        yield _said(each, "" if is_same else f"\n{_heading(level + 1)} {name}\n")
+    for subagent in content.subagents:
+        yield "\n"
+        yield from _session(subagent, level + 1)
+
+
+def _heading(level: int) -> str:
+    return "#" * min(level, _DEEPEST)
+
+
+def _said(each: Said, heading: str) -> str:
+    message = each.message
+    notes = ", ".join(filter(None, (stop_words(message), usage_words([message]))))
+    parts = [*map(_block, each.blocks), f"*{words(notes)}*" if notes else ""]
+    return heading + "".join(f"\n{part}\n" for part in parts if part)
+
+
+def _block(block: ContentBlock | Call) -> str:
+    match block:
+        case TextBlock(text=text):
+            return quoted(text) if text.strip() else ""
+        case Call():
+            return _call(block)
+        case ToolUseBlock():
+            return _call(Call(block, None))
+        case ToolResultBlock():
+            return f"**A result without a call**\n\n{_result(block)}"
+        case ThinkingBlock(thinking=text):
+            return f"*Thinking:*\n\n{quoted(text)}" if text.strip() else ""
+        case RedactedThinkingBlock():
+            return "*Thinking, which its provider keeps to itself*"
+        case ImageBlock() | DocumentBlock():
+            return f"*{words(file_words(block))}*"
+        case UnknownBlock(raw=raw):
+            return f"*Something of a kind unknown here:*\n\n{fenced(_text(raw), 'json')}"
+
+
+def _call(call: Call) -> str:
+    use, result = call.use, call.result
+    head = f"**{words(use.name)}** {code(call_words(use.input))}".rstrip()
+    parts = [head + _STATUS[call.status], *_input(use)]
+    if result is not None:
+        parts += ["Result:", _result(result)]
+    return "\n\n".join(parts)
+
+
+def _input(use: ToolUseBlock) -> Iterator[str]:
+    if use.invalid:
+        yield f"Input that could not be used: {words(use.invalid)}"
+        yield fenced(use.raw_input)
+    texts = {name: _text(value) for name, value in use.input.items()}
+    if list(texts.values()) == [call_words(use.input)]:
+        return  # the call's own line says it
+    short = [f"- {code(name)}: {code(text)}" for name, text in texts.items() if _is_short(text)]
+    if short:
+        yield "\n".join(short)
+    for name, text in texts.items():
+        if not _is_short(text):
+            yield f"{code(name)}:"
+            yield fenced(text, _LANGUAGES.get(name, ""))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else serde.dumps(value, pretty=True).decode()
+
+
+def _is_short(text: str) -> bool:
+    """Whether a value stands well in a line, where blanks count for one."""
+    return bool(text) and text == " ".join(text.split()) and len(text) <= _LINE
+
+
+def _result(result: ToolResultBlock) -> str:
+    files = [
+        f"*{words(file_words(each))}*" for each in result.content if not isinstance(each, TextBlock)
+    ]
+    text, diff = split_diff(result.text)
+    parts = [fenced(text)] if text else []
+    parts += [fenced(diff, "diff")] if diff else []
+    return "\n\n".join([*parts, *files]) or "*(nothing)*"

@@ -1,0 +1,175 @@
+"""Contents of files by their SHA-256, in packs: one file for all that is kept at one moment.
+
+A pack is read without an index: for each content a line `<sha256> <size>`, then the bytes. It appears
+under its name when it is whole, and is never changed. Every function here blocks.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, NamedTuple
+
+__all__ = ["MAX_KEPT_BYTES", "MAX_PACK_BYTES", "PackWriter", "Packs"]
+
+MAX_PACK_BYTES = 32_000_000
+"""Bytes of contents in one pack: what is kept for the calls of one reply."""
+MAX_KEPT_BYTES = 256_000_000
+"""Bytes in all packs of one folder; the oldest pack goes first."""
+
+_NAME = re.compile(r"\d{6,}\.pack")
+_LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})\n")
+_LONGEST_LINE = 128
+
+
+class _Place(NamedTuple):
+    pack: str
+    offset: int
+    size: int
+
+
+class Packs:
+    """The packs in one folder, which is made with the first of them, for this user alone.
+
+    One thread at a time may use it, and one process may write.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Name the folder; it is read at the first use."""
+        self._folder = folder
+        self._places: dict[str, _Place] | None = None
+        self._sizes: dict[str, int] = {}  # of the packs, the oldest first
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._index()
+
+    def read(self, digest: str) -> bytes | None:
+        """Return a content, or None where it is not kept or no longer what it was.
+
+        Raises:
+            OSError: the pack can't be read.
+        """
+        place = self._index().get(digest)
+        if place is None:
+            return None
+        with open(os.path.join(self._folder, place.pack), "rb") as file:
+            file.seek(place.offset)
+            content = file.read(place.size)
+        return content if hashlib.sha256(content).hexdigest() == digest else None
+
+    @contextmanager
+    def writing(self, *, flush: bool = True) -> Iterator["PackWriter"]:
+        """Collect contents in a new pack; with `flush` it is on the disk when the block is left.
+
+        If the block raises, there is no new pack. One without a content is not written. Packs that
+        somebody else has added or removed are noticed here.
+
+        Raises:
+            OSError: the disk refused; the packs are as they were.
+        """
+        if self._names() != list(self._sizes):
+            self._places = None
+        index = self._index()
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        number = 1 + max((int(name.partition(".")[0]) for name in self._sizes), default=0)
+        path = os.path.join(self._folder, f"{number:06d}.pack")
+        temporary = f"{path}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                pack = PackWriter(file, os.path.basename(path), index)
+                yield pack
+                file.flush()
+                if flush and pack.places:
+                    os.fsync(fd)
+            if pack.places:
+                os.rename(temporary, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        if pack.places:
+            index.update(pack.places)
+            self._sizes[pack.name] = pack.size
+            if flush:
+                _sync_folder(os.path.dirname(self._folder))
+                _sync_folder(self._folder)
+
+    def trim(self) -> None:
+        """Let the oldest packs go, until those that stay have 256 MB at the most.
+
+        Raises:
+            OSError: one can't be removed.
+        """
+        index = self._index()
+        while sum(self._sizes.values()) > MAX_KEPT_BYTES:
+            oldest = next(iter(self._sizes))
+            del self._sizes[oldest]
+            for digest in [each for each, place in index.items() if place.pack == oldest]:
+                del index[digest]
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, oldest))
+
+    def _index(self) -> dict[str, _Place]:
+        if self._places is None:
+            places: dict[str, _Place] = {}
+            self._sizes = {}
+            for name in self._names():
+                path = os.path.join(self._folder, name)
+                places.update(_scan(path, name))
+                self._sizes[name] = os.path.getsize(path)
+            self._places = places
+        return self._places
+
+    def _names(self) -> list[str]:
+        try:
+            names = os.listdir(self._folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        packs = [name for name in names if _NAME.fullmatch(name)]
+        return sorted(packs, key=lambda name: int(name.partition(".")[0]))
+
+
+class PackWriter:
+    """Takes contents into one pack, each of them once, up to 32 MB."""
+
+    def __init__(self, file: BinaryIO, name: str, known: dict[str, _Place]) -> None:
+        """Made by `Packs.writing`."""
+        self._file = file
+        self._known = known
+        self.name = name
+        self.size = 0
+        self.places: dict[str, _Place] = {}
+
+    def add(self, digest: str, content: bytes) -> bool:
+        """Keep a content under its digest; return whether it is kept now.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if digest in self._known or digest in self.places:
+            return True
+        if self.size + len(content) > MAX_PACK_BYTES:
+            return False
+        line = f"{digest} {len(content)}\n".encode()
+        self._file.write(line + content)
+        self.places[digest] = _Place(self.name, self.size + len(line), len(content))
+        self.size += len(line) + len(content)
+        return True
+
+
+def _scan(path: str, name: str) -> Iterator[tuple[str, _Place]]:
+    """List what a pack holds, up to what is no pack's line."""
+    with open(path, "rb") as file:
+        while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
+            digest, size = found[1].decode(), int(found[2])
+            yield digest, _Place(name, file.tell(), size)
+            file.seek(size, os.SEEK_CUR)
+
+
+def _sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,132 @@
+"""Sessions written out: in a thread, piece by piece, with the subagents that the store still has."""
+
+import io
+import json
+import logging
+import threading
+
+import pytest
+import trio
+
+from greenroom.core import Message
+from greenroom.session import AgentSession, MemoryStore, export_session, import_session
+from tests.session.export.talk import EVERYTHING
+
+
+async def written(session, format="markdown"):
+    text = io.StringIO()
+    await export_session(session, text.write, format)
+    return text.getvalue()
+
+
+async def saved(id_, *children, store):
+    session = AgentSession.new("coder", session_id=id_, store=store)
+    session.add_message(Message.user(f"I am {id_}"))
+    for child in children:
+        session.add_child_session(child)
+    await session.save()
+    return session
+
+
+@pytest.mark.parametrize("format", ["markdown", "html", "json"])
+async def test_a_session_is_written_in_a_thread_piece_by_piece(format):
+    session = AgentSession.new("coder")
+    for _ in range(1000):
+        session.add_message(Message.user("hello"))
+    pieces, threads = [], set()
+
+    def write(piece):
+        pieces.append(piece)
+        threads.add(threading.get_ident())
+
+    await export_session(session, write, format)
+    assert "".join(pieces).count("hello") >= 1000
+    assert max(map(len, pieces)) < 32_000
+    assert len(pieces) > 1000
+    assert threading.get_ident() not in threads
+
+
+async def test_what_is_added_meanwhile_is_not_written():
+    session = AgentSession.new("coder")
+    session.add_message(Message.user("before"))
+    pieces = []
+
+    def write(piece):
+        if not pieces:
+            trio.from_thread.run_sync(session.add_message, Message.user("after"))
+        pieces.append(piece)
+
+    await export_session(session, write, "json")
+    assert len(json.loads("".join(pieces))["messages"]) == 1
+
+
+async def test_a_cancel_ends_it_between_two_pieces():
+    session = AgentSession.new("coder")
+    for _ in range(1000):
+        session.add_message(Message.user("hello"))
+    pieces = []
+    with trio.CancelScope() as scope:
+
+        def write(piece):
+            pieces.append(piece)
+            trio.from_thread.run_sync(scope.cancel)
+
+        await export_session(session, write)
+    assert scope.cancelled_caught
+    assert len(pieces) == 1
+
+
+async def test_an_error_of_whoever_takes_the_pieces_comes_back():
+    def refuse(piece):
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        await export_session(AgentSession.new("coder"), refuse)
+
+
+async def test_an_unknown_format_is_refused():
+    with pytest.raises(ValueError, match="'pdf' is no format; use one of"):
+        await export_session(AgentSession.new("coder"), print, "pdf")
+
+
+@pytest.mark.parametrize("format", ["markdown", "html"])
+async def test_subagents_are_in_it_each_once_and_missing_ones_are_named(format, caplog):
+    store = MemoryStore()
+    await saved("left", "below", store=store)
+    await saved("right", "below", "top", store=store)
+    await saved("below", "left", store=store)
+    top = await saved("top", "left", "right", "gone", store=store)
+    with caplog.at_level(logging.WARNING):
+        page = await written(top, format)
+    for name in ("top", "left", "right", "below"):
+        assert page.count(f"I am {name}") == 1
+    assert "gone" in page
+    assert "session gone is left out of the export" in caplog.text
+
+
+async def test_subagents_are_followed_only_so_far_down():
+    store = MemoryStore()
+    for depth in range(20):
+        await saved(f"s{depth}", f"s{depth + 1}", store=store)
+    page = await written(await AgentSession.load("s0", store=store))
+    assert "I am s8" in page
+    assert "I am s9" not in page
+    assert "- Subagents not in here: `s9`" in page
+
+
+async def test_json_is_about_one_session_and_names_the_others():
+    store = MemoryStore()
+    await saved("child", store=store)
+    text = await written(await saved("top", "child", store=store), "json")
+    assert json.loads(text)["session"]["child_session_ids"] == ["child"]
+    assert "I am child" not in text
+
+
+async def test_a_stored_session_survives_the_way_out_and_in(store):
+    session = AgentSession.new("coder", store=store)
+    for message in EVERYTHING[:5]:
+        session.add_message(message)
+    await session.save()
+    again = await import_session(await written(session, "json"), store=store)
+    assert again.history == session.history
+    assert (await AgentSession.load(again.session_id, store=store)).history == session.history
