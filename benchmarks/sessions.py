@@ -2,8 +2,8 @@
 
 python benchmarks/sessions.py
 
-An append to a long session is compared with one to an empty session, by turns on the same disk. A
-list is compared with its floor, the bare reading of the same descriptions, and with a list of
+An append to a long session is compared with one to an empty session, by turns on the same disk, and
+its last page with a load of all of it. A list is compared with its floor, the bare reading of the same descriptions, and with a list of
 sessions whose histories are long.
 """
 
@@ -24,6 +24,7 @@ from greenroom import AgentSession, FileStore, MemoryStore, Message, SessionStor
 MESSAGES = 100_000
 PER_LINE = 50  # how many messages one commit holds while the long session is made
 APPENDS = 300
+PAGE = 50  # messages of a last page
 SESSIONS = 10_000
 ROUNDS = 5
 LONG = 32_768  # bytes of the histories that a list must not read
@@ -48,8 +49,8 @@ async def grown(store: SessionStore, messages: int) -> AgentSession:
     return session
 
 
-async def append_by_turns(store: SessionStore) -> tuple[float, float]:
-    """Return what an append costs, in seconds: to a long session and to an empty one."""
+async def append_by_turns(store: SessionStore) -> tuple[float, float, str]:
+    """Return what an append costs, in seconds, to a long session and to an empty one; the long one's id."""
     sessions = [await grown(store, MESSAGES), await grown(store, 1)]
     costs: list[list[float]] = [[], []]
 
@@ -61,7 +62,18 @@ async def append_by_turns(store: SessionStore) -> tuple[float, float]:
             cost.append(time.perf_counter() - begin)
     for session in sessions:
         await session.close()
-    return statistics.median(costs[0]), statistics.median(costs[1])
+    return statistics.median(costs[0]), statistics.median(costs[1]), sessions[0].session_id
+
+
+async def page_and_load(store: SessionStore, session_id: str) -> tuple[float, float]:
+    """Return what the last page of a long session costs, in seconds, and a load of all of it."""
+    # One after the other: what a load leaves to be collected is not the page's to pay.
+    pages = [
+        await timed(lambda: AgentSession.read_last(session_id, PAGE, store=store))
+        for _ in range(ROUNDS)
+    ]
+    loads = [await timed(lambda: AgentSession.load(session_id, store=store)) for _ in range(ROUNDS)]
+    return statistics.median(pages), statistics.median(loads)
 
 
 def description(session_id: str) -> bytes:
@@ -155,11 +167,16 @@ async def main() -> None:
         root = Path(folder)
         database = SQLiteStore(root / "append.db")
         for store in (FileStore(root / "append"), database, MemoryStore()):
-            long, empty = await append_by_turns(store)
+            long, empty, session_id = await append_by_turns(store)
             name = type(store).__name__
             print(
                 f"{name:12} append to {MESSAGES:,} messages {1e3 * long:8.3f} ms  "
                 f"{long / empty:5.2f} × to an empty one"
+            )
+            page, load = await page_and_load(store, session_id)
+            print(
+                f"{name:12} last {PAGE} of {MESSAGES:,}     {1e3 * page:8.3f} ms  "
+                f"1/{load / page:.0f} of a load of all"
             )
         await database.aclose()
         for name, work in (("FileStore", list_files), ("SQLiteStore", list_database)):

@@ -161,6 +161,7 @@ if TYPE_CHECKING:
     from greenroom.session import Branch as Branch
     from greenroom.session import FileStore as FileStore
     from greenroom.session import MemoryStore as MemoryStore
+    from greenroom.session import Page as Page
     from greenroom.session import RepairReport as RepairReport
     from greenroom.session import SessionMetadata as SessionMetadata
     from greenroom.session import SessionStore as SessionStore
@@ -297,6 +298,7 @@ _HOMES = {
         "Branch",
         "FileStore",
         "MemoryStore",
+        "Page",
         "RepairReport",
         "SQLiteStore",
         "SessionMetadata",
@@ -403,6 +405,7 @@ __all__ = [
     "OpenAIProvider",
     "Outcome",
     "OutputChunk",
+    "Page",
     "ParentInfo",
     "PermissionManager",
     "PermissionPart",

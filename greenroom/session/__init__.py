@@ -23,6 +23,9 @@ from greenroom.session.history.lines import History as History
 from greenroom.session.history.lines import Position as Position
 from greenroom.session.history.lines import encode_line as encode_line
 from greenroom.session.history.lines import read_on as read_on
+from greenroom.session.history.page import Page as Page
+from greenroom.session.history.page import backwards as backwards
+from greenroom.session.history.page import read_page as read_page
 from greenroom.session.holder import fenced_error as fenced_error
 from greenroom.session.holder import locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
@@ -37,6 +40,7 @@ from greenroom.session.statistics import SessionStatistics as SessionStatistics
 from greenroom.session.statistics import StoreStatistics as StoreStatistics
 from greenroom.session.store import SessionStore as SessionStore
 from greenroom.session.store import SessionWriter as SessionWriter
+from greenroom.session.store import StoredPage as StoredPage
 from greenroom.session.store import StoredSession as StoredSession
 
 if TYPE_CHECKING:
@@ -58,6 +62,7 @@ __all__ = [
     "MemoryStore",
     "MemoryStoreStatistics",
     "Origin",
+    "Page",
     "Position",
     "RepairReport",
     "SQLiteStore",
@@ -66,7 +71,9 @@ __all__ = [
     "SessionStore",
     "SessionWriter",
     "StoreStatistics",
+    "StoredPage",
     "StoredSession",
+    "backwards",
     "checkpoints_after",
     "decode_metadata",
     "default_store",
@@ -77,6 +84,7 @@ __all__ = [
     "import_session",
     "locked_error",
     "read_on",
+    "read_page",
 ]
 
 

@@ -8,10 +8,11 @@ import trio
 
 from greenroom.core import SessionNotFoundError, SessionStorageError, check_session_id, clock
 from greenroom.session.history.lines import Position, read_on
+from greenroom.session.history.page import backwards, read_page
 from greenroom.session.holder import fenced_error, locked_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.statistics import MemoryStoreStatistics
-from greenroom.session.store import StoredSession
+from greenroom.session.store import StoredPage, StoredSession
 
 __all__ = ["MemoryStore"]
 
@@ -23,6 +24,10 @@ class _Kept(msgspec.Struct):
     changed: datetime = datetime.min.replace(tzinfo=UTC)
     is_locked: bool = False
     epoch: int = 0
+
+    @property
+    def described(self) -> SessionMetadata | None:
+        return self.metadata and self.metadata.touched(self.changed)
 
 
 class MemoryStore:
@@ -66,11 +71,25 @@ class MemoryStore:
         await trio.lowlevel.checkpoint()
         return _read(session_id, self._kept(session_id), Position())
 
+    async def read_last(self, session_id: str, count: int) -> StoredPage:
+        """Read the last messages of a session as it stands, without reading what precedes them."""
+        await trio.lowlevel.checkpoint()
+        kept = self._kept(session_id)
+        history = kept.history
+        page = read_page(
+            backwards(lambda start, stop: bytes(history[start:stop]), len(history)),
+            len(history),
+            count,
+            session_id=session_id,
+            path=_path(session_id),
+        )
+        return StoredPage(kept.described, page)
+
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first."""
         await trio.lowlevel.checkpoint()
         kept = self._sessions.values()
-        found = [each.metadata.touched(each.changed) for each in kept if each.metadata]
+        found = [described for each in kept if (described := each.described)]
         return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
 
     async def acquire(self, session_id: str) -> "_MemoryWriter":
@@ -151,10 +170,13 @@ class _MemoryWriter:
 
 
 def _read(session_id: str, kept: _Kept, since: Position) -> StoredSession:
-    path = f"memory:{session_id}"
+    path = _path(session_id)
     if since.lines and not kept.history:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-    metadata = kept.metadata and kept.metadata.touched(kept.changed)
     data = bytes(kept.history[since.size - len(since.last) :])
     history = read_on(data, session_id=session_id, path=path, since=since)
-    return StoredSession(metadata, history, path)
+    return StoredSession(kept.described, history, path)
+
+
+def _path(session_id: str) -> str:
+    return f"memory:{session_id}"

@@ -7,6 +7,7 @@ from greenroom.core import clock as wall_clock
 from greenroom.session.files.store import default_store
 from greenroom.session.history.branches import Branch, as_left, branches
 from greenroom.session.history.entry import Entry, decode_entry
+from greenroom.session.history.page import Page
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import FORKED_FROM, Origin, SessionMetadata
 from greenroom.session.store import SessionStore
@@ -77,14 +78,32 @@ class AgentSession(StoredConversation):
         store = store or default_store()
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
-            raise SessionNotFoundError(
-                f"there is no session {session_id!r} in {store!r}",
-                session_id=session_id,
-                hint="AgentSession.list_all shows what there is",
-            )
+            raise _not_found(session_id, store)
         session = cls(stored.metadata, store)
         session._become(stored)
         return session
+
+    @classmethod
+    async def read_last(
+        cls, session_id: str, count: int, *, store: SessionStore | None = None
+    ) -> Page:
+        """Read the last `count` messages of a session, without reading what precedes them.
+
+        They are the end of the `history` that `load` gives, as it is stored: a call without a result
+        stays one. Nothing is locked or repaired. What is read is verified; damage in front of it is
+        not noticed.
+
+        Raises:
+            ValueError: `count` is less than 1.
+            SessionNotFoundError: the store holds no such session.
+            SessionCorruptError: it is damaged there, but for its last line.
+            SessionStorageError: it can't be read.
+        """
+        store = store or default_store()
+        found = await store.read_last(check_session_id(session_id), count)
+        if found.metadata is None:
+            raise _not_found(session_id, store)
+        return found.page
 
     @classmethod
     async def list_all(cls, *, store: SessionStore | None = None) -> list[SessionMetadata]:
@@ -173,3 +192,11 @@ class AgentSession(StoredConversation):
         pending = tuple(self._transcript.pending)
         stored = await self._journal.entries(self._transcript.stored)
         return stored + [decode_entry(e) if isinstance(e, bytes) else e for e in pending]
+
+
+def _not_found(session_id: str, store: SessionStore) -> SessionNotFoundError:
+    return SessionNotFoundError(
+        f"there is no session {session_id!r} in {store!r}",
+        session_id=session_id,
+        hint="AgentSession.list_all shows what there is",
+    )

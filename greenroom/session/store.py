@@ -10,9 +10,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from greenroom.session.history.lines import History, Position
+from greenroom.session.history.page import Page
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = ["SessionStore", "SessionWriter", "StoredSession", "ThreadedStore"]
+__all__ = ["SessionStore", "SessionWriter", "StoredPage", "StoredSession", "ThreadedStore"]
 
 T = TypeVar("T")
 
@@ -29,6 +30,18 @@ class StoredSession(msgspec.Struct, frozen=True):
     metadata: SessionMetadata | None
     history: History
     path: str
+
+
+class StoredPage(msgspec.Struct, frozen=True):
+    """What a store holds at the end of one session.
+
+    Attributes:
+        metadata: its description, or None where the session does not exist (yet).
+        page: its last messages.
+    """
+
+    metadata: SessionMetadata | None
+    page: Page
 
 
 class SessionWriter(Protocol):
@@ -103,6 +116,19 @@ class SessionStore(Protocol):
 
         Raises:
             SessionCorruptError: the description or the middle of the history is damaged.
+            SessionStorageError: it can't be read.
+        """
+        ...
+
+    async def read_last(self, session_id: str, count: int) -> StoredPage:
+        """Read the last messages of a session as it stands, without reading what precedes them.
+
+        `read_page` finds them, given the lines from the last one on.
+
+        Raises:
+            ValueError: `count` is less than 1.
+            SessionCorruptError: the description is damaged, or the end of the history but for its
+                last line.
             SessionStorageError: it can't be read.
         """
         ...

@@ -10,11 +10,15 @@ import errno
 import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "SyncError",
     "append",
     "make_folder",
+    "opened",
+    "read_between",
     "read_bytes",
     "replace",
     "rewrite",
@@ -193,18 +197,46 @@ def read_bytes(path: str, start: int = 0) -> bytes | None:
         OSError: it can't be read, is no file, or is longer than any memory should be asked for.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for somebody to write
+        with opened(path, start) as (fd, _):
+            return _read_all(fd, start)
     except FileNotFoundError:
         return None
+
+
+@contextmanager
+def opened(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Open a file to be read from an offset on; gives its descriptor and its size.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it can't be read, is no file, or is longer than any memory should be asked for.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for somebody to write
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
         if status.st_size - start > _MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return _read_all(fd, start)
+        yield fd, status.st_size
     finally:
         os.close(fd)
+
+
+def read_between(fd: int, start: int, stop: int) -> bytes:
+    """Read a part of an open file.
+
+    Raises:
+        OSError: it can't be read, or the file ends before that.
+    """
+    parts = []
+    while start < stop:
+        part = os.pread(fd, stop - start, start)
+        if not part:
+            raise OSError("the file was changed by somebody else")
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
 
 
 def _read_all(fd: int, start: int) -> bytes:

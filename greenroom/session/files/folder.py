@@ -6,10 +6,18 @@ from datetime import UTC, datetime
 from greenroom.core import SessionNotFoundError, SessionStorageError
 from greenroom.session.files import durable
 from greenroom.session.history.lines import Position, read_on
-from greenroom.session.metadata import decode_metadata
-from greenroom.session.store import StoredSession
+from greenroom.session.history.page import Page, backwards, read_page
+from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.store import StoredPage, StoredSession
 
-__all__ = ["history_path", "last_change", "metadata_path", "read_session", "storage_error"]
+__all__ = [
+    "history_path",
+    "last_change",
+    "metadata_path",
+    "read_last",
+    "read_session",
+    "storage_error",
+]
 
 
 def metadata_path(folder: str) -> str:
@@ -45,16 +53,39 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
         OSError: a file can't be read.
     """
     path = history_path(folder)
-    data = durable.read_bytes(metadata_path(folder))
-    metadata = None
-    if data is not None:
-        metadata = decode_metadata(data, session_id=session_id, path=metadata_path(folder))
-        metadata = metadata.touched(last_change(folder))
+    metadata = _described(folder, session_id)
     found = durable.read_bytes(path, since.size - len(since.last))
     if found is None and since.lines:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     history = read_on(found or b"", session_id=session_id, path=path, since=since)
     return StoredSession(metadata, history, path)
+
+
+def read_last(folder: str, session_id: str, count: int) -> StoredPage:
+    """Read the last messages of a session from its folder, and no more of its history than that takes.
+
+    Raises:
+        SessionCorruptError: it is damaged there.
+        OSError: a file can't be read.
+    """
+    path = history_path(folder)
+    metadata = _described(folder, session_id)
+    try:
+        with durable.opened(path) as (fd, size):
+            blocks = backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
+            return StoredPage(
+                metadata, read_page(blocks, size, count, session_id=session_id, path=path)
+            )
+    except FileNotFoundError:
+        return StoredPage(metadata, Page())
+
+
+def _described(folder: str, session_id: str) -> SessionMetadata | None:
+    path = metadata_path(folder)
+    data = durable.read_bytes(path)
+    if data is None:
+        return None
+    return decode_metadata(data, session_id=session_id, path=path).touched(last_change(folder))
 
 
 def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageError:

@@ -19,15 +19,16 @@ from greenroom.core import (
     check_session_id,
 )
 from greenroom.session.files import durable
-from greenroom.session.files.folder import last_change, read_session, storage_error
+from greenroom.session.files.folder import last_change, read_last, read_session, storage_error
 from greenroom.session.files.lock import HeldError, lock
 from greenroom.session.files.writer import FileWriter
 from greenroom.session.history.lines import START
+from greenroom.session.history.page import check_count
 from greenroom.session.holder import locked_error
 from greenroom.session.metadata import SessionMetadata, decode_metadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import StoreStatistics
-from greenroom.session.store import StoredSession
+from greenroom.session.store import StoredPage, StoredSession
 
 __all__ = ["FileStore", "default_store"]
 
@@ -71,6 +72,19 @@ class FileStore:
         """
         folder = self.folder(session_id)
         return await self._run(session_id, lambda: read_session(folder, session_id, START))
+
+    async def read_last(self, session_id: str, count: int) -> StoredPage:
+        """Read the last messages of a session as it stands; of its history no more than that takes.
+
+        Raises:
+            ValueError: `count` is less than 1.
+            SessionCorruptError: the description is damaged, or the end of the history but for its
+                last line.
+            SessionStorageError: a file can't be read.
+        """
+        check_count(count)
+        folder = self.folder(session_id)
+        return await self._run(session_id, lambda: read_last(folder, session_id, count))
 
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first; histories are not read.

@@ -13,6 +13,7 @@ glued lines would verify: a CRC of a CRC is the CRC of both texts.) Lines end at
 so U+2028 and its like inside a text split nothing.
 """
 
+import itertools
 import re
 import zlib
 from collections.abc import Iterable
@@ -22,7 +23,16 @@ import msgspec
 from greenroom.core import InvalidJSONError, SessionCorruptError, SessionError
 from greenroom.session.history.entry import FORMAT, Entry, FormatEntry, decode_entries
 
-__all__ = ["START", "History", "Position", "encode_line", "read_history", "read_on"]
+__all__ = [
+    "START",
+    "History",
+    "Lines",
+    "Position",
+    "encode_line",
+    "read_history",
+    "read_lines",
+    "read_on",
+]
 
 _SALT = 0x5EA7_1EAF
 _SUFFIX = len(',"crc":"00000000"}\n')
@@ -72,6 +82,22 @@ class History(msgspec.Struct, frozen=True):
     torn: bytes = b""
 
 
+class Lines(msgspec.Struct, frozen=True):
+    """What was read from a history, line by line.
+
+    Attributes:
+        first: the number of the first line, from 1.
+        entries: the entries of each sound line, in order.
+        end: the place behind the last sound line.
+        torn: the bytes after it, which are no sound line; empty where all is well.
+    """
+
+    first: int
+    entries: tuple[tuple[Entry, ...], ...]
+    end: Position
+    torn: bytes = b""
+
+
 def encode_line(entries: Iterable[bytes], at: Position) -> bytes:
     """Make the line that commits these encoded entries at this place."""
     loose = b'"u":%d,' % at.loose if at.loose else b""
@@ -87,6 +113,24 @@ def read_history(
     since: Position = START,
     salvage: bool = False,
 ) -> History:
+    """Read and verify what a history holds from the place `since` on; see `read_lines`.
+
+    Raises:
+        SessionCorruptError: a damaged line is followed by others.
+        SessionError: the file is of a newer format.
+    """
+    lines = read_lines(data, session_id=session_id, path=path, since=since, salvage=salvage)
+    return History(tuple(itertools.chain.from_iterable(lines.entries)), lines.end, lines.torn)
+
+
+def read_lines(
+    data: bytes,
+    *,
+    session_id: str,
+    path: str,
+    since: Position = START,
+    salvage: bool = False,
+) -> Lines:
     """Read and verify the lines of a history from the place `since` on.
 
     A last line that is cut off or damaged is left in `torn`: that is what a crash leaves behind. To
@@ -96,7 +140,7 @@ def read_history(
         SessionCorruptError: a damaged line is followed by others.
         SessionError: the file is of a newer format.
     """
-    place, entries, start = since, list[Entry](), 0
+    place, entries, start = since, list[tuple[Entry, ...]](), 0
     while start < len(data):
         stop = data.find(b"\n", start) + 1
         line = data[start:stop]
@@ -109,13 +153,13 @@ def read_history(
                 break
             raise _corrupt(error.message, session_id, path, place) from error
         _check_format(found, session_id, path)
-        entries += found
+        entries.append(found)
         place = msgspec.structs.replace(place, loose=_loose(line)).after(line)
         start = stop
     torn = data[start:]
     if not salvage and _is_followed(torn, place):
         raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
-    return History(tuple(entries), place, torn)
+    return Lines(since.lines + 1, tuple(entries), place, torn)
 
 
 def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> History:

@@ -2,16 +2,18 @@
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from greenroom.core import SessionCorruptError, SessionNotFoundError, clock
 from greenroom.session.history.lines import History, Position, read_history, read_on
+from greenroom.session.history.page import Page, read_page
 from greenroom.session.holder import fenced_error
 from greenroom.session.metadata import SessionMetadata, decode_metadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite.database import Database
-from greenroom.session.store import StoredSession
+from greenroom.session.store import StoredPage, StoredSession
 
 __all__ = [
     "Row",
@@ -24,6 +26,7 @@ __all__ = [
     "describe",
     "find",
     "give_back",
+    "read_last",
     "read_session",
     "salvage",
 ]
@@ -95,6 +98,34 @@ def read_session(database: Database, session_id: str, since: Position) -> Stored
     return StoredSession(row.described(path), _verified(lines, row, path, since), path)
 
 
+def read_last(database: Database, session_id: str, count: int) -> StoredPage:
+    """Read the last messages of a session, and no more of its lines than that takes.
+
+    Raises:
+        SessionCorruptError: it is damaged there.
+        sqlite3.Error: SQLite refused.
+    """
+    path = f"{database.path}#{session_id}"
+    with database.reading() as connection:
+        row = find(connection, session_id) if connection else None
+        if connection is None or row is None:
+            return StoredPage(None, Page())
+        try:
+            page = read_page(
+                _lines_backwards(connection, row.key),
+                row.size,
+                count,
+                session_id=session_id,
+                path=path,
+            )
+            if page.repair and page.repair.line <= _last_number(connection, row.key):
+                raise _damaged(path, session_id, page.repair.line)
+        except SessionCorruptError as error:
+            error.hint = _way_out(path)  # what it says is true of files
+            raise
+    return StoredPage(row.described(path), page)
+
+
 def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> History:
     """Decode these lines, the first of which is the one before the place `since`."""
     try:
@@ -106,14 +137,20 @@ def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> Histo
     unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
     if size == row.size and unread <= 1:
         return history
-    # A file may end in several lines that were not synced; here each line was.
-    damage = "the line is damaged, and others follow it"
-    raise SessionCorruptError(
-        f"{path}:{history.end.lines + 1}: "
-        + (damage if size == row.size else f"{row.size} bytes were stored, and {size} are there"),
-        session_id=row.session_id,
+    lost = "" if size == row.size else f"{row.size} bytes were stored, and {size} are there"
+    raise _damaged(path, row.session_id, history.end.lines + 1, lost)
+
+
+def _damaged(path: str, session_id: str, line: int, problem: str = "") -> SessionCorruptError:
+    """Return the error of a line that is damaged in the middle, or of what is lost.
+
+    A file may end in several lines that were not synced; here each line was.
+    """
+    return SessionCorruptError(
+        f"{path}:{line}: {problem or 'the line is damaged, and others follow it'}",
+        session_id=session_id,
         path=path,
-        line=history.end.lines + 1,
+        line=line,
         hint=_way_out(path),
     )
 
@@ -196,3 +233,15 @@ def cut(connection: sqlite3.Connection, row: Row, at: Position) -> int:
 def _lines(connection: sqlite3.Connection, key: int, first: int) -> list[bytes]:
     query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? AND number >= ? ORDER BY number"
     return [line for (line,) in connection.execute(query, [key, first])]
+
+
+def _lines_backwards(connection: sqlite3.Connection, key: int) -> Iterator[bytes]:
+    query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? ORDER BY number DESC"
+    for (line,) in connection.execute(query, [key]):
+        yield line
+
+
+def _last_number(connection: sqlite3.Connection, key: int) -> int:
+    query = "SELECT max(number) FROM lines WHERE session = ?"
+    (number,) = connection.execute(query, [key]).fetchone()
+    return int(number)

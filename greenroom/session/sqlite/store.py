@@ -11,6 +11,7 @@ import trio
 from greenroom.core import SessionError, SessionNotFoundError, check_session_id
 from greenroom.session.files.lock import HeldError, lock, unlock
 from greenroom.session.history.lines import START
+from greenroom.session.history.page import check_count
 from greenroom.session.holder import locked_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
@@ -18,7 +19,7 @@ from greenroom.session.sqlite import rows
 from greenroom.session.sqlite.database import Database
 from greenroom.session.sqlite.writer import SQLiteWriter
 from greenroom.session.statistics import StoreStatistics
-from greenroom.session.store import StoredSession
+from greenroom.session.store import StoredPage, StoredSession
 
 __all__ = ["SQLiteStore"]
 
@@ -98,6 +99,21 @@ class SQLiteStore:
         check_session_id(session_id)
         return await self._database.run(
             session_id, lambda: rows.read_session(self._database, session_id, START)
+        )
+
+    async def read_last(self, session_id: str, count: int) -> StoredPage:
+        """Read the last messages of a session as it stands; of its lines no more than that takes.
+
+        Raises:
+            ValueError: `count` is less than 1.
+            SessionCorruptError: the description is damaged, or the end of the history but for its
+                last line; or the file is no database, or damaged.
+            SessionStorageError: it can't be read.
+        """
+        check_count(count)
+        check_session_id(session_id)
+        return await self._database.run(
+            session_id, lambda: rows.read_last(self._database, session_id, count)
         )
 
     async def list_all(self) -> list[SessionMetadata]:

@@ -53,6 +53,7 @@ class AfterAppend:
         self.acts = [act]
         self.exists = store.exists
         self.read = store.read
+        self.read_last = store.read_last
         self.list_all = store.list_all
         self.folder = store.folder
 

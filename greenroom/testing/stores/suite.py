@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.testing.stores import content, lines, writers
+from greenroom.testing.stores import content, lines, pages, writers
 from greenroom.testing.stores.under_test import StoreUnderTest
 
 __all__ = ["SESSION_STORE_CHECKS", "SessionStoreCheck", "check_session_store"]
@@ -39,6 +39,10 @@ SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
     lines.a_damaged_end_is_reported_and_set_aside,
     lines.damage_in_the_middle_is_refused_and_changes_nothing,
     lines.listing_reads_no_history,
+    pages.the_last_page_is_the_end_of_the_conversation,
+    pages.damage_is_noticed_in_the_last_page_and_not_before_it,
+    pages.the_last_page_leaves_a_torn_end_out,
+    pages.the_last_page_of_nothing_is_an_error,
     writers.one_writer_at_a_time,
     writers.an_open_unsaved_session_holds_its_id,
     writers.a_new_session_cannot_take_an_id_of_the_store,

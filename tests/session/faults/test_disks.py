@@ -45,6 +45,8 @@ async def test_no_operation_on_a_file_runs_on_the_event_loop(files, conversation
             await session.save(flush=not message.tool_results)
         session.set_metadata("title", "mine")
         await session.rewind(1)
+        assert len(await session.branches()) == 2
+        assert (await AgentSession.read_last("torn", 1, store=files)).messages
         await session.close()
         await files.salvage("torn")
         await session.fork()
