@@ -9,6 +9,15 @@ ALLOWED: dict[str, str] = {
     "::test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room": (
         "containers may forbid to mount; an injected ENOSPC stands in for it at every operation"
     ),
+    **{
+        f"tests.session.export.test_in_browser::{name}": (
+            "a browser takes minutes to install; the page is taken apart by a parser as well"
+        )
+        for name in (
+            "test_a_page_makes_no_request_and_runs_nothing",
+            "test_a_page_that_does_is_noticed",
+        )
+    },
 }
 
 

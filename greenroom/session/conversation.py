@@ -6,6 +6,7 @@ from greenroom.core import Checkpoint, Message, Used
 from greenroom.session.description import Description
 from greenroom.session.history.entry import (
     CheckpointEntry,
+    CopiedEntry,
     GrantEntry,
     MessageEntry,
     RevokeEntry,
@@ -95,6 +96,11 @@ class Conversation(Description):
             InvalidJSONError: a path in it can't be stored.
         """
         self._transcript.add(CheckpointEntry(checkpoint))
+        self._touch()
+
+    def mark_copied(self) -> None:
+        """Record that all until here was copied from another session, which has paid for it."""
+        self._transcript.add(CopiedEntry())
         self._touch()
 
     def pair_tool_uses(

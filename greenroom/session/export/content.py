@@ -3,9 +3,12 @@
 import msgspec
 
 from greenroom.core import Message
-from greenroom.session.metadata import SessionMetadata
+from greenroom.session.metadata import FORKED_FROM, SessionMetadata
 
-__all__ = ["SessionContent"]
+__all__ = ["IMPORTED_FROM", "SessionContent"]
+
+IMPORTED_FROM = "imported_from"
+"""The key of an import's origin among the values in `metadata`."""
 
 
 class SessionContent(msgspec.Struct, frozen=True):
@@ -37,7 +40,7 @@ class SessionContent(msgspec.Struct, frozen=True):
     @property
     def origin(self) -> tuple[str, str]:
         """The session that it was forked or imported from, and which of both; empty for neither."""
-        for key, word in (("imported_from", "imported"), ("forked_from", "forked")):
+        for key, word in ((IMPORTED_FROM, "imported"), (FORKED_FROM, "forked")):
             origin = self.metadata.metadata.get(key)
             if isinstance(origin, dict) and isinstance(origin.get("session_id"), str):
                 return origin["session_id"], word

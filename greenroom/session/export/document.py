@@ -82,6 +82,8 @@ def _decode(raw: bytes, number: int) -> Message:
     if not isinstance(entry, MessageEntry):
         raise InvalidJSONError(f"$.messages[{number}]: no message")
     message = entry.message
+    if serde.encode(message) == raw:  # as it is in what we wrote
+        return message
     if kept := unknown.without_unknown(serde.loads(raw), message):
         extra = {**message.extra, unknown.KEY: kept}
         return msgspec.structs.replace(message, extra=extra)

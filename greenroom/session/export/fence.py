@@ -53,8 +53,8 @@ def words(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(printed(text).split()))
 
 
-def quoted(text: str) -> str:
-    """Quote text, Markdown as it is; what would reach beyond its quote is shown as source.
+def quoted(text: str, depth: int = 1) -> str:
+    """Quote text so deep, Markdown as it is; what would reach beyond its quote is shown as source.
 
     Raw HTML could close the quote in a page, and a link's definition would hold everywhere.
 
@@ -66,16 +66,20 @@ def quoted(text: str) -> str:
         > </blockquote>
         > ```
     """
-    quote = _prefixed(printed(text).strip("\n"))
+    quote = _prefixed(printed(text).strip("\n"), depth)
     found: dict[str, object] = {}
     tokens = _parser().parse(quote, found)
     inline = [child for token in tokens for child in token.children or ()]
     is_open = any(token.type in ("html_block", "html_inline") for token in (*tokens, *inline))
-    return _prefixed(fenced(text, "markdown")) if is_open or found.get("references") else quote
+    return (
+        _prefixed(fenced(text, "markdown"), depth) if is_open or found.get("references") else quote
+    )
 
 
-def _prefixed(text: str) -> str:
-    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+def _prefixed(text: str, depth: int) -> str:
+    return "\n".join(
+        "> " * depth + line if line else "> " * (depth - 1) + ">" for line in text.split("\n")
+    )
 
 
 def _longest_run(text: str) -> int:

@@ -6,7 +6,7 @@ import msgspec
 import trio
 
 from greenroom.core import new_id
-from greenroom.session.export.content import SessionContent
+from greenroom.session.export.content import IMPORTED_FROM, SessionContent
 from greenroom.session.export.document import from_json
 from greenroom.session.history.pairing import unanswered
 from greenroom.session.metadata import SessionMetadata
@@ -51,6 +51,7 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
     # Whether they had started, the text does not say; that they had is the careful guess.
     session.mark_tools_started(unanswered(session.history))
     session.pair_tool_uses()
+    session.mark_copied()
     return session
 
 
@@ -60,5 +61,5 @@ def _record(content: SessionContent, *, keep_id: bool) -> SessionMetadata:
     return msgspec.structs.replace(
         known,
         session_id=known.session_id if keep_id else new_id("s"),
-        metadata={**known.metadata, "imported_from": origin},
+        metadata={**known.metadata, IMPORTED_FROM: origin},
     )

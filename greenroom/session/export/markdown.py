@@ -12,14 +12,14 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    serde,
 )
 from greenroom.session.export.call import Call, CallStatus
+from greenroom.session.export.call_input import call_words, is_short, shown_input, value_text
 from greenroom.session.export.content import SessionContent
 from greenroom.session.export.diff import split_diff
 from greenroom.session.export.facts import facts
 from greenroom.session.export.fence import code, fenced, quoted, words
-from greenroom.session.export.printed import call_words, file_words, stop_words, usage_words
+from greenroom.session.export.printed import file_words, stop_words, usage_words
 from greenroom.session.export.said import Said, said
 
 __all__ = ["to_markdown"]
@@ -31,7 +31,6 @@ _STATUS: dict[CallStatus, str] = {
     "open": " (no result)",
 }
 _LANGUAGES = {"command": "sh"}
-_LINE = 100  # characters of a value that stands in a line, not in a block of its own
 _DEEPEST = 6  # Markdown has no heading below
 
 
@@ -87,13 +86,13 @@ def _block(block: ContentBlock | Call) -> str:
         case ToolResultBlock():
             return f"**A result without a call**\n\n{_result(block)}"
         case ThinkingBlock(thinking=text):
-            return f"*Thinking:*\n\n{quoted(text)}" if text.strip() else ""
+            return f"> *Thinking:*\n>\n{quoted(text, 2)}" if text.strip() else ""
         case RedactedThinkingBlock():
             return "*Thinking, which its provider keeps to itself*"
         case ImageBlock() | DocumentBlock():
             return f"*{words(file_words(block))}*"
         case UnknownBlock(raw=raw):
-            return f"*Something of a kind unknown here:*\n\n{fenced(_text(raw), 'json')}"
+            return f"*Something of a kind unknown here:*\n\n{fenced(value_text(raw), 'json')}"
 
 
 def _call(call: Call) -> str:
@@ -109,25 +108,14 @@ def _input(use: ToolUseBlock) -> Iterator[str]:
     if use.invalid:
         yield f"Input that could not be used: {words(use.invalid)}"
         yield fenced(use.raw_input)
-    texts = {name: _text(value) for name, value in use.input.items()}
-    if list(texts.values()) == [call_words(use.input)]:
-        return  # the call's own line says it
-    short = [f"- {code(name)}: {code(text)}" for name, text in texts.items() if _is_short(text)]
+    fields = shown_input(use)
+    short = [f"- {code(name)}: {code(text)}" for name, text in fields.items() if is_short(text)]
     if short:
         yield "\n".join(short)
-    for name, text in texts.items():
-        if not _is_short(text):
+    for name, text in fields.items():
+        if not is_short(text):
             yield f"{code(name)}:"
             yield fenced(text, _LANGUAGES.get(name, ""))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else serde.dumps(value, pretty=True).decode()
-
-
-def _is_short(text: str) -> bool:
-    """Whether a value stands well in a line, where blanks count for one."""
-    return bool(text) and text == " ".join(text.split()) and len(text) <= _LINE
 
 
 def _result(result: ToolResultBlock) -> str:

@@ -1,7 +1,7 @@
-"""Text on its way to a page: made printable, and numbers and calls put into words."""
+"""Text on its way to a page: made printable, and facts put into words."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from greenroom.core import (
@@ -10,17 +10,13 @@ from greenroom.core import (
     Message,
     StopReason,
     Usage,
-    clip,
-    serde,
     visible,
 )
 
-__all__ = ["call_words", "file_words", "printed", "stop_words", "time_words", "usage_words"]
+__all__ = ["file_words", "printed", "stop_words", "time_words", "usage_words"]
 
 # Joiners and variation selectors make up words of many scripts, and most emoji; they hide nothing.
 _JOINERS = re.compile("([\u200c\u200d\ufe0e\ufe0f])")
-_KEYS = ("command", "file_path", "path", "pattern", "url", "description", "prompt")
-_LONGEST = 100
 _USUAL = {None, StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}
 
 
@@ -36,19 +32,6 @@ def printed(text: str) -> str:
     """
     parts = _JOINERS.split(text.replace("\r\n", "\n"))
     return "".join(part if at % 2 else visible(part) for at, part in enumerate(parts))
-
-
-def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
-    """Say on what a call works, in one line.
-
-    Example:
-        >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"n": 1}), call_words({})
-        ('a.py', '{"n":1}', '')
-    """
-    values = (input.get(key) for key in _KEYS)
-    words = next((value for value in values if value and isinstance(value, str)), "")
-    text = words or (serde.encode(dict(input)).decode() if input else "")
-    return printed(clip(" ".join(text.split()), _LONGEST).replace("\n", " "))
 
 
 def file_words(block: ImageBlock | DocumentBlock) -> str:

@@ -181,6 +181,12 @@ def test_a_call_that_changed_a_file_is_open_and_its_diff_is_marked():
     assert len(found.all("ins")) == len(found.all("del")) == 1
 
 
+def test_a_changed_line_that_looks_like_the_head_of_a_diff_is_marked_as_changed():
+    diff = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n--- old\n+++ new"
+    found = page(reply(ToolUseBlock("t", "Edit", {})), user(result("t", diff)))
+    assert len(found.all("ins")) == len(found.all("del")) == 1
+
+
 def test_other_calls_and_thinking_are_folded():
     assert not any("open" in each for each in page(*EVERYTHING[:3]).all("details"))
 

@@ -196,6 +196,19 @@ async def test_it_keeps_its_id_where_that_is_asked_for_and_free(store):
     assert len((await AgentSession.load("mine", store=store)).history) == 1
 
 
+async def test_what_an_import_was_copied_from_has_paid_for_it_and_keeps_what_was_granted(store):
+    session = AgentSession.new("coder", store=store)
+    for message in EVERYTHING[:3]:
+        session.add_message(message)
+    session.add_grants([{"decision": "allow", "tool": "Bash"}])
+    await session.save()
+    copy = await import_session(exported(*session.history), store=store)
+    copy = await AgentSession.load(copy.session_id, store=store)
+    assert session.used.usage.total
+    assert copy.used.usage.total == 0
+    assert copy.grants == ()
+
+
 async def test_a_session_without_a_message_can_be_imported(store):
     session = await import_session(exported(), store=store)
     assert (await AgentSession.load(session.session_id, store=store)).history == ()

@@ -27,7 +27,7 @@ def test_every_part_of_a_conversation_is_there():
     for part in (
         "- Model: `anthropic:m-1`",
         "> # not a heading",
-        "*Thinking:*\n\n> Hmm.",
+        "> *Thinking:*\n>\n> > Hmm.",
         "*Thinking, which its provider keeps to itself*",
         "> I *will* read.",
         "**Read** `a.py`\n",

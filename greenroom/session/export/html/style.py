@@ -9,7 +9,7 @@ STYLE = """
   --accent: #0b6b58; --good: #14532d; --good-tint: #e2f2e4; --bad: #a11b14; --bad-tint: #fbe7e4;
   --late: #8a5200;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #17181a; --ink: #e4e1da; --quiet: #a39d92; --line: #303236; --tint: #202225;
     --accent: #6fcdb6; --good: #aee5bb; --good-tint: #14291b; --bad: #ff9b90; --bad-tint: #351b1a;
@@ -28,6 +28,7 @@ code, pre, .call summary b, .facts dd {
   font-family: ui-monospace, "SF Mono", "Cascadia Code", Menlo, Consolas, "DejaVu Sans Mono", monospace;
 }
 code, pre { font-size: 0.84em; }
+pre code { font-size: 1em; }
 a { color: inherit; text-underline-offset: 0.2em; text-decoration-color: var(--line); }
 a:hover { text-decoration-color: currentColor; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 3px; border-radius: 3px; }
@@ -108,6 +109,7 @@ summary::before {
 }
 [open] > summary::before { transform: rotate(45deg); }
 .call > summary b { font-size: 0.84em; }
+.subagent > summary { font-size: 0.85rem; }
 summary b { font-weight: 650; }
 .call > summary code, .subagent > summary span:first-of-type {
   flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; color: var(--quiet);
@@ -118,8 +120,9 @@ summary b { font-weight: 650; }
 .aside > summary, .input > summary { color: var(--quiet); }
 .inside { padding: 0 0.8rem 0.8rem; }
 .inside dl:not(.facts) { margin: 0; }
-.inside dt { margin-top: 0.4rem; color: var(--quiet); font-size: 0.8rem; }
-.inside dl:not(.facts) dd { margin: 0; }
+.inside dl:not(.facts) dt { float: left; clear: left; margin: 0.2rem 0.75rem 0 0; color: var(--quiet); font-size: 0.8rem; }
+.inside dl:not(.facts) dd { clear: left; margin: 0; }
+.inside dl:not(.facts) .short { clear: none; padding-top: 0.1rem; }
 .input { margin-top: 0.5rem; }
 .input > summary { padding: 0.2rem 0; font-size: 0.8rem; }
 .aside > .inside { padding: 0.4rem 0 0 1.1rem; }
@@ -140,6 +143,7 @@ figcaption { margin-top: 0.3rem; color: var(--quiet); font-size: 0.8rem; }
   nav, .skip { display: none; }
   details::details-content { content-visibility: visible; display: block; }
   section > :is(h2, h3, h4, h5, h6) { break-after: avoid; }
+  .diff, .user .message { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .diff > *, img { break-inside: avoid; }
 }
 """
