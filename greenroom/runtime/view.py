@@ -70,14 +70,17 @@ class AgentView:
         return tuple(self._actor.session.child_session_ids)
 
     async def usage(self) -> Usage:
-        """Return what its model calls have used, its subagents' not counted."""
+        """Return what its model calls have used since it was spawned, its subagents' not counted.
+
+        What its session has used before is in `session.used`.
+        """
         await trio.lowlevel.checkpoint()
         return self._actor.output.usage
 
     async def tree_usage(self) -> Usage:
         """Return the tokens of its model calls and those of all agents below it, past and present.
 
-        A detached subagent is not below it.
+        It begins at 0 with the spawn, also where a session goes on. A detached subagent is not below it.
         """
         await trio.lowlevel.checkpoint()
         return self._actor.output.tree_usage

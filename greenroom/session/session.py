@@ -1,8 +1,10 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
+from contextlib import suppress
+
 import msgspec
 
-from greenroom.core import Message, SessionNotFoundError, check_session_id, new_id
+from greenroom.core import Message, SessionNotFoundError, Used, check_session_id, new_id
 from greenroom.core import clock as wall_clock
 from greenroom.session.files.store import default_store
 from greenroom.session.history.branches import Branch, as_left, branches
@@ -168,6 +170,27 @@ class AgentSession(StoredConversation):
         self._transcript.compact(first, keep)
         self._touch()
         await self.save()
+
+    async def tree_used(self) -> Used:
+        """Return what it and all sessions below it have used on record, detached subagents' too.
+
+        Their histories are read from its store; one that is not there, such as of a subagent that
+        never said anything, counts nothing.
+
+        Raises:
+            SessionCorruptError: one of them is damaged.
+            SessionStorageError: one of them can't be read.
+        """
+        used, below, seen = self.used, list(self.child_session_ids), {self.session_id}
+        while below:
+            id_ = below.pop()
+            if id_ not in seen:
+                seen.add(id_)
+                with suppress(SessionNotFoundError):
+                    child = await AgentSession.load(id_, store=self.store)
+                    used += child.used
+                    below += child.child_session_ids
+        return used
 
     async def branches(self) -> tuple[Branch, ...]:
         """Return all that was ever said: this conversation last, before it those that were left.

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.llm.conversation import turns
 from greenroom.session import AgentSession
 from greenroom.session.history.compaction import kept
 from greenroom.session.history.entry import CompactionEntry, MessageEntry, decode_entries
 from greenroom.session.history.pairing import unanswered
 from greenroom.session.history.transcript import Transcript
+from tests.session.accepted import check_accepted
 
 
 async def saved(store, messages):
@@ -186,16 +186,4 @@ def test_wherever_it_is_cut_a_model_accepts_what_is_left(pieces, keep):
     assert count >= keep
     assert unanswered(rest) == waiting
     transcript.pair("interrupted")
-    check_pairs(transcript.messages)
-
-
-def check_pairs(messages):
-    """See what a model API demands: sides take turns, results follow their calls, and all are there."""
-    sent = turns(messages, "acme")
-    assert sent[0].role == "user"
-    asked = []
-    for turn in sent:
-        answered = [each.tool_use_id for each in turn.blocks if isinstance(each, ToolResultBlock)]
-        assert sorted(answered) == sorted(asked)
-        asked = [each.id for each in turn.blocks if isinstance(each, ToolUseBlock)]
-    assert not asked
+    check_accepted(transcript.messages)

@@ -95,6 +95,26 @@ async def test_a_fork_begins_with_nothing_used(session):
     assert session.used.tool_calls == 1
 
 
+async def test_a_tree_has_used_what_all_sessions_below_have_used(session):
+    async def grow(parent, name, tokens):
+        child = AgentSession.new_subagent("helper", parent.session_id, session_id=name)
+        child.bind(session.store)
+        parent.add_child_session(name)
+        child.add_message(reply(tokens=tokens))
+        return child
+
+    session.add_message(reply(tokens=1))
+    child = await grow(session, "child", 10)
+    session.add_child_session("never-said-anything")
+    for each in (child, await grow(child, "grandchild", 100), await grow(child, "twin", 1000)):
+        each.add_child_session(session.session_id)  # a circle ends nothing
+        await each.save()
+    assert session.used.model_calls == 1
+    found = await session.tree_used()
+    assert (found.usage.input_tokens, found.usage.cost, found.model_calls) == (1111, 2.0, 4)
+    assert await (await loaded(session)).tree_used() == found
+
+
 # -- grants -----------------------------------------------------------------------------------------
 
 
