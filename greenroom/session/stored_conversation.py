@@ -8,6 +8,7 @@ import trio
 from greenroom.core import SessionError, check_session_id
 from greenroom.session.conversation import Conversation
 from greenroom.session.durability import Durability, check_durability
+from greenroom.session.history.pending import encode_pending, is_long, pieces
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.holder import changed_error
 from greenroom.session.journal import Journal
@@ -109,6 +110,7 @@ class StoredConversation(Conversation):
     async def save(self, *, flush: bool = True) -> None:
         """Store all that is pending, as one commit; durable when it returns, see `durability`.
 
+        A new session that begins long takes several lines; it is stored once the last of them is.
         Without `flush` it survives this process, and a power cut from the next save on. A session
         without messages, metadata or children is not stored. If it fails, all stays pending, and a
         later save may succeed; after a failed sync only once it is closed and opened again.
@@ -165,6 +167,8 @@ class StoredConversation(Conversation):
                 await self._journal.release()
 
     async def _commit(self, flush: bool) -> None:
+        if self._journal.metadata is None and is_long(self._transcript.pending):
+            await self._begin_long()
         # What is added while a write is under way stays for the next.
         entries = tuple(self._transcript.pending)
         if entries or (flush and self._journal.is_loose):
@@ -173,3 +177,15 @@ class StoredConversation(Conversation):
         if self._has_news:
             await self._journal.describe(self._record)
         self._is_touched = not self.is_saved
+
+    async def _begin_long(self) -> None:
+        """Write all but the last line of a session that is not stored yet.
+
+        It exists only once it is described. In one line, its last page could not be read alone.
+        """
+        entries, transcript = tuple(self._transcript.pending), self._transcript
+        encoded = await self._journal.in_thread(lambda: encode_pending(entries))
+        *first, _ = pieces(encoded)
+        for piece in first:
+            await self._journal.append(piece, version=transcript.version, flush=False)
+            del transcript.pending[: len(piece)]

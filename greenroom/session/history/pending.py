@@ -1,6 +1,6 @@
 """Entries that wait for their commit: encoded already, or left for a thread where they are long."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -8,10 +8,12 @@ import msgspec
 from greenroom.core import InvalidJSONError, serde, valid_unicode
 from greenroom.session.history.entry import Entry, decode_entry
 
-__all__ = ["LONG", "PendingEntry", "encode_pending", "is_long", "prove"]
+__all__ = ["LONG", "PendingEntry", "encode_pending", "is_long", "pieces", "prove"]
 
 LONG = 256 * 1024
 """From so many characters on, an entry takes longer to encode than the event loop should stand still."""
+
+_PIECE = 64 * 1024  # bytes to a line where there is a choice: about what a last page takes
 
 _MAX = 1 << 63  # beyond it an integer is no JSON of ours; no comparison holds for what is no number
 
@@ -52,6 +54,18 @@ def encode_pending(entries: Iterable[PendingEntry]) -> list[bytes]:
         InvalidJSONError: an entry can't be written after all.
     """
     return [each if isinstance(each, bytes) else serde.encode(each) for each in entries]
+
+
+def pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Divide entries, in order, into lines of moderate size; there is always a last one."""
+    piece, size = list[bytes](), 0
+    for entry in encoded:
+        if piece and size + len(entry) > _PIECE:
+            yield piece
+            piece, size = [], 0
+        piece.append(entry)
+        size += len(entry)
+    yield piece
 
 
 def _is_short(entry: Entry) -> bool:
