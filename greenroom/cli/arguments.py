@@ -6,6 +6,7 @@ from typing import cast
 
 from greenroom._version import __version__
 from greenroom.cli.commands.sessions.arguments import add_sessions
+from greenroom.cli.completion.arguments import add_completion
 from greenroom.cli.options import (
     Options,
     OutputFormat,
@@ -15,7 +16,7 @@ from greenroom.cli.options import (
     positive,
 )
 
-__all__ = ["Options", "OutputFormat", "read_arguments"]
+__all__ = ["Options", "OutputFormat", "command_parser", "read_arguments"]
 
 _FORMATS = ("text", "json", "stream-json")
 _MODES = ("default", "accept-edits", "plan", "deny", "bypass")
@@ -38,7 +39,7 @@ def read_arguments(argv: list[str] | None = None) -> Options:
         >>> read_arguments(["-p", "list *.py", "--allow", "Read"]).allow
         ('Read',)
     """
-    parser = _parser()
+    parser = command_parser()
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     if values["prompt"] is None and values["output_format"] is not None:
         parser.error("--output-format belongs to a headless run: add -p PROMPT")
@@ -54,7 +55,8 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # argparse's types
 
 
-def _parser() -> Parser:
+def command_parser() -> Parser:
+    """Return what reads the command line."""
     parser = Parser(
         prog="greenroom",
         description="A coding agent in your terminal. Without -p it is interactive.",
@@ -71,6 +73,7 @@ def _parser() -> Parser:
         "doctor", help="say what is set up, what is missing, how to fix it"
     )
     add_report(doctor, "doctor", Options)
+    add_completion(commands)
     return parser
 
 
@@ -79,7 +82,8 @@ def _add_run(parser: Parser) -> None:
     add("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end")
     add("--output-format", choices=_FORMATS, help="what -p prints (text)")
     add("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:")
-    add("--resume", metavar="ID", nargs="?", const="", help="go on with this session; choose one")
+    resume = "go on with this session; without ID, choose one"
+    add("--resume", metavar="ID", nargs="?", const="", help=resume)
     add("--continue", dest="continue_last", action="store_true", help="go on with the newest here")
     add("--allow", metavar="RULE", action="append", default=[], help="allow this without asking")
     add("--deny", metavar="RULE", action="append", default=[], help="never allow this")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import read_arguments
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
+from greenroom.cli.completion.arguments import CompletionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +36,10 @@ def main(argv: list[str] | None = None) -> int:
         print("greenroom: Windows is not supported; use WSL", file=sys.stderr)
         return _USAGE
     try:
+        if isinstance(options, CompletionOptions):
+            from greenroom.cli.completion.command import run_completion
+
+            return run_completion(options)
         return _run(options)
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -12,7 +12,6 @@ from greenroom.cli.painter import Colors, Painter
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.preview import Preview
 from greenroom.cli.picker.rows import Columns, row
-from greenroom.core import clock
 
 __all__ = ["ListControl", "PreviewControl"]
 
@@ -30,10 +29,9 @@ class ListControl(UIControl):
         if not choice.shown:
             return UIContent(lambda _: [("class:note", "  nothing fits")], 1, show_cursor=False)
         columns = Columns.of(width, has_folders=choice.is_everywhere)
-        now = clock.now()
 
         def line(at: int) -> StyleAndTextTuples:
-            return row(choice.shown[at], columns, now, is_current=at == choice.cursor)
+            return row(choice.shown[at], columns, is_current=at == choice.cursor)
 
         cursor = Point(x=0, y=choice.cursor)
         return UIContent(line, len(choice.shown), cursor, show_cursor=False)

@@ -2,23 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from greenroom.cli.commands.sessions.row import below_home, one_line, place_of, title_of
 from greenroom.session import SessionMetadata
 
-__all__ = ["Entry", "age_words", "entries_of"]
-
-_AGES = (
-    (timedelta(days=365), "y"),
-    (timedelta(days=60), "mo"),
-    (timedelta(days=14), "w"),
-    (timedelta(days=1), "d"),
-    (timedelta(hours=1), "h"),
-    (timedelta(minutes=1), "m"),
-)
-_UNITS = {"mo": timedelta(days=30), "w": timedelta(days=7)}
+__all__ = ["Entry", "entries_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +47,3 @@ def _entry(session: SessionMetadata, here: str) -> Entry:
         changed=session.updated_at,
         is_here=session.metadata.get("workspace") == here,
     )
-
-
-def age_words(changed: datetime, now: datetime) -> str:
-    """Say how long ago something was, in four letters at the most.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> noon = datetime(2026, 1, 14, 12, tzinfo=UTC)
-        >>> age_words(noon.replace(hour=9), noon), age_words(noon.replace(month=12, year=2025), noon)
-        ('3h', '4w')
-    """
-    passed = now - changed
-    for least, unit in _AGES:
-        if passed >= least:
-            return f"{min(passed // _UNITS.get(unit, least), 999)}{unit}"
-    return "now"

@@ -4,10 +4,10 @@ import shutil
 from collections.abc import AsyncIterator
 
 from greenroom.cli.byte_reader import read_some
+from greenroom.cli.commands.sessions.row import age
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.picker.choice import Choice
-from greenroom.cli.picker.entry import Entry, age_words
-from greenroom.core import clock
+from greenroom.cli.picker.entry import Entry
 
 __all__ = ["choose_by_number"]
 
@@ -38,8 +38,7 @@ async def choose_by_number(choice: Choice, descriptor: int = 0) -> str | None:
 
 
 def _row(number: int, entry: Entry, width: int) -> str:
-    age = age_words(entry.changed, clock.now())
-    return f"{number:>3}  {age:>4}  {entry.title}"[: width - 1]
+    return f"{number:>3}  {age(entry.changed):>10}  {entry.title}"[: width - 1]
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:

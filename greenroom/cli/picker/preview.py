@@ -12,11 +12,12 @@ from greenroom.cli.recap import recap
 from greenroom.cli.render_recap import render_recap
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import SessionError, clip, visible
-from greenroom.session import AgentSession, SessionStore
+from greenroom.session import AgentSession, Page, SessionStore
 
 __all__ = ["Preview", "PreviewReader", "load_preview"]
 
 _MESSAGES = 6
+_READ = 2 * _MESSAGES  # so that they can begin with words of the user's
 _LONGEST = 600  # characters of what was said at once
 
 
@@ -36,13 +37,13 @@ class Preview:
 
 
 async def load_preview(entry: Entry, store: SessionStore, scheme: ColorScheme) -> Preview:
-    """Read a session for its last few messages; one that can't be read says why."""
+    """Read the last few messages of a session, and nothing else; what can't be read says why."""
     head = Text(_about(entry), scheme.note)
     try:
-        session = await AgentSession.load(entry.session_id, store=store)
+        page = await AgentSession.read_last(entry.session_id, _READ, store=store)
     except SessionError as error:
         return Preview(entry.session_id, head, [Text(visible(str(error)), scheme.error)])
-    return Preview(entry.session_id, head, _told(session, scheme))
+    return Preview(entry.session_id, head, _told(page, scheme))
 
 
 def _about(entry: Entry) -> str:
@@ -51,12 +52,12 @@ def _about(entry: Entry) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _told(session: AgentSession, scheme: ColorScheme) -> list[RenderableType]:
+def _told(page: Page, scheme: ColorScheme) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    for line in recap(session.history, _MESSAGES):
+    for line in recap(page.messages, _MESSAGES):
         parts += [Text(""), render_recap(replace(line, text=clip(line.text, _LONGEST)), scheme)]
-    if session.repair is not None:
-        parts += [Text(""), Text(visible(str(session.repair)), scheme.note)]
+    if page.repair is not None:
+        parts += [Text(""), Text(visible(str(page.repair)), scheme.note)]
     return parts
 
 

@@ -1,16 +1,16 @@
 """A session as one row of a list, cut to fit; pure text and the names of its styles."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from greenroom.cli.picker.entry import Entry, age_words
+from greenroom.cli.commands.sessions.row import age
+from greenroom.cli.picker.entry import Entry
 
 __all__ = ["Columns", "fitted", "row"]
 
-_MARK, _AGE, _GAP = 2, 4, 2
+_MARK, _AGE, _GAP = 2, 10, 2
 _FEW, _SOME, _MANY = 60, 70, 90  # columns for the model alone, the folder alone, both of them
 
 
@@ -28,7 +28,7 @@ class Columns:
 
         Example:
             >>> Columns.of(40, has_folders=True)
-            Columns(title=32, folder=0, model=0)
+            Columns(title=26, folder=0, model=0)
         """
         model = min(width // 5, 24) if width >= (_MANY if has_folders else _FEW) else 0
         folder = min(width // 4, 40) if has_folders and width >= _SOME else 0
@@ -36,7 +36,7 @@ class Columns:
         return cls(max(width - _MARK - _AGE - _GAP - taken, 1), folder, model)
 
 
-def row(entry: Entry, columns: Columns, now: datetime, *, is_current: bool) -> StyleAndTextTuples:
+def row(entry: Entry, columns: Columns, *, is_current: bool) -> StyleAndTextTuples:
     """Write a session's row."""
     note = "class:current" if is_current else "class:note"
     parts: StyleAndTextTuples = [
@@ -48,8 +48,7 @@ def row(entry: Entry, columns: Columns, now: datetime, *, is_current: bool) -> S
         parts.append((note, " " * _GAP + fitted(place, columns.folder, keeps_end=True)))
     if columns.model:
         parts.append((note, " " * _GAP + fitted(entry.model, columns.model)))
-    age = age_words(entry.changed, now)
-    parts.append((note, " " * _GAP + age.rjust(_AGE)))
+    parts.append((note, " " * _GAP + age(entry.changed).rjust(_AGE)))
     return parts
 
 
