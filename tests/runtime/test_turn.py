@@ -462,3 +462,29 @@ async def test_a_text_is_no_chunk(runtime):
     handle = runtime.spawn(AgentSession.new("worker"), hasty)
     result = await handle.ask("hello")
     assert "TypeError: 'hello' is no chunk" in result.error
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2, 4])
+async def test_a_turn_in_which_the_session_is_compacted_tells_its_own_last_reply(runtime, keep):
+    async def agent_fn(agent):
+        for reply in ("old", "first", "second"):
+            async with agent.turn(await agent.receive()):
+                agent.session.add_message(Message.assistant(reply))
+                if reply == "second":
+                    await agent.session.compact("what was said", keep)
+
+    handle = runtime.spawn(new(), agent_fn)
+    told = [(await handle.ask(text)).text for text in "abc"]
+    assert told == ["old", "first", "second" if keep else ""]
+
+
+async def test_a_turn_that_rewinds_behind_its_beginning_has_said_nothing(runtime):
+    async def agent_fn(agent):
+        for reply in ("old", "new"):
+            async with agent.turn(await agent.receive()):
+                agent.session.add_message(Message.assistant(reply))
+                if reply == "new":
+                    await agent.session.rewind(to=2)
+
+    handle = runtime.spawn(new(), agent_fn)
+    assert [(await handle.ask(text)).text for text in "ab"] == ["old", ""]

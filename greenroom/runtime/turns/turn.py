@@ -7,6 +7,7 @@ completed; open calls get their `ToolEnd`; the history is paired and saved; the 
 `Done` is published; whoever waits for the turn wakes.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -44,7 +45,7 @@ class Turn:
         self._scope = trio.CancelScope()
         self._timer: BudgetScope | None = None
         self._is_used = False
-        self._first_new = 0
+        self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
         self.message = message
@@ -71,7 +72,7 @@ class Turn:
             )
         if self._is_used:
             raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
-        self._first_new = len(actor.session.history)
+        self._before = actor.session.history
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
         actor.session.add_message(Message.user(self.message.content))
@@ -183,7 +184,7 @@ class Turn:
         return None
 
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
-        new = self._actor.session.history[self._first_new :]
+        new = _since(self._before, self._actor.session.history)
         last = next((message for message in reversed(new) if message.role == "assistant"), None)
         result = TurnResult(
             status=status,
@@ -195,6 +196,15 @@ class Turn:
         self._done = Done(self.message.id, status, result.stop_reason, result.usage, result.error)
         self._actor.publish(self._done)
         self._actor.turns.close(self, result)
+
+
+def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
+    """Return what was said since; a compaction or a rewind may have moved all of it meanwhile."""
+    count = len(before)
+    if count <= len(now) and (not count or now[count - 1] is before[-1]):
+        return now[count:]
+    known = {id(message) for message in before}
+    return [message for message in now if id(message) not in known]
 
 
 def _stop_reason(last: Message | None, status: TurnStatus) -> StopReason | None:
