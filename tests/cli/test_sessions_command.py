@@ -165,6 +165,25 @@ def test_the_last_messages_alone_may_be_shown(run, shelf):
     assert run("sessions", "show", "s-1", "--last", "9", "--json", *shelf.here).json["skipped"] == 0
 
 
+def test_what_a_rewind_left_is_shown_and_forked(run, shelf):
+    shelf.add("s-1", "one", "two", "three")
+    assert "branch" not in run("sessions", "show", "s-1", *shelf.here).out
+    run("sessions", "rewind", "s-1", "--to", "1", "--yes", *shelf.here)
+    shown = run("sessions", "show", "s-1", *shelf.here).out
+    assert "branch 1 of 0 to 1, the current one (--branch N shows another)" in shown
+    assert "three" not in shown
+    left = run("sessions", "show", "s-1", "--branch", "0", *shelf.here)
+    assert "branch 0 of 0 to 1, left behind; the current one is 1" in left.out
+    assert "3  > three" in left.out
+    found = run("sessions", "show", "s-1", "--branch", "0", "--last", "1", "--json", *shelf.here)
+    assert (found.json["branch"], found.json["branches"], found.json["skipped"]) == (0, 2, 2)
+    id_ = run("sessions", "fork", "s-1", "--branch", "0", "--at", "2", *shelf.here).out.strip()
+    assert [each.text for each in shelf.load(id_).history] == ["one", "two"]
+    for verb in ("show", "fork"):
+        refused = run("sessions", verb, "s-1", "--branch", "2", *shelf.here)
+        assert (refused.code, "no branch 2: the last is 1" in refused.err) == (2, True)
+
+
 def test_a_fork_prints_the_new_session_s_id(run, shelf):
     shelf.add("s-1", "one", "two", "three")
     id_ = run("sessions", "fork", "s-1", "--at", "2", *shelf.here).out.strip()

@@ -25,6 +25,7 @@ class SessionsOptions(Options):
         all: whether subagents' sessions are meant as well.
         limit: how many sessions are shown at the most, or None for the usual.
         last: how many messages are shown at the most, the last ones; None for all.
+        branch: the number of the branch that is meant, or None for the current one.
         at: how many messages a fork begins with, or None for all.
         to: how many messages a rewind keeps.
         yes: whether nothing is asked before something is taken away.
@@ -40,6 +41,7 @@ class SessionsOptions(Options):
     all: bool = False
     limit: int | None = None
     last: int | None = None
+    branch: int | None = None
     at: int | None = None
     to: int = 0
     yes: bool = False
@@ -97,12 +99,20 @@ def _add_show(add: _Add) -> None:
     verb = add("show", "show one session's conversation")
     _add_one(verb)
     verb.add_argument("--last", metavar="N", type=positive, help="only the last N messages")
+    _add_branch(verb)
 
 
 def _add_fork(add: _Add) -> None:
     verb = add("fork", "make a new session that begins as this one does, and print its id")
     _add_one(verb)
     verb.add_argument("--at", metavar="N", type=natural, help="with its first N messages (all)")
+    _add_branch(verb)
+
+
+def _add_branch(verb: Parser) -> None:
+    verb.add_argument(
+        "--branch", metavar="N", type=natural, help="what a rewind or a compaction left, from 0"
+    )
 
 
 def _add_rewind(add: _Add) -> None:

@@ -25,7 +25,7 @@ async def fork_session(options: "SessionsOptions") -> int:
         SessionStorageError: the disk refused.
     """
     session = await load_session(options.session_id, open_store(options))
-    fork = await session.fork(options.at)
+    fork = await session.fork(options.at, branch=options.branch)
     out = OutputWriter()
     if options.json:
         made = {"session_id": fork.session_id, "forked_from": fork.get_metadata("forked_from")}

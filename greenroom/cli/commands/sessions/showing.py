@@ -1,6 +1,6 @@
 """`greenroom sessions show`: a conversation, to be read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from greenroom.cli.commands.sessions.row import model_of, place_of, title_of
@@ -8,8 +8,8 @@ from greenroom.cli.conversation import load_session
 from greenroom.cli.page import Page
 from greenroom.cli.recap import RecapLine, recap
 from greenroom.cli.store import open_store
-from greenroom.core import serde
-from greenroom.session import AgentSession
+from greenroom.core import Message, SessionError, serde
+from greenroom.session import Branch, SessionMetadata
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
@@ -21,33 +21,51 @@ async def show_session(options: "SessionsOptions") -> int:
     """Print a session's conversation, each message with the number that fork and rewind take.
 
     Raises:
-        SessionError: the session is unknown or can't be read.
+        SessionError: the session is unknown, can't be read, or has no such branch.
     """
     session = await load_session(options.session_id, open_store(options))
-    count = len(session.history)
+    branches = await session.branches()
+    shown = _chosen(branches, options.branch)
+    history = shown.history
+    count = len(history)
     skipped = max(count - options.last, 0) if options.last else 0
     page = Page()
     if options.json:
-        await page.line(_as_json(session, skipped))
+        places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
+        await page.line(_as_json(session.record, places, history[skipped:]))
         return 0
-    await page.text("\n".join(_heading(session)))
+    await page.text("\n".join([*_heading(session.record, count), *_others(branches, shown)]))
     if skipped:
         await page.text(f"\n… {skipped} earlier messages left out")
-    await show_lines((line for line in recap(session.history) if line.at >= skipped), page, count)
+    await show_lines((line for line in recap(history) if line.at >= skipped), page, count)
     return 0
 
 
-def _as_json(session: AgentSession, skipped: int) -> bytes:
-    """Write the description, how many messages are left out, and the others."""
-    head = serde.encode(session.record)[:-1] + b',"skipped":%d' % skipped
-    messages = b",".join(serde.encode(message) for message in session.history[skipped:])
-    return head + b',"messages":[' + messages + b"]}"
+def _chosen(branches: Sequence[Branch], number: int | None) -> Branch:
+    if number is None:
+        return branches[-1]
+    if number < len(branches):
+        return branches[number]
+    raise SessionError(f"there is no branch {number}: the last is {len(branches) - 1}")
 
 
-def _heading(session: AgentSession) -> list[str]:
-    record, count = session.record, len(session.history)
+def _others(branches: Sequence[Branch], shown: Branch) -> list[str]:
+    if len(branches) == 1:
+        return []
+    last = len(branches) - 1
+    which = "the current one" if shown.is_current else f"left behind; the current one is {last}"
+    return [f"branch {shown.number} of 0 to {last}, {which} (--branch N shows another)"]
+
+
+def _as_json(record: SessionMetadata, places: dict[str, int], messages: Sequence[Message]) -> bytes:
+    """Write the description, which messages these are, and the messages."""
+    head = serde.encode(record)[:-1] + b"," + serde.encode(places)[1:-1]
+    return head + b',"messages":[' + b",".join(map(serde.encode, messages)) + b"]}"
+
+
+def _heading(record: SessionMetadata, count: int) -> list[str]:
     facts = [
-        session.session_id,
+        record.session_id,
         model_of(record),
         place_of(record),
         f"{record.updated_at.astimezone():%Y-%m-%d %H:%M}",
