@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from greenroom.core import ConfigurationError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["model_of_run", "take_over"]
 
 _OFFLINE = "no key is set, so the offline model answers; set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+
+_TOLD, _RULE = 5, 80  # rules that are told of, and characters of each
 
 
 def model_of_run(
@@ -54,7 +57,7 @@ def _about_own(session: AgentSession, env: Mapping[str, str]) -> tuple[str, ...]
 def take_over(
     session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
 ) -> tuple[str, ...]:
-    """Let the answers hold that the session remembers; say what is not as it was.
+    """Let the answers hold that the session remembers; say which, and what is not as it was.
 
     A store inside the workspace may have come with the project, from whoever wrote it: what is
     granted there counts for nothing.
@@ -69,6 +72,10 @@ def take_over(
             "what was remembered in this session does not hold, since it is stored in the project"
         )
     notes += permissions.bind_session(session, workspace)
+    if held := [str(rule) for rule in permissions.rules if rule.session == session.session_id]:
+        told = ", ".join(shorten(rule, _RULE, placeholder=" …") for rule in held[:_TOLD])
+        more = f" and {len(held) - _TOLD} more" if len(held) > _TOLD else ""
+        notes.append(f"remembered for this session: {told}{more}")
     return tuple(notes)
 
 

@@ -136,7 +136,7 @@ def test_what_was_granted_for_the_session_is_not_asked_again(
         "-p", "run touch made", "--resume", session["session_id"], *where, "--model", "offline:"
     )
     assert done.code == 0
-    assert "remembered" not in done.err
+    assert "remembered for this session: allow Bash(touch made)\n" in done.err
     assert (project / "made").exists()
 
 
@@ -257,3 +257,31 @@ def test_killed_while_it_asks_nothing_has_run_and_a_grant_given_before_still_hol
     assert "coder asks" not in again.screen
     assert (project / "made").exists()
     assert not (project / "other").exists()
+
+
+def test_what_holds_is_told_in_short(run, project, tmp_path):
+    async def make():
+        session = AgentSession.new("coder", store=FileStore(tmp_path / "kept"))
+        session.add_message(Message.user("hello"))
+        for number in range(7):
+            path = "x " * 100 + "x" if number == 0 else f"{number}.txt"
+            session.add_grants(
+                [
+                    {
+                        "decision": "deny",
+                        "tool": ["Write"],
+                        "path": [path],
+                        "session": session.session_id,
+                        "workspace": str(project),
+                    }
+                ]
+            )
+        await session.save()
+        return session.session_id
+
+    where = ("--sessions", str(tmp_path / "kept"), "--model", "offline:")
+    done = run("-p", "write 3.txt: hello", "--resume", trio.run(make), *where)
+    [line] = done.err.splitlines()
+    assert line.endswith("deny Write(4.txt) and 2 more")
+    assert len(line) < 250
+    assert not (project / "3.txt").exists()
