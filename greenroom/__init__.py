@@ -163,7 +163,10 @@ if TYPE_CHECKING:
     from greenroom.session import MemoryStore as MemoryStore
     from greenroom.session import Page as Page
     from greenroom.session import RepairReport as RepairReport
+    from greenroom.session import SearchHit as SearchHit
+    from greenroom.session import SearchReport as SearchReport
     from greenroom.session import SessionMetadata as SessionMetadata
+    from greenroom.session import SessionSearch as SessionSearch
     from greenroom.session import SessionStore as SessionStore
     from greenroom.session import SQLiteStore as SQLiteStore
     from greenroom.session import export_session as export_session
@@ -301,7 +304,10 @@ _HOMES = {
         "Page",
         "RepairReport",
         "SQLiteStore",
+        "SearchHit",
+        "SearchReport",
         "SessionMetadata",
+        "SessionSearch",
         "SessionStore",
         "export_session",
         "import_session",
@@ -431,6 +437,8 @@ __all__ = [
     "RuntimeStatistics",
     "RuntimeTree",
     "SQLiteStore",
+    "SearchHit",
+    "SearchReport",
     "SelfWaitError",
     "SessionCorruptError",
     "SessionError",
@@ -440,6 +448,7 @@ __all__ = [
     "SessionLockedError",
     "SessionMetadata",
     "SessionNotFoundError",
+    "SessionSearch",
     "SessionStorageError",
     "SessionStore",
     "Shutdown",

@@ -88,7 +88,8 @@ async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
 def _is_of(session: SessionMetadata, workspace: Path) -> bool:
     is_used = session.model or "title" in session.metadata
     is_here = session.metadata.get("workspace") == str(workspace)
-    return bool(is_used and is_here and session.parent_session_id is None)
+    is_root = session.parent_session_id is None
+    return bool(is_used and is_here and is_root and not session.is_archived)
 
 
 def _left_at(store: SessionStore, session_id: str) -> int:

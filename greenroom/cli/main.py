@@ -62,7 +62,8 @@ def _run(options: "Options") -> int:
 
     try:
         with log_to_file(options.log) if options.log else nullcontext():
-            return trio.run(_command(options))
+            # Between two steps, so that Ctrl-C tears nothing apart.
+            return trio.run(_command(options), restrict_keyboard_interrupt_to_checkpoints=True)
     except GreenroomError as error:
         tell(str(error))
         return _USAGE

@@ -5,9 +5,10 @@
 (what is stored); `durability` says how much of it a power cut may take back, `repair` reports a torn
 end. In the room `history` are the entries of a history, its lines as bytes, and what they add up to;
 nothing there touches a file. `store` is the protocol behind which stand the rooms `files` and
-`sqlite`, the latter loaded when it is first used, and `memory_store`. The room `export` writes a
-session as Markdown, HTML or JSON, and reads the last of these. `holder` says who has a session when
-you can't; `statistics` are figures about all of these.
+`sqlite`, the latter loaded when it is first used, and `memory_store`. The room `shelf` is what is done
+with sessions by their ids: deleting, archiving, searching. The room `export` writes a session as
+Markdown, HTML or JSON, and reads the last of these. `holder` says who has a session when you can't;
+`statistics` are figures about all of these.
 """
 
 from importlib import import_module
@@ -35,6 +36,10 @@ from greenroom.session.metadata import decode_metadata as decode_metadata
 from greenroom.session.metadata import encode_metadata as encode_metadata
 from greenroom.session.repair import RepairReport as RepairReport
 from greenroom.session.session import AgentSession as AgentSession
+from greenroom.session.shelf.deletion import descendants as descendants
+from greenroom.session.shelf.search import SearchHit as SearchHit
+from greenroom.session.shelf.search import SearchReport as SearchReport
+from greenroom.session.shelf.search import SessionSearch as SessionSearch
 from greenroom.session.statistics import MemoryStoreStatistics as MemoryStoreStatistics
 from greenroom.session.statistics import SessionStatistics as SessionStatistics
 from greenroom.session.statistics import StoreStatistics as StoreStatistics
@@ -66,7 +71,10 @@ __all__ = [
     "Position",
     "RepairReport",
     "SQLiteStore",
+    "SearchHit",
+    "SearchReport",
     "SessionMetadata",
+    "SessionSearch",
     "SessionStatistics",
     "SessionStore",
     "SessionWriter",
@@ -77,6 +85,7 @@ __all__ = [
     "checkpoints_after",
     "decode_metadata",
     "default_store",
+    "descendants",
     "encode_line",
     "encode_metadata",
     "export_session",

@@ -150,6 +150,10 @@ class _MemoryWriter:
         del kept.history[at.size :]
         return f"memory:{self._session_id}.torn.{len(kept.aside)}"
 
+    async def delete(self) -> None:
+        await self._checkpoint_held()
+        del self._sessions[self._session_id]
+
     async def release(self) -> None:
         await trio.lowlevel.checkpoint()
         if not self._is_current:

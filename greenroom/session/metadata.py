@@ -69,6 +69,11 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError:  # the values are the user's
             return None
 
+    @property
+    def is_archived(self) -> bool:
+        """Whether it was put out of the lists; see `AgentSession.archive`."""
+        return self.metadata.get("archived") is True
+
     def touched(self, moment: datetime) -> "SessionMetadata":
         """Return it with `updated_at` no earlier than this moment."""
         later = max(self.updated_at, moment.astimezone(UTC).replace(microsecond=0))

@@ -12,6 +12,10 @@ from greenroom.session.history.entry import Entry, decode_entry
 from greenroom.session.history.page import Page
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import FORKED_FROM, Origin, SessionMetadata
+from greenroom.session.shelf.archive import listable, set_archived
+from greenroom.session.shelf.deletion import delete_session
+from greenroom.session.shelf.held import unknown_error
+from greenroom.session.shelf.search import SearchReport, search_sessions
 from greenroom.session.store import SessionStore
 from greenroom.session.stored_conversation import StoredConversation
 
@@ -80,7 +84,7 @@ class AgentSession(StoredConversation):
         store = store or default_store()
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
-            raise _not_found(session_id, store)
+            raise unknown_error(session_id, store)
         session = cls(stored.metadata, store)
         session._become(stored)
         return session
@@ -104,17 +108,79 @@ class AgentSession(StoredConversation):
         store = store or default_store()
         found = await store.read_last(check_session_id(session_id), count)
         if found.metadata is None:
-            raise _not_found(session_id, store)
+            raise unknown_error(session_id, store)
         return found.page
 
     @classmethod
-    async def list_all(cls, *, store: SessionStore | None = None) -> list[SessionMetadata]:
+    async def list_all(
+        cls, *, store: SessionStore | None = None, archived: bool = False
+    ) -> list[SessionMetadata]:
         """Describe every session of a store, the last changed first, without reading histories.
+
+        Those that are archived are left out, unless they are asked for.
 
         Raises:
             SessionStorageError: the store can't be read.
         """
-        return await (store or default_store()).list_all()
+        return listable(await (store or default_store()).list_all(), archived=archived)
+
+    @classmethod
+    async def search(
+        cls,
+        text: str,
+        *,
+        store: SessionStore | None = None,
+        limit: int = 20,
+        archived: bool = False,
+    ) -> SearchReport:
+        """Find the sessions in whose title, messages or tool calls a text stands, in any case.
+
+        The last changed come first; at most `limit` of them are found. One history is read at a
+        time. `SessionSearch` finds them one by one, and says what is looked at.
+
+        Raises:
+            ValueError: the text is empty.
+            SessionStorageError: the store can't be read.
+        """
+        place = store or default_store()
+        return await search_sessions(text, place, limit=limit, archived=archived)
+
+    @classmethod
+    async def archive(cls, session_id: str, *, store: SessionStore | None = None) -> None:
+        """Put a session out of the lists and searches; it can be loaded and gone on with as before.
+
+        Its description says so, in the key `archived` of its metadata; its time stays as it was.
+
+        Raises:
+            SessionNotFoundError: the store holds no such session.
+            SessionLockedError: it is being written.
+            SessionCorruptError: it is damaged before its end.
+            SessionStorageError: the disk refused.
+        """
+        await set_archived(session_id, store or default_store(), archived=True)
+
+    @classmethod
+    async def unarchive(cls, session_id: str, *, store: SessionStore | None = None) -> None:
+        """Let lists show a session again; raises what `archive` raises."""
+        await set_archived(session_id, store or default_store(), archived=False)
+
+    @classmethod
+    async def delete(
+        cls, session_id: str, *, store: SessionStore | None = None, children: bool = False
+    ) -> None:
+        """Remove a session for good, with all that lies in its folder; durable when it returns.
+
+        A crash in the middle leaves it whole or gone. With `children`, the sessions that it started
+        go first, and theirs; where one of them is being written, those before it are gone and the
+        session itself is not. Without, they stay. Who loaded it before can't save it any more.
+
+        Raises:
+            SessionNotFoundError: the store holds no such session.
+            SessionLockedError: it is being written, here or in another process.
+            SessionStorageError: the disk refused; the session is whole, or it is gone and the error
+                names what of it is left.
+        """
+        await delete_session(session_id, store or default_store(), children=children)
 
     def __repr__(self) -> str:
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
@@ -137,7 +203,8 @@ class AgentSession(StoredConversation):
         origin = Origin(self.session_id, len(fork.history), past.branch)
         fork.pair_tool_uses()
         fork.set_model(self.provider, self.model)
-        fork._touch(metadata={**self.metadata, FORKED_FROM: msgspec.structs.asdict(origin)})
+        kept = {key: value for key, value in self.metadata.items() if key != "archived"}
+        fork._touch(metadata={**kept, FORKED_FROM: msgspec.structs.asdict(origin)})
         await fork.save()
         return fork
 
@@ -215,11 +282,3 @@ class AgentSession(StoredConversation):
         pending = tuple(self._transcript.pending)
         stored = await self._journal.entries(self._transcript.stored)
         return stored + [decode_entry(e) if isinstance(e, bytes) else e for e in pending]
-
-
-def _not_found(session_id: str, store: SessionStore) -> SessionNotFoundError:
-    return SessionNotFoundError(
-        f"there is no session {session_id!r} in {store!r}",
-        session_id=session_id,
-        hint="AgentSession.list_all shows what there is",
-    )

@@ -86,6 +86,13 @@ class SessionWriter(Protocol):
         """Move what follows this place out of the history; return where it is kept from now on."""
         ...
 
+    async def delete(self) -> None:
+        """Remove the session, all or nothing; durable when it returns.
+
+        Readers find none from then on, its id is free, and this writer can only be released.
+        """
+        ...
+
     async def release(self) -> None:
         """Give the right back, even if it raises. What was never stored leaves nothing behind.
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.cli import main
+from greenroom.session import FileStore
+from tests.cli.shelf import Shelf
 from tests.terminal_program import SECONDS, TerminalProgram
 
 COMMAND = [sys.executable, "-m", "greenroom"]
@@ -105,3 +107,9 @@ def terminal(project, env):
     yield terminal
     for program in programs:
         program.close()
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    """A store to put sessions in, and the words that name it on the command line."""
+    return Shelf(FileStore(tmp_path / "shelf"))

@@ -465,7 +465,7 @@ def test_a_list_that_nobody_reads_ends_quietly(start, run):
 
 
 def test_ctrl_c_before_anything_runs_is_exit_code_130(run, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("trio.run", interrupted)

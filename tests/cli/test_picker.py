@@ -71,6 +71,13 @@ def test_the_sessions_of_the_folder_stand_newest_first_and_enter_goes_on_with_on
     assert program.wait() == 0
 
 
+def test_an_archived_session_is_not_offered(terminal, keep):
+    keep("still in use")
+    trio.run(partial(AgentSession.archive, keep("put away"), store=keep.store))
+    program = terminal("--resume")
+    assert "put away" not in program.wait_for("still in use", READY)
+
+
 def test_words_narrow_the_list_and_tab_goes_to_all_folders_and_back(terminal, keep):
     keep("fix the parser", 8)
     keep("write a page", 9, id_="s-abc")

@@ -3,50 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import trio
 
 from greenroom.cli.commands.sessions.row import age, one_line, title_of
-from greenroom.core import Message, clock
-from greenroom.session import AgentSession, FileStore
-
-HOSTILE = "\x1b[2J\x1b]0;gone\x07two\nlines \u202etxt.exe\u200b"
-
-
-@pytest.fixture
-def shelf(tmp_path):
-    """A store with sessions, and the words that name it on the command line."""
-    return Shelf(FileStore(tmp_path / "shelf"))
-
-
-class Shelf:
-    def __init__(self, store):
-        self.store = store
-        self.here = ("--sessions", str(store.folder("x"))[:-2])
-
-    def add(self, session_id, *texts, parent=None, **metadata):
-        """Store a session in which user and model speak by turns."""
-        trio.run(self._add, session_id, texts, parent, metadata)
-        return session_id
-
-    async def _add(self, session_id, texts, parent, metadata):
-        if parent:
-            session = AgentSession.new_subagent(
-                "coder", parent, session_id=session_id, store=self.store
-            )
-        else:
-            session = AgentSession.new("coder", session_id=session_id, store=self.store)
-        for place, text in enumerate(texts or ["hello"]):
-            session.add_message(Message.assistant(text) if place % 2 else Message.user(text))
-        for key, value in metadata.items():
-            session.set_metadata(key, value)
-        session.set_model("offline", "rules")
-        await session.save()
-
-    def load(self, session_id):
-        async def load():
-            return await AgentSession.load(session_id, store=self.store)
-
-        return trio.run(load)
+from greenroom.core import clock
+from greenroom.session import AgentSession
+from tests.cli.shelf import HOSTILE
 
 
 def test_an_empty_store_says_so(run, shelf):
@@ -230,8 +191,8 @@ def test_a_rewind_in_a_terminal_asks_first(terminal, shelf, answer, code, left):
     ],
 )
 def test_a_list_fits_the_terminal(terminal, shelf, columns, head):
-    for number in range(32):
-        shelf.add(f"s-{number:012}", title="long " * 50, workspace="/some/where/" + "x" * 60)
+    shelf.add("s-0123456", title="long " * 50, workspace="/some/where/" + "x" * 60)
+    shelf.copy("s-0123456", 31)
     program = terminal("sessions", "list", *shelf.here, COLUMNS=str(columns))
     assert program.wait() == 0
     shown = [line.rstrip() for line in program.output.decode().splitlines()]

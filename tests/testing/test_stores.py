@@ -184,6 +184,31 @@ async def locks_before_it_waits(self, session_id):
     return writer
 
 
+async def deletes_lines_only(self):
+    await Writer.delete(self)
+    self._sessions[self._session_id] = memory_store._Kept(metadata=self._kept.metadata)
+
+
+async def deletes_the_description_only(self):
+    await self._checkpoint_held()
+    self._kept.metadata = None
+
+
+async def deletes_by_reading(self):
+    await self.read(START)
+    await Writer.delete(self)
+
+
+async def deletes_everything(self):
+    await Writer.delete(self)
+    self._sessions.clear()
+
+
+async def deletes_in_two_steps(self):
+    self._kept.history.clear()
+    await Writer.delete(self)
+
+
 MUTANTS = {
     "a_loaded_session_equals_the_saved_one": with_writer(write_metadata=forgets_lineage),
     "a_session_grows_over_many_saves_and_loads": with_writer(
@@ -224,6 +249,21 @@ MUTANTS = {
     "cancelling_between_the_two_writes_loses_nothing": with_store(exists=exists_with_lines),
     "what_is_added_during_a_save_is_stored_by_the_next": with_writer(append=appends_twice),
     "a_writer_that_lost_its_session_writes_nothing": with_writer(_is_current=True),
+    "a_deleted_session_is_gone_and_its_id_is_free": with_writer(delete=deletes_lines_only),
+    "who_loaded_a_session_that_is_deleted_cannot_store_it_again": with_writer(
+        delete=deletes_lines_only
+    ),
+    "a_session_that_is_written_is_not_deleted": with_store(acquire=locks_nothing),
+    "a_damaged_session_can_be_deleted": with_writer(delete=deletes_by_reading),
+    "a_writer_that_deleted_its_session_writes_nothing": with_writer(
+        delete=deletes_the_description_only
+    ),
+    "a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone": with_writer(
+        delete=deletes_in_two_steps
+    ),
+    "children_are_deleted_with_their_parent_where_that_is_asked_for": with_writer(
+        delete=deletes_everything
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from greenroom.cli.picker.entry import entries_of
 from greenroom.cli.store import open_store
 from greenroom.cli.turn_record import INTERRUPTED
 from greenroom.core import ConfigurationError, SessionNotFoundError
-from greenroom.session import SessionStore
+from greenroom.session import AgentSession, SessionStore
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
@@ -54,7 +54,7 @@ async def run_resume(options: "Options") -> int:
 
 
 async def _read_choice(store: SessionStore) -> Choice:
-    entries = entries_of(await store.list_all(), working_folder())
+    entries = entries_of(await AgentSession.list_all(store=store), working_folder())
     if not entries:
         raise SessionNotFoundError(
             "there is no session yet to go on with", hint="start one without --resume"

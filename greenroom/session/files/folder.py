@@ -55,6 +55,8 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
     path = history_path(folder)
     metadata = _described(folder, session_id)
     found = durable.read_bytes(path, since.size - len(since.last))
+    if found is None and not os.path.exists(metadata_path(folder)):
+        metadata = None  # the session was deleted between the two
     if found is None and since.lines:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     history = read_on(found or b"", session_id=session_id, path=path, since=since)
@@ -77,7 +79,8 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
                 metadata, read_page(blocks, size, count, session_id=session_id, path=path)
             )
     except FileNotFoundError:
-        return StoredPage(metadata, Page())
+        # Look again: the session may have been deleted between the two.
+        return StoredPage(_described(folder, session_id), Page())
 
 
 def _described(folder: str, session_id: str) -> SessionMetadata | None:

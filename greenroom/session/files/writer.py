@@ -16,6 +16,7 @@ from greenroom.session.files.folder import (
     storage_error,
 )
 from greenroom.session.files.lock import HeldError, check_held, unlock
+from greenroom.session.files.removal import remove_folder
 from greenroom.session.history.lines import Position, read_history
 from greenroom.session.holder import fenced_error
 from greenroom.session.metadata import SessionMetadata, decode_metadata, encode_metadata
@@ -86,6 +87,16 @@ class FileWriter:
             SessionStorageError: the disk refused; the history is as it was before.
         """
         return await self._write(lambda: self._set_aside(at.size))
+
+    async def delete(self) -> None:
+        """Remove the session's folder with all that is in it; durable when it returns.
+
+        Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was removed.
+            SessionStorageError: the disk refused; the session is whole, or it is gone and the error
+                names what of it is left.
+        """
+        await self._write(lambda: remove_folder(self._folder))
 
     async def salvage(self) -> RepairReport | None:
         """Set aside everything from the first damaged line on; say what that was, if anything.

@@ -23,6 +23,7 @@ __all__ = [
     "check_epoch",
     "claim",
     "cut",
+    "delete",
     "describe",
     "find",
     "give_back",
@@ -228,6 +229,14 @@ def cut(connection: sqlite3.Connection, row: Row, at: Position) -> int:
     connection.execute("UPDATE sessions SET size = ? WHERE key = ?", [at.size, row.key])
     assert done.lastrowid is not None
     return done.lastrowid
+
+
+def delete(connection: sqlite3.Connection, row: Row) -> None:
+    """Remove a session, what was set aside of it, and the right to write it."""
+    connection.execute("DELETE FROM lines WHERE session = ?", [row.key])
+    connection.execute("DELETE FROM sessions WHERE key = ?", [row.key])
+    connection.execute("DELETE FROM torn WHERE session_id = ?", [row.session_id])
+    connection.execute("DELETE FROM writers WHERE session_id = ?", [row.session_id])
 
 
 def _lines(connection: sqlite3.Connection, key: int, first: int) -> list[bytes]:

@@ -85,6 +85,15 @@ class SQLiteWriter:
         )
         return f"{self._database.path}: number {number} of the table torn"
 
+    async def delete(self) -> None:
+        """Remove the session, and what was set aside of it, in one transaction.
+
+        Raises:
+            SessionFencedError: another writer has the session now.
+            SessionStorageError: SQLite or the disk refused; the session is as it was before.
+        """
+        await self._write(lambda connection: rows.delete(connection, self._row(connection)))
+
     async def salvage(self) -> RepairReport | None:
         """Set aside everything from the first damaged line on; say what that was, if anything.
 

@@ -85,5 +85,8 @@ class _ActingWriter:
     async def set_aside(self, at: Position) -> str:
         return await self._writer.set_aside(at)
 
+    async def delete(self) -> None:
+        await self._writer.delete()
+
     async def release(self) -> None:
         await self._writer.release()

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.testing.stores import content, lines, pages, writers
+from greenroom.testing.stores import content, deletion, lines, pages, writers
 from greenroom.testing.stores.under_test import StoreUnderTest
 
 __all__ = ["SESSION_STORE_CHECKS", "SessionStoreCheck", "check_session_store"]
@@ -54,6 +54,13 @@ SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
     writers.cancelling_between_the_two_writes_loses_nothing,
     writers.what_is_added_during_a_save_is_stored_by_the_next,
     writers.a_writer_that_lost_its_session_writes_nothing,
+    deletion.a_deleted_session_is_gone_and_its_id_is_free,
+    deletion.who_loaded_a_session_that_is_deleted_cannot_store_it_again,
+    deletion.a_session_that_is_written_is_not_deleted,
+    deletion.a_damaged_session_can_be_deleted,
+    deletion.a_writer_that_deleted_its_session_writes_nothing,
+    deletion.a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone,
+    deletion.children_are_deleted_with_their_parent_where_that_is_asked_for,
 )
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 

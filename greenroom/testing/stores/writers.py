@@ -207,6 +207,8 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
         await stale.write_metadata(stored.metadata)
     with expecting(SessionFencedError):
         await stale.set_aside(START)
+    with expecting(SessionFencedError):
+        await stale.delete()
     await stale.release()
     with expecting(SessionLockedError):
         await store.acquire(session.session_id)

@@ -115,7 +115,7 @@ class SimulatedDisk:
         self.model, self.rng = model, rng
         self.root, self.changes, self.open_files = Folder(), [], {}
         self.path = SimpleNamespace(
-            **{name: getattr(os.path, name) for name in ("join", "dirname", "abspath")},
+            **{name: getattr(os.path, name) for name in ("join", "dirname", "split", "abspath")},
             exists=self._exists,
             samestat=lambda one, other: one.st_ino == other.st_ino,
         )
@@ -233,6 +233,8 @@ class SimulatedDisk:
         self._operation()
         return _status(self._find(path))
 
+    lstat = stat
+
     def utime(self, fd, times):
         self._operation()
         self.open_files[fd].moment = times[1]
@@ -247,7 +249,7 @@ class SimulatedDisk:
     def rmdir(self, path):
         self._operation()
         folder, name = self._parent(path)
-        if folder.names[name].names:
+        if self._find(path).names:
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         self._change(folder, {name: None})
 

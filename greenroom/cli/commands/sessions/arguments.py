@@ -1,5 +1,6 @@
 """What may stand behind `greenroom sessions`; loads nothing but argparse."""
 
+import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,8 @@ class SessionsOptions(Options):
     Attributes:
         ids: the sessions that it is about: whole ids, or the beginnings of some.
         here: whether only sessions of the working directory are meant.
-        all: whether subagents' sessions are meant as well.
+        all: whether archived sessions and those of subagents are meant as well.
+        text: what is looked for.
         limit: how many sessions are shown at the most, or None for the usual.
         last: how many messages are shown at the most, the last ones; None for all.
         branch: the number of the branch that is meant, or None for the current one.
@@ -34,11 +36,13 @@ class SessionsOptions(Options):
         force: whether that file may be replaced.
         file: what is imported; "-" is standard input.
         keep_id: whether what is imported gets the id that it had.
+        undo: whether sessions come back from the archive.
     """
 
     ids: tuple[str, ...] = ()
     here: bool = False
     all: bool = False
+    text: str = ""
     limit: int | None = None
     last: int | None = None
     branch: int | None = None
@@ -50,6 +54,7 @@ class SessionsOptions(Options):
     force: bool = False
     file: str = "-"
     keep_id: bool = False
+    undo: bool = False
 
     @property
     def session_id(self) -> str:
@@ -64,17 +69,20 @@ def add_sessions(commands: Parsers) -> None:
     """Add the command and its verbs."""
     sessions = commands.add_parser(
         "sessions",
-        help="list, show, fork, rewind, export, import and repair sessions",
+        help="list, search, show, branch, export, import, remove and repair sessions",
         description="ID is a session's id, or a beginning that no other has.",
     )
     verbs = sessions.add_subparsers(metavar="VERB", required=True)
     add = partial(_add_verb, verbs)
     _add_list(add)
     _add_show(add)
+    _add_search(add)
     _add_fork(add)
     _add_rewind(add)
     _add_export(add)
     _add_import(add)
+    _add_rm(add)
+    _add_archive(add)
     _add_one(add("repair", "keep what precedes the damage in a session"))
 
 
@@ -90,9 +98,13 @@ def _add_one(verb: Parser) -> None:
 
 def _add_list(add: _Add) -> None:
     verb = add("list", "list sessions, the last changed first")
+    _add_choice(verb, "at most N (30 in a terminal)")
+
+
+def _add_choice(verb: Parser, limit: str) -> None:
     verb.add_argument("--here", action="store_true", help="only those of this folder")
-    verb.add_argument("--all", action="store_true", help="those of subagents as well")
-    verb.add_argument("--limit", metavar="N", type=positive, help="at most N (30 in a terminal)")
+    verb.add_argument("--all", action="store_true", help="subagents' and archived ones as well")
+    verb.add_argument("--limit", metavar="N", type=positive, help=limit)
 
 
 def _add_show(add: _Add) -> None:
@@ -100,6 +112,18 @@ def _add_show(add: _Add) -> None:
     _add_one(verb)
     verb.add_argument("--last", metavar="N", type=positive, help="only the last N messages")
     _add_branch(verb)
+
+
+def _add_search(add: _Add) -> None:
+    verb = add("search", "find sessions by what was said in them")
+    verb.add_argument("text", metavar="TEXT", type=_some_text, help="in any case of its letters")
+    _add_choice(verb, "at most N (20)")
+
+
+def _some_text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("there is no text to look for")
+    return text
 
 
 def _add_fork(add: _Add) -> None:
@@ -122,6 +146,18 @@ def _add_rewind(add: _Add) -> None:
         "--to", metavar="N", type=natural, required=True, help="keep the first N messages"
     )
     _add_yes(verb)
+
+
+def _add_rm(add: _Add) -> None:
+    verb = add("rm", "remove sessions for good, with those of their subagents")
+    verb.add_argument("ids", metavar="ID", nargs="+")
+    _add_yes(verb)
+
+
+def _add_archive(add: _Add) -> None:
+    verb = add("archive", "put sessions out of the lists, and keep them")
+    verb.add_argument("ids", metavar="ID", nargs="+")
+    verb.add_argument("--undo", action="store_true", help="put them back")
 
 
 def _add_yes(verb: Parser) -> None:

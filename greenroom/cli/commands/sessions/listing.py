@@ -29,7 +29,9 @@ async def list_sessions(options: "SessionsOptions") -> int:
     Raises:
         SessionStorageError: the store can't be read.
     """
-    found = shown_sessions(await AgentSession.list_all(store=open_store(options)), options)
+    found = shown_sessions(
+        await AgentSession.list_all(store=open_store(options), archived=options.all), options
+    )
     page = Page()
     most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
     shown = found[:most]

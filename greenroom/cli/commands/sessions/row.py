@@ -26,10 +26,12 @@ def one_line(value: object) -> str:
 def title_of(session: SessionMetadata) -> str:
     """Return the words that name a session, and what kind of one it is where nothing else does."""
     title = one_line(session.metadata.get("title") or "")
-    kind = "subagent" if session.parent_session_id else one_line(session.agent_type)
-    if title and session.parent_session_id is None:
-        return title
-    return f"{title} ({kind})".strip()
+    kinds = ["archived"] if session.is_archived else []
+    if session.parent_session_id is not None:
+        kinds.append("subagent")
+    elif not title:
+        kinds.append(one_line(session.agent_type))
+    return f"{title} ({', '.join(kinds)})".strip() if kinds else title
 
 
 def model_of(session: SessionMetadata) -> str:

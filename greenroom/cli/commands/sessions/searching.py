@@ -1,0 +1,85 @@
+"""`greenroom sessions search`: in which session was that?"""
+
+from typing import TYPE_CHECKING
+
+from greenroom.cli.commands.sessions.listing import shown_sessions
+from greenroom.cli.commands.sessions.row import age, one_line, title_of
+from greenroom.cli.output_writer import tell
+from greenroom.cli.page import Page
+from greenroom.cli.store import open_store
+from greenroom.core import serde, visible
+from greenroom.session import AgentSession, SearchHit, SessionSearch
+
+if TYPE_CHECKING:
+    from greenroom.cli.commands.sessions.arguments import SessionsOptions
+
+__all__ = ["search_sessions"]
+
+_USUAL = 20  # sessions that are found, unless more are asked for
+_TOLD = 5  # damaged sessions that are told by name
+
+
+async def search_sessions(options: "SessionsOptions") -> int:
+    """Print the sessions that hold a text, each as it is found; the exit code is 1 after damage.
+
+    Raises:
+        SessionStorageError: the store can't be read.
+        OSError: standard output can't be written.
+    """
+    store, page, found = open_store(options), Page(), list[SearchHit]()
+    listed = await AgentSession.list_all(store=store, archived=options.all)
+    search = SessionSearch(options.text, shown_sessions(listed, options), store)
+    limit = options.limit or _USUAL
+    while len(found) < limit and (hit := await anext(search, None)) is not None:
+        found.append(hit)
+        if not options.json:
+            await _show(hit, options.text, page)
+    if options.json:
+        await page.line(_as_json(found, search))
+    elif not found:
+        await page.text(f"Nothing was found in {_sessions(search.searched)}.")
+    if len(found) == limit and not options.json:
+        tell(f"the search ended at {_sessions(limit)}; --limit N looks for more")
+    for error in search.damaged[:_TOLD]:
+        tell(str(error))
+    if len(search.damaged) > _TOLD:
+        tell(f"and {_sessions(len(search.damaged) - _TOLD)} more could not be read")
+    return 1 if search.damaged else 0
+
+
+async def _show(hit: SearchHit, text: str, page: Page) -> None:
+    from rich.text import Text
+
+    head = Text(f"{hit.session.session_id}  {age(hit.session.updated_at)}  ")
+    head.append(title_of(hit.session), "bold")
+    snippet = Text(f"    {_place(hit)}: ", "dim")
+    words = Text(one_line(hit.snippet), "not dim")
+    words.highlight_words([visible(text)], "bold yellow", case_sensitive=False)
+    await page.show(head, snippet + words)
+
+
+def _place(hit: SearchHit) -> str:
+    """Say where it stands, with the number that `show` gives the message."""
+    if hit.at is None:
+        return "title"
+    more = f" and {hit.count - 1} more" if hit.count > 1 else ""
+    return f"message {hit.at + 1}{' before a compaction' if hit.branch is not None else ''}{more}"
+
+
+def _as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
+    hits = [
+        {
+            "session": hit.session,
+            "message": None if hit.at is None else hit.at + 1,
+            "branch": hit.branch,
+            "count": hit.count,
+            "snippet": hit.snippet,
+        }
+        for hit in found
+    ]
+    damaged = [{"session_id": error.session_id, "error": error.message} for error in search.damaged]
+    return serde.encode({"hits": hits, "searched": search.searched, "damaged": damaged})
+
+
+def _sessions(count: int) -> str:
+    return f"{count} session{'' if count == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""What is done with stored sessions by their ids: deleted, archived, searched."""
