@@ -42,7 +42,10 @@ class TerminalProgram:
 
     @property
     def screen(self):
-        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        # Not its `display`, which fails where half of a wide character has just been written over.
+        rows = (self._screen.buffer[y] for y in range(self._screen.lines))
+        columns = range(self._screen.columns)
+        return "\n".join("".join(row[x].data for x in columns).rstrip() for row in rows).rstrip()
 
     @property
     def mode(self):

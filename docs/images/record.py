@@ -1,9 +1,10 @@
-"""Draw docs/images/terminal.svg from a real run of the program in tmux.
+"""Draw docs/images/*.svg from real runs of the program in tmux.
 
 python docs/images/record.py
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -13,14 +14,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-WIDTH, HEIGHT = 96, 44
 PROGRAM = 'def greet(name):\n    return f"helo {name}"\n'
-SCRIPT = [
-    ("read greet.py", "idle"),
-    ("edit greet.py: replace helo with hello", "allow? >"),
-    ("y", "idle"),
-    ("run python -m doctest greet.py && git status --short > log.txt", "allow? >"),
+ORDERS = [
+    "list *.py",
+    "run python -m doctest greet.py",
+    "write notes.txt: say hello, not helo",
+    "search def in *.py",
+    "read greet.py",
 ]
+COMMAND = [sys.executable, "-m", "greenroom"]
 
 
 def tmux(*words: str) -> str:
@@ -42,30 +44,60 @@ def wait_for(text: str) -> None:
     raise SystemExit(f"{text!r} did not appear:\n{last}")
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder, "hello")
-        project.mkdir()
-        (project / "greet.py").write_text(PROGRAM)
-        command = f"env HOME={folder} COLORTERM=truecolor {sys.executable} -m greenroom"
-        size = ("-x", str(WIDTH), "-y", str(HEIGHT))
-        tmux(
-            "-f", os.devnull, "new-session", "-d", "-s", "demo", "-c", str(project), *size, command
-        )
-        try:
-            wait_for("/help")
-            for line, wanted in SCRIPT:
+def draw(name: str, folder: Path, words: str, size: tuple[int, int], script) -> None:
+    """Run the program with these words, type the lines of the script, and draw what then stands."""
+    width, height = size
+    command = f"env HOME={folder} COLORTERM=truecolor {shlex.join(COMMAND)} {words}"
+    place = ("-c", str(folder / "hello"), "-x", str(width), "-y", str(height))
+    tmux("-f", os.devnull, "new-session", "-d", "-s", "demo", *place, command)
+    try:
+        for line, wanted in script:
+            if line:
                 tmux("send-keys", "-t", "demo", "-l", line)
                 tmux("send-keys", "-t", "demo", "Enter")
-                wait_for(wanted)
-            drawn = tmux("capture-pane", "-e", "-p", "-t", "demo").replace(folder, "~")
-        finally:
-            tmux("kill-server")
+            wait_for(wanted)
+        drawn = tmux("capture-pane", "-e", "-p", "-t", "demo").replace(str(folder), "~")
+    finally:
+        tmux("kill-server")
     with open(os.devnull, "w") as nowhere:
-        console = Console(record=True, width=WIDTH, file=nowhere)
+        console = Console(record=True, width=width, file=nowhere)
         console.print(Text.from_ansi(drawn.rstrip()))
         svg = console.export_svg(title="greenroom")
-    Path(__file__).with_name("terminal.svg").write_text(svg)
+    Path(__file__).with_name(name).write_text(svg)
+
+
+def draw_terminal(folder: Path) -> None:
+    script = [
+        ("", "/help"),
+        ("read greet.py", "idle"),
+        ("edit greet.py: replace helo with hello", "allow? >"),
+        ("y", "idle"),
+        ("run python -m doctest greet.py && git status --short > log.txt", "allow? >"),
+    ]
+    draw("terminal.svg", folder, "", (96, 44), script)
+
+
+def draw_picker(folder: Path) -> None:
+    environ = {**os.environ, "HOME": str(folder)}
+    for order in ORDERS:
+        subprocess.run(
+            [*COMMAND, "--permission-mode", "bypass", "-p", order],
+            cwd=folder / "hello",
+            env=environ,
+            capture_output=True,
+            check=False,
+        )
+        time.sleep(1)  # the list tells sessions of one second apart by nothing
+    draw("picker.svg", folder, "--resume", (120, 18), [("", "Esc leaves")])
+
+
+def main() -> None:
+    for draw_picture in (draw_terminal, draw_picker):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "hello").mkdir()
+            (folder / "hello" / "greet.py").write_text(PROGRAM)
+            draw_picture(folder)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """The terminal: the command `greenroom`, and `ConsoleRenderer`, which shows any agent there.
 
 Modules, by way of the program: `main`, `arguments` and `options`, `folders`, `rules`, `run_setup`
-(what every run is made of) with `store` and `resumption`, `log_file`; `headless` (with `piped_input`, `turn_record`,
-`output_writer`, `byte_reader`), `interactive` (with `end_signals`), and `picker`, the list to choose
-a session from; `commands` (`sessions`, `doctor`), which print a `page` and ask with `confirm`;
-`completion`, which completes command lines. The renderer: `renderer` and its parts `screen`, `person`,
-`question_queue`; pure text in `agent_view`, `render_chunk`, `render_tool`, `render_recap`,
-`markdown_stream`, `permission_prompt`, `recap`; `theme`, `painter` and `prefixed`
+(what every run is made of) with `store` and `resumption`, `log_file`; `headless` (with
+`piped_input`, `turn_record`, `output_writer`, `byte_reader`), `interactive` (with `end_signals`), and
+`picker`, the list to choose a session from; `commands` (`sessions`, `doctor`), which print a `page`
+and ask with `confirm`; `completion`, which completes command lines. The renderer: `renderer` and its
+parts `screen`, `person`, `question_queue`; pure text in `agent_view`, `render_chunk`, `render_tool`,
+`render_recap`, `markdown_stream`, `permission_prompt`, `recap`; `theme`, `painter` and `prefixed`
 (colours and rich); `terminal` (what a terminal is), `prompt_terminal` (with `prompt_application` and
 `prompt_io`, which are prompt_toolkit in a thread) and `plain_terminal`.
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import command_parser
@@ -63,10 +64,12 @@ def _sessions(folder: str | None) -> "list[SessionMetadata]":
     from greenroom.cli.options import Options
     from greenroom.cli.store import open_store
     from greenroom.core import GreenroomError
+    from greenroom.session import AgentSession
 
     place = None if folder is None else os.path.expanduser(folder)
     try:
-        found = trio.run(open_store(Options(sessions=place)).list_all)
+        store = open_store(Options(sessions=place))
+        found = trio.run(partial(AgentSession.list_all, store=store))
     except GreenroomError:
         return []
     return [each for each in found if each.parent_session_id is None]

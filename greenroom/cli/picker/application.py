@@ -171,6 +171,7 @@ class PickerApplication:
         )
         beside = VSplit(
             [
+                Window(width=0),
                 Window(width=1, char="│", style="class:note"),
                 self._preview_window(colors, width=lambda: terminal_size().columns * 2 // 5),
             ],
