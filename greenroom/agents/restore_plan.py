@@ -31,8 +31,13 @@ class FileRestore:
     present: FileState = field(default=FileState("absent"), repr=False)
     wanted: FileState = field(default=FileState("absent"), repr=False)
 
+    @property
+    def label(self) -> str:
+        """The path in one line, with hidden characters made visible."""
+        return visible(self.path).replace("\n", "\\u{a}")
+
     def __str__(self) -> str:
-        return f"{self.action} {visible(self.path)}" + (f": {self.reason}" if self.reason else "")
+        return f"{self.action} {self.label}" + (f": {self.reason}" if self.reason else "")
 
 
 def gaps_of(checkpoints: Iterable[Checkpoint], root: Path) -> tuple[str, ...]:

@@ -1,18 +1,48 @@
 """File checkpoints: what tools changed is kept, planned, agreed to, and put back; nothing else is."""
 
+import errno
+import hashlib
 import os
+import shutil
 import stat
+import threading
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
 
-from greenroom.agents import FileCheckpoints, plan_restore, run_tools, stream_reply
-from greenroom.core import Error, SessionError, ToolEnd, TurnStatus
+from greenroom.agents import (
+    FileCheckpoints,
+    coder,
+    file_checkpoints,
+    plan_restore,
+    run_tools,
+    stream_reply,
+)
+from greenroom.core import (
+    AgentContext,
+    Checkpoint,
+    Error,
+    FileChange,
+    FileState,
+    SessionError,
+    SessionLockedError,
+    SessionStorageError,
+    ToolEnd,
+    ToolProgress,
+    TurnStatus,
+    WritePath,
+    clock,
+)
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, MemoryStore
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import ToolRegistry, builtin_tools
+from greenroom.tools import Packs, ToolRegistry, WorkspaceRecorder, builtin_tools, tool
+from greenroom.tools.workspace import file_state, packs, recorder, survey
+from greenroom.tools.workspace.file_state import Stamp
 
 ALL = [PermissionRule.allow_all()]
 
@@ -265,3 +295,447 @@ async def test_a_summary_stands_for_the_messages_that_it_replaced(shop):
     await shop.turn(write("two", "2"))
     assert told(await shop.plan(1)) == [("delete", "two")]
     assert told(await shop.plan(0)) == [("delete", "one"), ("delete", "two")]
+
+
+async def test_a_name_with_a_newline_is_one_line_of_the_plan(shop):
+    await shop.turn(write("a\nwrite b", "x"))
+    assert str(await shop.plan()) == "delete a\\u{a}write b"
+    await shop.restore()
+    assert shop.names == []
+
+
+@tool
+def rename_to_bytes(context: AgentContext) -> str:
+    """Make a file of a name that is no UTF-8."""
+    root = os.fsencode(context.workspace.root)
+    with open(os.path.join(root, b"\xff"), "wb"):
+        return "done"
+
+
+async def test_a_name_that_is_no_unicode_is_told(shop):
+    shop.tools = [*shop.tools, rename_to_bytes]
+    await shop.turn(call("rename_to_bytes"))
+    plan = await shop.plan()
+    assert plan.files == ()
+    assert "its name is no Unicode" in str(plan)
+
+
+async def test_a_pipe_is_never_waited_for(shop):
+    os.mkfifo(shop.root / "pipe")
+    shop.write("a", "old")
+    await shop.turn(bash("mkfifo other; rm a; mkfifo a"))
+    plan = await shop.restore()
+    assert told(plan) == [("write", "a"), ("delete", "other")]
+    assert (shop.read("a"), shop.names) == ("old", ["a", "pipe"])
+    assert stat.S_ISFIFO((shop.root / "pipe").stat().st_mode)
+
+
+async def test_a_huge_file_is_not_read_and_said_to_be_lost(shop):
+    with (shop.root / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    shop.write("big", "x" * 300_000)
+    await shop.turn(bash("echo x >> huge; echo y >> big; truncate -s 1T new"))
+    plan = await shop.restore()
+    assert told(plan) == [("lost", "big"), ("leave", "huge"), ("leave", "new")]
+    assert "its content was not kept" in str(plan)
+    assert "larger than 10,000,000 bytes" in str(plan)
+
+
+async def test_a_file_that_nobody_may_read_is_said_to_be_lost(shop, monkeypatch):
+    secret = shop.write("secret", "old")
+    real = os.open
+
+    def refuse(path, flags, *rest, **options):
+        if path == "secret" and flags & os.O_NONBLOCK:
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, flags, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        await shop.turn(bash("echo new > secret"))
+    assert told(await shop.plan()) == [("leave", "secret")]
+    assert secret.read_text() == "new\n"
+
+
+async def test_a_tool_that_names_a_file_has_a_large_one_kept(shop):
+    shop.write("big", "x" * 300_000)
+    await shop.turn(call("Read", file_path="big"), write("big", "small"))
+    assert told(await shop.restore()) == [("write", "big")]
+    assert len(shop.read("big")) == 300_000
+
+
+async def test_what_git_ignores_is_covered_only_where_a_tool_names_it(shop):
+    shop.write(".gitignore", "ignored\n")
+    await shop.turn(write("ignored", "x"), bash("echo y > ignored; echo z > seen"))
+    assert told(await shop.plan()) == [("leave", "ignored"), ("delete", "seen")]
+
+
+async def test_what_a_command_uncovers_was_not_made_by_it(shop):
+    shop.write(".gitignore", "data\n")
+    shop.write("data/a", "mine")
+    await shop.turn(bash("echo > .gitignore"))
+    await shop.restore()
+    assert shop.read("data/a") == "mine"
+
+
+async def test_what_may_have_been_moved_in_is_left(shop):
+    shop.write(".gitignore", "data\n")
+    old = shop.write("data/a", "mine")
+    os.utime(old, (1, 1))
+    await shop.turn(bash("mv data/a here"))
+    assert told(await shop.plan()) == [("leave", "here")]
+
+
+async def test_a_file_that_was_renamed_gets_its_name_back(shop):
+    old = shop.write("a", "mine")
+    os.utime(old, (1, 1))
+    await shop.turn(bash("mv a b"))
+    await shop.restore()
+    assert (shop.names, shop.read("a")) == (["a"], "mine")
+
+
+async def test_the_folder_of_the_sessions_is_not_looked_into(shop):
+    shop.store = FileStore(shop.root / "sessions")
+    await shop.turn(bash("echo x > x"))
+    assert told(await shop.plan()) == [("delete", "x")]
+    await shop.restore()
+    assert len(shop.session.history) == 0
+
+
+async def test_a_store_that_is_the_workspace_itself_hides_its_session_alone(shop):
+    shop.store = FileStore(shop.root)
+    await shop.turn(bash("echo x > x"))
+    assert told(await shop.plan()) == [("delete", "x")]
+
+
+@pytest.mark.parametrize("linked", ["d", "d/a"])
+async def test_a_link_that_was_planted_since_leads_nowhere(shop, tmp_path, linked):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a").write_text("new\n")
+    shop.write("d/a", "old")
+    await shop.turn(bash("echo new > d/a; echo b > d/b"))
+    plan = await shop.plan()
+    (shop.root / "d" / "a").unlink()
+    if linked == "d":
+        (shop.root / "d" / "b").unlink()
+        (shop.root / "d").rmdir()
+    (shop.root / linked).symlink_to(outside / "a" if linked == "d/a" else outside)
+    report = await plan.apply()
+    assert "d/a" in report.failed
+    assert [each.name for each in outside.iterdir()] == ["a"]
+    assert (outside / "a").read_text() == "new\n"
+    assert ("leave", "d/a") in told(await shop.plan())
+
+
+async def test_a_link_out_of_the_workspace_is_not_followed(shop, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (shop.root / "link").symlink_to(outside)
+    await shop.turn(bash("echo new > link"))
+    assert told(await shop.plan()) == []
+    assert outside.read_text() == "new\n"
+
+
+async def test_a_path_that_leads_out_of_the_workspace_is_no_path(shop, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    await shop.turn(write("a", "x"))
+    after = FileState("file", 0o644, 4, hashlib.sha256(b"mine").hexdigest())
+    for path in ("../victim", str(victim), "d/../../victim", "./a", "a\0"):
+        change = FileChange(path, FileState("absent"), after)
+        shop.session.add_checkpoint(Checkpoint("c-1", str(shop.root), (), (change,)))
+        assert told(await shop.plan()) == [("delete", "a")]
+
+
+async def test_another_workspace_is_not_touched(shop, tmp_path):
+    await shop.turn(write("a", "x"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a").write_text("x")
+    plan = await plan_restore(shop.session, 0, other)
+    assert (plan.files, "another workspace" in str(plan)) == ((), True)
+
+
+async def test_a_full_disk_stops_no_tool_and_is_told_once(shop, monkeypatch):
+    shop.write("a", "old")
+
+    real = os.rename
+
+    def full(source, target, **options):
+        if str(target).endswith(".pack"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(source, target, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", full)
+        await shop.turn(bash("echo new > a"), bash("echo newer > a"))
+    assert shop.read("a") == "newer\n"
+    (error,) = shop.errors
+    assert "No space left on device" in error.message
+    plan = await shop.plan()
+    assert told(plan) == [("lost", "a")]
+    assert os.listdir(packs_of(shop)) == []
+
+
+def packs_of(shop):
+    return os.path.join(shop.store.folder(shop.session.session_id), "checkpoints")
+
+
+async def test_what_would_be_overwritten_is_kept_first_or_nothing_is_done(shop, monkeypatch):
+    shop.write("a", "old")
+    await shop.turn(bash("echo new > a"))
+    plan = await shop.plan()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(SessionStorageError, match="No space left"):
+            await plan.apply()
+    assert shop.read("a") == "new\n"
+    await plan.apply()
+    kept = b"".join(each.read_bytes() for each in Path(packs_of(shop)).iterdir())
+    assert b"new\n" in kept
+
+
+async def test_what_was_let_go_to_make_room_is_lost(shop, monkeypatch):
+    monkeypatch.setattr(packs, "MAX_KEPT_BYTES", 200)
+    shop.write("a", "0" * 50)
+    for number in range(5):
+        await shop.turn(bash(f"printf {number} > a"))
+    plan = await shop.plan()
+    assert told(plan) == [("lost", "a")]
+    assert "is not kept, or no longer" in str(plan)
+    assert told(await shop.plan(16)) == [("write", "a")]
+
+
+async def test_a_damaged_copy_is_not_put_in_place(shop):
+    shop.write("a", "old")
+    await shop.turn(bash("echo new > a"))
+    plan = await shop.plan()
+    (pack,) = Path(packs_of(shop)).iterdir()
+    pack.write_bytes(pack.read_bytes().replace(b"old", b"odd"))
+    report = await plan.apply()
+    assert "damaged" in report.failed["a"]
+    assert shop.read("a") == "new\n"
+
+
+async def too_late(work):
+    """Let work know at once that its time is up."""
+    late = threading.Event()
+    late.set()
+    return await trio.to_thread.run_sync(lambda: work(late))
+
+
+async def test_time_that_runs_out_is_a_gap(shop, monkeypatch):
+    shop.write("a", "old")
+    monkeypatch.setattr(recorder, "MAX_SECONDS", 0.01)
+
+    def slow(late):
+        assert late.wait(10)
+        return "late"
+
+    assert await recorder._in_time(slow) == "late"
+    keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
+    monkeypatch.setattr(recorder, "MAX_SECONDS", 10)
+    window = await keeper.open([str(shop.root / "named")], compares=True)
+    shop.write("a", "new")
+    shop.write("named", "new")
+    assert [each.path for each in await keeper.close(window)] == ["a", "named"]
+    in_time, calls = recorder._in_time, []
+
+    async def second_too_late(work):
+        calls.append(work)
+        return await (in_time if len(calls) == 1 else too_late)(work)
+
+    monkeypatch.setattr(recorder, "_in_time", second_too_late)
+    assert [each.path for each in await keeper.close(window)] == ["named"]
+    assert window.gaps == ["there was no time to read every file that commands changed"]
+    window.gaps.clear()
+    assert [each.path for each in await keeper.close(window)] == ["named"]
+    assert window.gaps == ["what commands changed is not known: it is too much to compare"]
+
+
+@pytest.mark.parametrize("bound", ["files", "time", "later"])
+async def test_a_workspace_too_large_to_compare_is_told_and_its_named_files_kept(
+    shop, monkeypatch, bound
+):
+    for number in range(9):
+        shop.write(f"{number}", "old")
+    if bound == "time":
+        monkeypatch.setattr(recorder, "_in_time", too_late)
+    else:
+        monkeypatch.setattr(recorder, "MAX_FILES", 8 if bound == "files" else 9)
+    await shop.turn(bash("echo new > 1; echo x > x"), write("y", "y"))
+    plan = await shop.plan()
+    assert told(plan) == [("delete", "y")]
+    assert "what commands change" in str(plan)
+    assert len(shop.errors) == (bound != "later")
+
+
+async def test_more_changes_than_can_be_on_record_are_counted(shop, monkeypatch):
+    monkeypatch.setattr(recorder, "MAX_CHANGES", 3)
+    await shop.turn(bash("touch 1 2 3 4 5"))
+    plan = await shop.plan()
+    assert told(plan) == [("delete", "1"), ("delete", "2"), ("delete", "3")]
+    assert "2 more files were changed" in str(plan)
+
+
+async def test_a_session_that_somebody_writes_is_left_alone(shop):
+    await shop.turn(write("a", "x"))
+    plan = await shop.plan()
+    other = await AgentSession.load(shop.session.session_id, store=shop.store)
+    await other.open()
+    with pytest.raises(SessionLockedError):
+        await plan.apply()
+    assert shop.names == ["a"]
+    await other.close()
+    assert (await plan.apply()).restored == ("a",)
+
+
+async def test_a_session_that_was_loaded_plans_the_same(shop):
+    shop.write("a", "old")
+    await shop.turn(bash("echo new > a"))
+    shop.session = await AgentSession.load(shop.session.session_id, store=shop.store)
+    await shop.restore()
+    assert shop.read("a") == "old"
+
+
+async def test_a_fork_undoes_what_happened_in_it_alone(shop):
+    await shop.turn(write("a", "x"))
+    shop.session = await shop.session.fork()
+    await shop.turn(write("b", "x"))
+    assert told(await shop.plan()) == [("delete", "b")]
+
+
+@tool
+async def die(context: AgentContext) -> str:
+    """Do what a process does that is killed: leave the session's folder as it is at this moment."""
+    folder = Path(context.spill_folder).parent
+    (context.workspace.root / "a").write_text("new")
+    shutil.copytree(folder, folder.parent.parent / "died" / folder.name)
+    return "done"
+
+
+async def test_after_a_kill_it_is_known_that_nothing_is_known(shop, tmp_path):
+    shop.write("a", "old")
+    shop.tools = [die]
+    await shop.turn(call("die"))
+    shop.session = await AgentSession.load(
+        shop.session.session_id, store=FileStore(tmp_path / "died")
+    )
+    plan = await shop.plan()
+    assert (plan.files, plan.gaps) == ((), (file_checkpoints._CUT_OFF,))
+
+
+@tool(effects=lambda _, __: [WritePath("a")])
+async def die_writing(context: AgentContext) -> str:
+    """The same, having said what it writes."""
+    return await die.execute({}, context)
+
+
+async def test_after_a_kill_a_named_file_is_left(shop, tmp_path):
+    shop.write("a", "old")
+    shop.tools = [die_writing]
+    await shop.turn(call("die_writing"))
+    shop.session = await AgentSession.load(
+        shop.session.session_id, store=FileStore(tmp_path / "died")
+    )
+    (file,) = (await shop.plan()).files
+    assert (file.action, "cut off" in file.reason) == ("leave", True)
+    shop.write("a", "old")
+    assert (await shop.plan()).files == ()
+
+
+async def test_an_interrupted_command_s_changes_are_on_record(shop):
+    shop.write("a", "old")
+    command = "echo new > a; echo started; sleep 60"
+    llm = ScriptedProvider(bash(command))
+    shop.session = AgentSession.new("coder", store=shop.store)
+    with trio.fail_after(30):
+        async with AgentRuntime(workspace=shop.root) as runtime:
+            handle = runtime.spawn(
+                shop.session,
+                partial(coder, checkpoints=True),
+                llm,
+                ToolRegistry(builtin_tools()),
+                PermissionManager(ALL),
+            )
+            async with handle.subscribe("all") as reader:
+                await handle.send_input("go")
+                async for chunk in reader:
+                    if isinstance(chunk, ToolProgress):
+                        break
+                await handle.interrupt(grace=10)
+    plan = await shop.plan()
+    assert (told(plan), plan.gaps) == ([("write", "a")], ())
+
+
+async def test_an_interrupt_while_files_are_kept_leaves_nothing_half(shop, monkeypatch):
+    for number in range(20):
+        shop.write(f"{number}", "old" * number)
+    real, seen = recorder.look_at, []
+    scope = trio.CancelScope()
+
+    def cancel_at_the_tenth(path):
+        seen.append(path)
+        if len(seen) == 10:
+            trio.from_thread.run_sync(scope.cancel)
+        return real(path)
+
+    monkeypatch.setattr(recorder, "look_at", cancel_at_the_tenth)
+    folder = shop.root.parent / "checkpoints"
+    keeper = WorkspaceRecorder(shop.root, Packs(str(folder)))
+    with scope:
+        await keeper.open([], compares=True)
+    assert scope.cancelled_caught
+    assert list(folder.iterdir()) == []
+    assert len(seen) == 10
+    window = await keeper.open([], compares=True)
+    shop.write("7", "new")
+    (change,) = await keeper.close(window)
+    assert (change.path, change.before.size) == ("7", 21)
+
+
+async def test_a_change_that_no_time_of_the_file_tells_is_seen(shop, monkeypatch):
+    def coarse(status):
+        return Stamp(status.st_mode, status.st_size, *[int(status.st_ctime) * 10**9] * 2, 1)
+
+    monkeypatch.setattr(file_state, "stamp_of", coarse)
+    monkeypatch.setattr(survey, "stamp_of", coarse)
+    monkeypatch.setattr(clock, "_clock", lambda: datetime.now(UTC))
+    shop.write("a", "one")
+    keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
+    for text in ("two", "six", "ten"):
+        window = await keeper.open([], compares=True)
+        shop.write("a", text)
+        (change,) = await keeper.close(window)
+        assert change.path == "a"
+
+
+async def test_what_a_subagent_changes_is_undone_with_its_parent(shop):
+    shop.write("a", "old")
+    llm = ScriptedProvider(
+        call("Task", description="change a", prompt="do"), bash("echo new > a"), "did", "done"
+    )
+    shop.session = AgentSession.new("coder", store=shop.store)
+    parts = (llm, ToolRegistry(builtin_tools()), PermissionManager(ALL))
+    with trio.fail_after(30):
+        async with AgentRuntime(workspace=shop.root) as runtime:
+            handle = runtime.spawn(shop.session, partial(coder, checkpoints=True), *parts)
+            await handle.ask("go")
+    assert shop.read("a") == "new\n"
+    await shop.restore()
+    assert shop.read("a") == "old"
+
+
+async def test_without_checkpoints_there_are_none(shop):
+    shop.session = AgentSession.new("coder", store=shop.store)
+    parts = (ScriptedProvider(bash("echo x > x"), "done"), ToolRegistry(builtin_tools()))
+    with trio.fail_after(30):
+        async with AgentRuntime(workspace=shop.root) as runtime:
+            await runtime.spawn(shop.session, coder, *parts, PermissionManager(ALL)).ask("go")
+    assert (await shop.plan()).files == ()
+    assert not Path(packs_of(shop)).exists()

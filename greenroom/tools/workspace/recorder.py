@@ -123,21 +123,21 @@ class WorkspaceRecorder:
         self, window: Window, now: dict[str, Stamp] | None, late: threading.Event
     ) -> tuple[FileChange, ...]:
         found: list[FileChange] = []
-        more = 0
+        more, skipped = 0, False
         for path in window.candidates(now):
             trio.from_thread.check_cancelled()
-            if late.is_set():
-                window.gaps.append("there was no time to read every file that commands changed")
-                break
-            change = window.change(path, self._packs)
-            if change is None:
+            if late.is_set() and path not in window.declared:
+                skipped = True
+            elif (change := window.change(path, self._packs)) is None:
                 continue
-            if not is_unicode(path):
+            elif not is_unicode(path):
                 window.gaps.append(f"{visible(path)} was changed, and its name is no Unicode")
             elif len(found) < MAX_CHANGES:
                 found.append(change)
             else:
                 more += 1
+        if skipped:
+            window.gaps.append("there was no time to read every file that commands changed")
         if more:
             window.gaps.append(f"{more:,} more files were changed, and are not on record")
         return tuple(found)

@@ -30,6 +30,7 @@ class SessionsOptions(Options):
         branch: the number of the branch that is meant, or None for the current one.
         at: how many messages a fork begins with, or None for all.
         to: how many messages a rewind keeps.
+        files: whether a rewind restores files as well.
         yes: whether nothing is asked before something is taken away.
         format: in what an export is written.
         output: the file for an export, or None for standard output.
@@ -48,6 +49,7 @@ class SessionsOptions(Options):
     branch: int | None = None
     at: int | None = None
     to: int = 0
+    files: bool = False
     yes: bool = False
     format: "ExportFormat" = "markdown"
     output: str | None = None
@@ -145,6 +147,7 @@ def _add_rewind(add: _Add) -> None:
     verb.add_argument(
         "--to", metavar="N", type=natural, required=True, help="keep the first N messages"
     )
+    verb.add_argument("--files", action="store_true", help="put files back that tools changed")
     _add_yes(verb)
 
 

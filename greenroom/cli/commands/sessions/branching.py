@@ -2,6 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from greenroom.agents import RestorePlan, plan_restore
+from greenroom.cli.commands.sessions.restoring import (
+    Restored,
+    counted,
+    folder_of,
+    show_plan,
+)
 from greenroom.cli.commands.sessions.showing import show_lines
 from greenroom.cli.confirm import confirm
 from greenroom.cli.conversation import load_session
@@ -10,6 +17,7 @@ from greenroom.cli.page import Page
 from greenroom.cli.recap import recap
 from greenroom.cli.store import open_store
 from greenroom.core import serde
+from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
@@ -38,6 +46,9 @@ async def fork_session(options: "SessionsOptions") -> int:
 async def rewind_session(options: "SessionsOptions") -> int:
     """Go back to an earlier message, after showing what goes; the exit code is 1 if it is not to be.
 
+    With `--files`, what tools have changed since then is put back as well, as far as it can be; the
+    exit code is 1 if a file could not be restored as planned.
+
     Raises:
         SessionError: the session is unknown, is being written, or has fewer messages.
         SessionStorageError: the disk refused.
@@ -46,22 +57,38 @@ async def rewind_session(options: "SessionsOptions") -> int:
     session = await load_session(options.session_id, open_store(options))
     count = len(session.history)
     gone = max(count - options.to, 0)
-    if gone and not options.yes:
-        going = (line for line in recap(session.history) if line.at >= options.to)
-        await show_lines(going, Page(2), count)
-        if not await confirm(f"\nTake back {_messages(gone)}?"):
-            tell("nothing was taken back")
-            return 1
+    plan = await plan_restore(session, options.to, folder_of(session)) if options.files else None
+    if not options.yes and not await _is_wanted(session, options.to, gone, plan):
+        tell("nothing was taken back")
+        return 1
     if options.to != count:
         await session.rewind(options.to)
+    restored = Restored(plan, await plan.apply()) if plan else None
     out = OutputWriter()
     if options.json:
         done = {"session_id": session.session_id, "messages": options.to, "taken_back": gone}
-        await out.line(serde.encode(done))
+        await out.line(serde.encode(done | (restored.as_json() if restored else {})))
     else:
-        await out.text(f"{_messages(gone)} taken back; they stay on record in the session.")
-    return 0
+        await out.text(
+            f"{counted(gone, 'message')} taken back; they stay on record in the session."
+        )
+        if restored:
+            await restored.show(out)
+    return 1 if restored and restored.report.failed else 0
 
 
-def _messages(count: int) -> str:
-    return f"{count} message{'' if count == 1 else 's'}"
+async def _is_wanted(session: AgentSession, to: int, gone: int, plan: RestorePlan | None) -> bool:
+    """Show what would go, and ask; where nothing would, nobody is asked."""
+    files = len(plan.steps) if plan else 0
+    if not gone and not files:
+        return True
+    page = Page(2)
+    await show_lines(
+        (line for line in recap(session.history) if line.at >= to), page, len(session.history)
+    )
+    if plan:
+        await show_plan(plan, page)
+    back = f"take back {counted(gone, 'message')}" if gone else ""
+    restore = f"restore {counted(files, 'file')}" if files else ""
+    question = " and ".join(part for part in (back, restore) if part)
+    return await confirm(f"\n{question[0].upper()}{question[1:]}?")
