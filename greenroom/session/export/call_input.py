@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from greenroom.core import ToolUseBlock, clip, serde
 from greenroom.session.export.printed import printed
 
@@ -39,7 +41,9 @@ def shown_input(use: ToolUseBlock) -> dict[str, str]:
 
 def value_text(value: object) -> str:
     """Return a text as it is, and another JSON value indented."""
-    return value if isinstance(value, str) else serde.dumps(value, pretty=True).decode()
+    if isinstance(value, str):
+        return value
+    return msgspec.json.format(serde.encode(value), indent=2).decode()
 
 
 def is_short(text: str) -> bool:

@@ -39,8 +39,8 @@ def to_json(content: SessionContent) -> Iterator[str]:
     kept = own.pop(unknown.KEY, None)
     about = _plain(msgspec.structs.replace(content.metadata, metadata=own))
     head = unknown.with_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
-    session = serde.dumps(head.pop("session")).decode()
-    yield f'{serde.dumps(head).decode()[:-1]},\n"session":{session},\n"messages":['
+    session = serde.encode(head.pop("session")).decode()
+    yield f'{serde.encode(head).decode()[:-1]},\n"session":{session},\n"messages":['
     for number, message in enumerate(content.messages):
         yield (",\n" if number else "\n") + _encode(message)
     yield "\n]}\n"
@@ -70,7 +70,7 @@ def _encode(message: Message) -> str:
         return serde.encode(message).decode()
     extra = {name: value for name, value in message.extra.items() if name != unknown.KEY}
     plain = _plain(msgspec.structs.replace(message, extra=extra))
-    return serde.dumps(unknown.with_unknown(plain, kept)).decode()
+    return serde.encode(unknown.with_unknown(plain, kept)).decode()
 
 
 def _decode(raw: bytes, number: int) -> Message:
@@ -79,12 +79,11 @@ def _decode(raw: bytes, number: int) -> Message:
         [entry] = decode_entries(line)
     except InvalidJSONError as error:
         raise _misfit(error, "$.e[0].message", f"$.messages[{number}]") from error
-    if not isinstance(entry, MessageEntry):
-        raise InvalidJSONError(f"$.messages[{number}]: no message")
+    assert isinstance(entry, MessageEntry)
     message = entry.message
     if serde.encode(message) == raw:  # as it is in what we wrote
         return message
-    if kept := unknown.without_unknown(serde.loads(raw), message):
+    if kept := unknown.without_unknown(serde.decode(raw, dict[str, object]), message):
         extra = {**message.extra, unknown.KEY: kept}
         return msgspec.structs.replace(message, extra=extra)
     return message
@@ -125,9 +124,11 @@ def _metadata(fields: dict[str, msgspec.Raw]) -> SessionMetadata:
             check_session_id(id_)
     kept = [
         {**each, "at": ["session"]}
-        for each in unknown.without_unknown(serde.loads(bytes(fields["session"])), metadata)
+        for each in unknown.without_unknown(_read(fields, "session", dict[str, object]), metadata)
     ]
-    others = {name: serde.loads(bytes(raw)) for name, raw in fields.items() if name not in _KNOWN}
+    others = {
+        name: serde.decode(bytes(raw), object) for name, raw in fields.items() if name not in _KNOWN
+    }
     kept += [{"at": [], "fields": others}] if others else []
     own = {**metadata.metadata, unknown.KEY: kept} if kept else metadata.metadata
     return msgspec.structs.replace(metadata, metadata=own)

@@ -9,8 +9,15 @@ from greenroom.session.export.printed import printed
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-__all__ = ["code", "fenced", "quoted", "words"]
+__all__ = ["DEEPEST_PROSE", "LONGEST_PROSE", "code", "fenced", "quoted", "words"]
 
+DEEPEST_PROSE = 60
+"""So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
+
+LONGEST_PROSE = 50_000
+"""So many characters are parsed as Markdown; what is longer is no prose, and would take seconds."""
+
+_SUSPECT = re.compile(r"<[A-Za-z/!?]|\]:")  # what raw HTML and a link's definition can't do without
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#&~|$!])")
 
 
@@ -67,13 +74,21 @@ def quoted(text: str, depth: int = 1) -> str:
         > ```
     """
     quote = _prefixed(printed(text).strip("\n"), depth)
+    if _SUSPECT.search(quote) and not _is_contained(quote):
+        return _prefixed(fenced(text, "markdown"), depth)
+    return quote
+
+
+def _is_contained(quote: str) -> bool:
+    """Whether nothing in a quote is raw HTML or defines a link, as far as that can be told."""
+    if len(quote) > LONGEST_PROSE:
+        return False
     found: dict[str, object] = {}
     tokens = _parser().parse(quote, found)
     inline = [child for token in tokens for child in token.children or ()]
-    is_open = any(token.type in ("html_block", "html_inline") for token in (*tokens, *inline))
-    return (
-        _prefixed(fenced(text, "markdown"), depth) if is_open or found.get("references") else quote
-    )
+    kinds = {token.type for token in (*tokens, *inline)}
+    is_whole = all(token.level < DEEPEST_PROSE - 1 for token in tokens)
+    return is_whole and not kinds & {"html_block", "html_inline"} and not found.get("references")
 
 
 def _prefixed(text: str, depth: int) -> str:
@@ -90,4 +105,4 @@ def _longest_run(text: str) -> int:
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"maxNesting": 1000})
+    return MarkdownIt("commonmark", {"maxNesting": DEEPEST_PROSE})

@@ -8,7 +8,7 @@ import threading
 import pytest
 import trio
 
-from greenroom.core import Message
+from greenroom.core import Message, ToolUseBlock, UnknownBlock
 from greenroom.session import AgentSession, MemoryStore, export_session, import_session
 from tests.session.export.talk import EVERYTHING
 
@@ -44,6 +44,35 @@ async def test_a_session_is_written_in_a_thread_piece_by_piece(format):
     assert max(map(len, pieces)) < 32_000
     assert len(pieces) > 1000
     assert threading.get_ident() not in threads
+
+
+def nested(depth):
+    value = "at the bottom"
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [({"n": 10**30}, str(10**30)), (nested(600), "at the bottom")]
+)
+@pytest.mark.parametrize("format", ["markdown", "html", "json"])
+async def test_whatever_a_model_may_call_a_tool_with_can_be_written(format, value, shown):
+    session = AgentSession.new("coder")
+    session.add_message(Message.assistant([ToolUseBlock("t", "Bash", value), UnknownBlock(value)]))
+    text = await written(session, format)
+    assert shown in text
+    if format == "json":
+        copy = await import_session(text, store=MemoryStore())
+        assert copy.history[0] == session.history[0]
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "> " * 3000, "- " * 3000, "*a_" * 3000, "`" * 3000])
+@pytest.mark.parametrize("format", ["markdown", "html"])
+async def test_markup_that_never_ends_can_be_written(format, text):
+    session = AgentSession.new("coder")
+    session.add_message(Message.assistant(f"<b>{text} end"))
+    assert " end" in await written(session, format)
 
 
 async def test_what_is_added_meanwhile_is_not_written():

@@ -5,6 +5,7 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 
 from greenroom.core import Message, TextBlock
+from greenroom.session.export.fence import LONGEST_PROSE, quoted
 from greenroom.session.export.markdown import to_markdown
 from tests.session.export.talk import EVERYTHING, content, messages, reply, texts
 
@@ -88,6 +89,26 @@ def test_what_was_said_stays_inside_of_its_quote(question, answer):
     plain = top_level(markdown(Message.user("a"), reply(TextBlock("b"))))
     said = top_level(markdown(Message.user("a" + question), reply(TextBlock("b" + answer))))
     assert said == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</blockquote>",
+        "a <b> c",
+        "<!-- a",
+        "[x]: https://example.com",
+        "> " * 100 + "<b>",
+        "<b>" + "x" * LONGEST_PROSE,
+    ],
+)
+def test_what_would_reach_beyond_its_quote_is_shown_as_source(text):
+    assert quoted(text) == "> ```markdown\n> " + text + "\n> ```"
+
+
+@pytest.mark.parametrize("text", ["`<b>`", "    <b>", "a < b", "<https://x.org>", "```\n<b>\n```"])
+def test_what_only_looks_like_it_is_quoted_as_it_is(text):
+    assert quoted(text) == "> " + text.replace("\n", "\n> ")
 
 
 @given(messages, messages)

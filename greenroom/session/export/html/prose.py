@@ -6,13 +6,11 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from greenroom.session.export.fence import DEEPEST_PROSE, LONGEST_PROSE
 from greenroom.session.export.html.escape import escape
 from greenroom.session.export.printed import printed
 
 __all__ = ["render_prose"]
-
-_DEEPEST = 60  # what is nested deeper, the parser would leave out
-_LONGEST = 200_000  # characters; beyond it is no prose, and takes seconds
 
 _TAGS = {
     "paragraph": "p",
@@ -42,16 +40,16 @@ def render_prose(text: str) -> str:
         >>> render_prose("*so* <b>")
         '<div class="prose" dir="auto"><p><em>so</em> &lt;b&gt;</p></div>'
     """
-    if len(text) <= _LONGEST:
+    if len(text) <= LONGEST_PROSE:
         tokens = _parser().parse(printed(text))
-        if all(token.level < _DEEPEST - 1 for token in tokens):
+        if all(token.level < DEEPEST_PROSE - 1 for token in tokens):
             return f'<div class="prose" dir="auto">{"".join(_render(tokens))}</div>'
     return f'<div class="plain" dir="auto">{escape(text)}</div>'
 
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST_PROSE})
     # A link's definition would vanish from the page, and could be of one message and used in none.
     return parser.enable(["table", "strikethrough"]).disable("reference")
 
