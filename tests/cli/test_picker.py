@@ -78,6 +78,16 @@ def test_an_archived_session_is_not_offered(terminal, keep):
     assert "put away" not in program.wait_for("still in use", READY)
 
 
+def test_the_beginning_of_an_id_names_a_session(terminal, keep):
+    keep("the one", id_="s-one")
+    keep("the other", id_="s-other")
+    program = terminal("--resume", "s-on")
+    program.wait_for("so far:", "> the one", "/help")
+    program = terminal("--resume", "s-o")
+    assert program.wait() == 2
+    assert "s-one, s-other" in program.screen or "s-other, s-one" in program.screen
+
+
 def test_words_narrow_the_list_and_tab_goes_to_all_folders_and_back(terminal, keep):
     keep("fix the parser", 8)
     keep("write a page", 9, id_="s-abc")
