@@ -1,7 +1,6 @@
 """A choice on a terminal that can't redraw: a numbered list, and a line with a number."""
 
 import shutil
-from collections.abc import AsyncIterator
 
 from greenroom.cli.byte_reader import read_some
 from greenroom.cli.commands.sessions.row import age
@@ -28,7 +27,8 @@ async def choose_by_number(choice: Choice, descriptor: int = 0) -> str | None:
         await out.text(f"{older:,} older: `greenroom sessions list` shows them")
     most = min(len(choice.shown), _ROWS)
     await out.text(f"Which one? A number from 1 to {most}, or an empty line for none:")
-    async for line in _lines(descriptor):
+    while data := await read_some(descriptor):  # a line at a time, as a terminal gives them
+        line = data.decode("utf-8", "replace").strip()
         if not line:
             return None
         if line.isdecimal() and 1 <= int(line) <= most:
@@ -39,9 +39,3 @@ async def choose_by_number(choice: Choice, descriptor: int = 0) -> str | None:
 
 def _row(number: int, entry: Entry, width: int) -> str:
     return f"{number:>3}  {age(entry.changed):>10}  {entry.title}"[: width - 1]
-
-
-async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Read one line at a time, as a terminal gives them."""
-    while data := await read_some(descriptor):
-        yield data.decode("utf-8", "replace").strip()

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from greenroom.cli.picker.entry import Entry
 from greenroom.cli.recap import recap
-from greenroom.cli.render_recap import render_recap
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import SessionError, clip, visible
 from greenroom.session import AgentSession, Page, SessionStore
@@ -53,6 +52,9 @@ def _about(entry: Entry) -> str:
 
 
 def _told(page: Page, scheme: ColorScheme) -> list[RenderableType]:
+    # Only now: Markdown takes long to load, and the list stands there already.
+    from greenroom.cli.render_recap import render_recap
+
     parts: list[RenderableType] = []
     for line in recap(page.messages, _MESSAGES):
         parts += [Text(""), render_recap(replace(line, text=clip(line.text, _LONGEST)), scheme)]

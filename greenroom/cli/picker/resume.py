@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -62,10 +61,8 @@ async def _read_choice(store: SessionStore) -> Choice:
     return Choice(entries)
 
 
-async def _choose(
-    choice: Choice, store: SessionStore, env: Mapping[str, str] = os.environ
-) -> str | None:
-    if env.get("TERM", "") in ("", "dumb"):
+async def _choose(choice: Choice, store: SessionStore) -> str | None:
+    if os.environ.get("TERM", "") in ("", "dumb"):
         from greenroom.cli.picker.numbered import choose_by_number
 
         return await choose_by_number(choice)
