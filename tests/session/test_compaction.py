@@ -1,6 +1,7 @@
 """Compaction, over every store: a summary takes the place of what came before, which stays on record."""
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from greenroom.session.history.compaction import kept
 from greenroom.session.history.entry import CompactionEntry, MessageEntry, decode_entries
 from greenroom.session.history.pairing import unanswered
 from greenroom.session.history.transcript import Transcript
+from greenroom.testing.stores.disturbance import cancelling
 from tests.session.accepted import check_accepted
 
 
@@ -98,6 +100,21 @@ async def test_what_was_used_stays_used(store):
     await session.compact("A", keep=1)
     assert session.used.model_calls == 1
     assert (await AgentSession.load(session.session_id, store=store)).used == session.used
+
+
+async def test_a_compaction_cancelled_at_any_moment_is_done_by_the_next_save(store):
+    steps, is_cut = 0, True
+    while is_cut:
+        session = await saved(store, [Message.user(str(number)) for number in range(4)])
+        with trio.CancelScope() as scope, cancelling(scope, steps):
+            await session.compact("said", keep=1)
+        steps, is_cut = steps + 1, scope.cancelled_caught
+        assert texts(session.history) == ["said", "3"]
+        await session.save()
+        loaded = await AgentSession.load(session.session_id, store=store)
+        assert loaded.history == session.history
+        assert len(await loaded.branches()) == 2
+    assert steps > 1
 
 
 async def test_what_is_compacted_can_be_compacted_again_and_rewound(store):

@@ -23,6 +23,7 @@ from greenroom.session.history.lines import START, encode_line, read_history
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import encode_metadata
 from greenroom.session.sqlite import rows
+from greenroom.testing.stores.disturbance import cancelling
 from tests.session.test_compaction import calls
 
 PERSON = MessageEntry(Message.user("What does this function do, and who calls it? " * 4))
@@ -183,6 +184,22 @@ async def test_a_call_without_a_result_is_shown_as_it_is_stored(store):
     assert page.messages == session.history[-1:]
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history[-1].tool_results, "a load answers it"
+
+
+async def test_looking_at_the_past_can_be_cancelled_at_any_moment(store, real_blocks):
+    session = AgentSession.new("coder", store=store)
+    session.add_message(Message.user("go"))
+    await session.save()
+    for look in (
+        session.branches,
+        lambda: AgentSession.read_last(session.session_id, 1, store=store),
+    ):
+        steps, is_cut = 0, True
+        while is_cut:
+            with trio.CancelScope() as scope, cancelling(scope, steps):
+                await look()
+            steps, is_cut = steps + 1, scope.cancelled_caught
+        assert await look()
 
 
 async def test_pages_are_read_while_somebody_writes(store, real_blocks):

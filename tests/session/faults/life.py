@@ -63,6 +63,9 @@ class Versions:
         self.values, self.durable, self.written = kept, 0, len(kept) - 1
 
 
+ACTS = ("add", "add", "add", "loose", "loose", "title", "rewind", "compact", "reopen")
+
+
 class Lives:
     """One session's lives on one disk."""
 
@@ -124,7 +127,7 @@ class Lives:
         return session
 
     async def _act(self, session):
-        match self.rng.choice(("add", "add", "add", "loose", "loose", "title", "rewind", "reopen")):
+        match self.rng.choice(ACTS):
             case "add":
                 await self._add(session, flush=True)
             case "loose":
@@ -139,6 +142,8 @@ class Lives:
                 self.history.add(tuple(each.text for each in session.history[:to]))
                 await session.rewind(to)
                 self._acknowledge(flush=True)
+            case "compact":
+                await self._compact(session)
             case "reopen":
                 await session.close()
                 if self.rng.random() < 0.5:
@@ -150,6 +155,14 @@ class Lives:
             session.add_message(Message.user(text))
         self.history.add(tuple(each.text for each in session.history))
         await self._save(session, flush=flush)
+
+    async def _compact(self, session):
+        cut = self.rng.randint(0, len(session.history))
+        if cut:
+            summary = f"{next(self.numbers)} in short"
+            self.history.add((summary, *(each.text for each in session.history[cut:])))
+            await session.compact(summary, len(session.history) - cut)
+            self._acknowledge(flush=True)
 
     async def _save(self, session, *, flush):
         await session.save(flush=flush)
