@@ -4,6 +4,8 @@ import io
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -179,3 +181,14 @@ def test_a_file_system_without_links_will_do(tmp_path, monkeypatch):
     file.close()
     assert (tmp_path / "a").read_text() == "all"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_only_an_export_loads_the_parser_of_markdown():
+    script = (
+        "import sys; from greenroom.cli.commands.sessions import verbs;"
+        "print('markdown_it' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

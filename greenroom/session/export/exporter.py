@@ -16,14 +16,15 @@ from greenroom.session.session import AgentSession
 __all__ = ["ExportFormat", "export_session"]
 
 ExportFormat: TypeAlias = Literal["markdown", "html", "json"]
-"""For a reader, for a browser, or to be imported again."""
+"""How a session can be written: for a reader, for a browser, or to be imported again."""
 
 _WRITERS: dict[ExportFormat, Callable[[SessionContent], Iterator[str]]] = {
     "markdown": to_markdown,
     "html": to_html,
     "json": to_json,
 }
-_DEEPEST = 8  # subagents of subagents: more than that stands in no page that anybody reads
+_DEEPEST = 8  # subagents of subagents; beyond these, no page could be read
+_MOST = 1_000  # sessions in a page
 
 _log = logging.getLogger("greenroom.session")
 
@@ -35,8 +36,8 @@ async def export_session(
 ) -> None:
     r"""Write a session out as Markdown, as an HTML page or as JSON, piece by piece.
 
-    Pages hold the subagents' sessions as well, as far as the session's store has them; JSON is about
-    one session, and names the others. The session may go on meanwhile: what it holds at the call is
+    Pages hold the subagents' sessions as well, as far as the session's store has them, 1,000 at the
+    most and 8 levels down; those that are left out are named. JSON is about one session. The session may go on meanwhile: what it holds at the call is
     written.
 
     Args:
@@ -72,7 +73,7 @@ async def _content(session: AgentSession, depth: int, seen: set[str]) -> Session
     record, messages = session.record, session.history
     subagents = []
     for id_ in record.child_session_ids if depth and session.store else ():
-        if id_ not in seen:
+        if id_ not in seen and len(seen) < _MOST:
             seen.add(id_)
             try:
                 child = await AgentSession.load(id_, store=session.store)

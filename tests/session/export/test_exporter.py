@@ -10,6 +10,7 @@ import trio
 
 from greenroom.core import Message, ToolUseBlock, UnknownBlock
 from greenroom.session import AgentSession, MemoryStore, export_session, import_session
+from greenroom.session.export import exporter
 from tests.session.export.talk import EVERYTHING
 
 
@@ -141,6 +142,16 @@ async def test_subagents_are_followed_only_so_far_down():
     assert "I am s8" in page
     assert "I am s9" not in page
     assert "- Subagents not in here: `s9`" in page
+
+
+async def test_only_so_many_subagents_are_in_a_page_and_the_others_are_named(monkeypatch):
+    monkeypatch.setattr(exporter, "_MOST", 3)
+    store = MemoryStore()
+    for name in "abcd":
+        await saved(name, store=store)
+    page = await written(await saved("top", *"abcd", store=store))
+    assert [f"I am {name}" in page for name in "abcd"] == [True, True, False, False]
+    assert "- Subagents not in here: `c, d`" in page
 
 
 async def test_json_is_about_one_session_and_names_the_others():

@@ -1,5 +1,6 @@
 """`greenroom sessions export`: a session as a text to read or to carry away."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -9,7 +10,7 @@ from greenroom.cli.new_file import NewFile
 from greenroom.cli.output_writer import OutputWriter, tell
 from greenroom.cli.store import open_store
 from greenroom.core import ConfigurationError, serde
-from greenroom.session import export_session
+from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
@@ -35,15 +36,29 @@ async def export_to(options: "SessionsOptions") -> int:
         tell(str(session.repair))
     out = OutputWriter()
     if options.output is None:
-        await export_session(session, out.write, options.format)
+        await _write(session, out.write, options)
         return 0
-    file = await trio.to_thread.run_sync(NewFile, options.output, options.force)
-    try:
-        await export_session(session, file.write, options.format)
-        await trio.to_thread.run_sync(file.finish)
-    finally:
-        file.close()
+    await _write_file(session, options.output, options)
     if options.json:
         done = {"session_id": session.session_id, "messages": len(session.history)}
         await out.line(serde.encode({**done, "format": options.format, "file": options.output}))
     return 0
+
+
+async def _write_file(session: AgentSession, path: str, options: "SessionsOptions") -> None:
+    file = await trio.to_thread.run_sync(NewFile, path, options.force)
+    try:
+        await _write(session, file.write, options)
+        await trio.to_thread.run_sync(file.finish)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(file.close)
+
+
+async def _write(
+    session: AgentSession, write: Callable[[str], None], options: "SessionsOptions"
+) -> None:
+    # Here and not above: no other verb needs a parser of Markdown.
+    from greenroom.session import export_session
+
+    await export_session(session, write, options.format)

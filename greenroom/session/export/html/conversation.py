@@ -1,6 +1,7 @@
 """What was said, in a page: a section for each side's turn, subagents where they were called."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 from greenroom.core import (
     ContentBlock,
@@ -37,7 +38,7 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
         prefix: what its anchors begin with, since each stands once in a page.
         level: the level of its headings.
     """
-    waiting, role, spoken = list(content.subagents), "", list[Message]()
+    waiting, role, spoken = _by_call(content.subagents), "", list[Message]()
     for each in said(content.messages):
         if each.message.role != role:
             yield _closing(spoken)
@@ -47,13 +48,12 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
         yield f'<div class="message" id="{anchor(prefix, each.number)}">'
         for block in each.blocks:
             yield _block(block, role)
-            called = [subagent for subagent in waiting if _is_called(block, subagent)]
-            waiting = [subagent for subagent in waiting if not _is_called(block, subagent)]
-            for subagent in called:
+            # A call's id may come again in a later reply: the first one gets them.
+            for subagent in waiting.pop(block.use.id, ()) if isinstance(block, Call) else ():
                 yield from _subagent(subagent, level + 1)
         yield f"{_note(stop_words(each.message))}</div>\n"
     yield _closing(spoken)
-    for subagent in waiting:
+    for subagent in itertools.chain.from_iterable(waiting.values()):
         yield from _subagent(subagent, level)
 
 
@@ -113,8 +113,11 @@ def _folded(name: str, body: str) -> str:
     return f'<details class="aside"><summary>{name}</summary><div class="inside">{body}</div></details>'
 
 
-def _is_called(block: ContentBlock | Call, subagent: SessionContent) -> bool:
-    return isinstance(block, Call) and block.use.id == subagent.metadata.parent_tool_use_id
+def _by_call(subagents: Iterable[SessionContent]) -> dict[str | None, list[SessionContent]]:
+    found: dict[str | None, list[SessionContent]] = {}
+    for subagent in subagents:
+        found.setdefault(subagent.metadata.parent_tool_use_id, []).append(subagent)
+    return found
 
 
 def _subagent(content: SessionContent, level: int) -> Iterator[str]:
