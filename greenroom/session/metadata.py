@@ -1,6 +1,6 @@
 """What a session's `metadata.json` says about it: who, of what kind, whose child, when."""
 
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -99,7 +99,7 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
         SessionCorruptError: it is no JSON, lacks a key, or describes another session.
     """
     try:
-        found = serde.decode(data, SessionMetadata)
+        found = in_utc(serde.decode(data, SessionMetadata))
     except InvalidJSONError as error:
         raise SessionCorruptError(
             f"{path}: {error.message}", session_id=session_id, path=path, line=1
@@ -112,13 +112,19 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             line=1,
             hint="a session's folder bears the session's id",
         )
-    return in_utc(found)
+    return found
 
 
 def in_utc(metadata: SessionMetadata) -> SessionMetadata:
-    """Return it with its times in UTC."""
-    return msgspec.structs.replace(
-        metadata,
-        created_at=metadata.created_at.astimezone(UTC),
-        updated_at=metadata.updated_at.astimezone(UTC),
-    )
+    """Return it with its times in UTC.
+
+    Raises:
+        InvalidJSONError: one of them is in the first year of the calendar or in the last: there it
+            can't be told in every time zone.
+    """
+    times = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
+    for name, moment in times.items():
+        if not MINYEAR < moment.year < MAXYEAR:
+            raise InvalidJSONError(f"{name} is no time that every zone could tell: {moment}")
+    utc = {name: moment.astimezone(UTC) for name, moment in times.items()}
+    return msgspec.structs.replace(metadata, **utc)

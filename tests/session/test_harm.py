@@ -1,8 +1,10 @@
 """Somebody else's hand in the store's folder: a typed error that names the place, and only there."""
 
 import errno
+import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -252,3 +254,29 @@ async def test_foreign_things_beside_the_sessions_are_passed_over(files, mine):
             with pytest.raises(SessionStorageError, match=f"{name}.*[Nn]ot a directory"):
                 await stored(files, name)
     assert (mine.parent / "notes").read_text() == "notes"
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00"])
+async def test_a_description_with_a_time_beyond_the_calendar_takes_no_other_from_the_list(
+    files, mine, moment
+):
+    await stored(files, "mine")
+    await stored(files, "other")
+    about = json.loads((mine / "metadata.json").read_text())
+    (mine / "metadata.json").write_text(json.dumps({**about, "created_at": moment}))
+    assert [each.session_id for each in await files.list_all()] == ["other"]
+    with pytest.raises(SessionCorruptError, match="created_at is no time"):
+        await AgentSession.load("mine", store=files)
+
+
+@pytest.mark.parametrize("moment", [-1.0e12, 1.0e12])
+async def test_a_file_that_bears_a_time_of_no_calendar_is_listed(files, mine, moment, monkeypatch):
+    await stored(files, "mine")
+    real = os.stat
+
+    def stat(path, **options):
+        found = real(path, **options)
+        return SimpleNamespace(st_mtime=moment) if "history" in str(path) else found
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert [each.session_id for each in await files.list_all()] == ["mine"]

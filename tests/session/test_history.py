@@ -188,6 +188,21 @@ def test_a_torn_write_of_a_text_that_looks_like_records_is_no_corruption():
         assert read(b"".join(lines[:2]) + lines[2][:size]).end.lines == 2
 
 
+def reply(rows):
+    return Message.assistant([ToolUseBlock("t", "Write", {"rows": rows})])
+
+
+def test_the_ends_of_records_in_a_torn_text_are_summed_up_once(monkeypatch):
+    read_bytes, real = [], zlib.crc32
+    monkeypatch.setattr(
+        zlib, "crc32", lambda data, *start: (read_bytes.append(len(data)), real(data, *start))[1]
+    )
+    row = {"file": "x" * 50, "crc": "0123abcd"}
+    line = encode_line([serde.encode(MessageEntry(reply([row] * 300)))], START)
+    assert read(line[:-1]).torn == line[:-1]
+    assert sum(read_bytes) < 5 * len(line)
+
+
 @given(
     groups=st.lists(st.lists(st.text(max_size=40), min_size=1, max_size=3), min_size=1, max_size=6),
     cut=st.integers(min_value=0),

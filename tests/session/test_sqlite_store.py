@@ -577,3 +577,18 @@ def test_a_store_that_nobody_closes_is_closed_when_it_is_forgotten(path):
 
 async def test_results_that_are_too_long_have_no_folder(store):
     assert store.folder("mine") == ""
+
+
+@pytest.mark.parametrize("hostile", ["../../away", "$(reboot)", "\x1b[2J", ""])
+async def test_a_session_with_an_id_that_is_none_is_not_listed(store, path, caplog, hostile):
+    await saved(store, "one")
+    await saved(store, "one", session_id="hostile")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "UPDATE sessions SET metadata = replace(CAST(metadata AS TEXT), 'hostile', ?)",
+            [json.dumps(hostile)[1:-1]],
+        )
+        connection.execute("UPDATE sessions SET session_id = ? WHERE key = 2", [hostile])
+    assert [each.session_id for each in await store.list_all()] == ["mine"]
+    assert "left out" in caplog.text
+    assert "\x1b" not in caplog.text

@@ -19,6 +19,8 @@ __all__ = [
     "storage_error",
 ]
 
+_LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
+
 
 def metadata_path(folder: str) -> str:
     """Return the path of a session's description."""
@@ -39,9 +41,10 @@ def last_change(folder: str) -> datetime:
         OSError: the folder can't be read.
     """
     try:
-        return datetime.fromtimestamp(os.stat(history_path(folder)).st_mtime, UTC)
+        changed = os.stat(history_path(folder)).st_mtime
     except FileNotFoundError:
-        return datetime.fromtimestamp(0, UTC)
+        changed = 0
+    return datetime.fromtimestamp(min(max(changed, 0), _LATEST), UTC)
 
 
 def read_session(folder: str, session_id: str, since: Position) -> StoredSession:

@@ -16,7 +16,7 @@ so U+2028 and its like inside a text split nothing.
 import itertools
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -37,7 +37,7 @@ __all__ = [
 _SALT = 0x5EA7_1EAF
 _SUFFIX = len(',"crc":"00000000"}\n')
 _HEAD = re.compile(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
-_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
+_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -197,10 +197,18 @@ def _is_followed(torn: bytes, at: Position) -> bool:
     the newline itself that is damaged, a sound record ends before more than that one byte.
     """
     starts = [found.start() + 1 for found in re.finditer(rb"\n(?=\{)", torn)]
-    ends = (found.end() for found in _END.finditer(torn, endpos=len(torn) - 2))
-    starts += [end + 1 for end in ends if _is_sound(torn[:end] + b"\n", at)]
+    starts += [end + 1 for end in _sound_ends(torn, at)]
     # A line that begins after the damage, and before which less was loose, was written later.
     return any(_HEAD.match(torn, start) and _loose(torn, start) < start for start in starts)
+
+
+def _sound_ends(torn: bytes, at: Position) -> Iterator[int]:
+    """Find where a sound record ends, if its newline were there; each byte is summed up once."""
+    checksum, start = zlib.crc32(at.last) ^ _SALT, 0
+    for found in _END.finditer(torn, endpos=len(torn) - 2):
+        checksum, start = zlib.crc32(torn[start : found.start()], checksum), found.start()
+        if found[1] == b"%08x" % checksum:
+            yield found.end()
 
 
 def _loose(data: bytes, start: int = 0) -> int:

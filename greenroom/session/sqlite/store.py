@@ -205,7 +205,7 @@ class SQLiteStore:
 
     def _describe(self, row: rows.Row) -> SessionMetadata | None:
         try:
-            return row.described(f"{self._path}#{row.session_id}")
+            return row.described(f"{self._path}#{check_session_id(row.session_id)}")
         except SessionError as error:
-            _log.warning("session %s is left out of the list: %s", row.session_id, error)
+            _log.warning("session %r is left out of the list: %s", row.session_id, error)
             return None

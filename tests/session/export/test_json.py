@@ -143,6 +143,10 @@ def broken(**changes):
             broken(session={**plain()["session"], "created_at": "once"}),
             r"\$\.session\.created_at: ",
         ),
+        (
+            broken(session={**plain()["session"], "created_at": "0001-01-01T00:00:00+10:00"}),
+            "created_at is no time",
+        ),
         (broken(session={**plain()["session"], "metadata": 3}), r"\$\.session\.metadata: "),
         (broken(messages={}), r"\$\.messages: Expected `array`"),
         (broken(messages=[plain(*EVERYTHING)["messages"][0], 3]), r"\$\.messages\[1\]: Expected"),
