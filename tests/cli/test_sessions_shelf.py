@@ -65,10 +65,8 @@ def test_a_search_finds_what_a_compaction_has_left_out(run, shelf):
         await session.compact("a house", 0)
 
     trio.run(compact)
-    assert (
-        "message 1 before a compaction: the roof"
-        in run("sessions", "search", "roof", *shelf.here).out
-    )
+    assert "branch 0, message 1: the roof" in run("sessions", "search", "roof", *shelf.here).out
+    assert "1  > the roof" in run("sessions", "show", "s-1", "--branch", "0", *shelf.here).out
 
 
 def test_damaged_sessions_are_told_after_a_search(run, shelf):

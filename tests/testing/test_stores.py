@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from greenroom.core import SessionCorruptError, SessionStorageError, clock
-from greenroom.session import START, History, MemoryStore, StoredSession, memory_store
+from greenroom.session import START, AgentSession, History, MemoryStore, StoredSession, memory_store
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
 from greenroom.testing.stores.under_test import expecting, same
 
@@ -184,6 +184,25 @@ async def locks_before_it_waits(self, session_id):
     return writer
 
 
+async def reads_one_less(self, session_id, count):
+    return await MemoryStore.read_last(self, session_id, max(count - 1, 1))
+
+
+async def reads_all_before_the_last_page(self, session_id, count):
+    await self.read(session_id)
+    return await MemoryStore.read_last(self, session_id, count)
+
+
+async def keeps_quiet_about_the_end(self, session_id, count):
+    found = await MemoryStore.read_last(self, session_id, count)
+    return msgspec.structs.replace(found, page=msgspec.structs.replace(found.page, repair=None))
+
+
+async def finds_a_page_of_anything(self, session_id, count):
+    found = await MemoryStore.read_last(self, session_id, count)
+    return msgspec.structs.replace(found, metadata=AgentSession.new("checked").record)
+
+
 async def deletes_lines_only(self):
     await Writer.delete(self)
     self._sessions[self._session_id] = memory_store._Kept(metadata=self._kept.metadata)
@@ -238,6 +257,12 @@ MUTANTS = {
     "a_damaged_end_is_reported_and_set_aside": with_store(read=hides_the_torn_end),
     "damage_in_the_middle_is_refused_and_changes_nothing": with_store(read=hides_damage),
     "listing_reads_no_history": with_store(list_all=lists_by_reading),
+    "the_last_page_is_the_end_of_the_conversation": with_store(read_last=reads_one_less),
+    "damage_is_noticed_in_the_last_page_and_not_before_it": with_store(
+        read_last=reads_all_before_the_last_page
+    ),
+    "the_last_page_leaves_a_torn_end_out": with_store(read_last=keeps_quiet_about_the_end),
+    "the_last_page_of_nothing_is_an_error": with_store(read_last=finds_a_page_of_anything),
     "one_writer_at_a_time": with_store(acquire=locks_nothing),
     "an_open_unsaved_session_holds_its_id": with_store(acquire=locks_what_is_stored),
     "a_new_session_cannot_take_an_id_of_the_store": with_writer(read=sees_no_description),

@@ -31,8 +31,8 @@ async def remove_sessions(options: "SessionsOptions") -> int:
     # What goes with another one of them need not go by itself.
     chosen = [each for each in chosen if not any(each in ids for ids in below.values())]
     if not options.yes:
-        for line in _going(chosen, below, listed):
-            tell(line)
+        # Beside the question, so that standard output holds results only.
+        await OutputWriter(2).text("\n".join(_going(chosen, below, listed)))
         if not await confirm(f"Remove {_sessions(len(chosen))} for good?"):
             tell("nothing was removed")
             return 1

@@ -48,22 +48,26 @@ async def search_sessions(options: "SessionsOptions") -> int:
 
 
 async def _show(hit: SearchHit, text: str, page: Page) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
     head = Text(f"{hit.session.session_id}  {age(hit.session.updated_at)}  ")
     head.append(title_of(hit.session), "bold")
-    snippet = Text(f"    {_place(hit)}: ", "dim")
-    words = Text(one_line(hit.snippet), "not dim")
-    words.highlight_words([visible(text)], "bold yellow", case_sensitive=False)
-    await page.show(head, snippet + words)
+    if page.columns is not None:
+        head.truncate(page.columns, overflow="ellipsis")
+    snippet = Text(one_line(hit.snippet))
+    snippet.highlight_words([visible(text)], "bold yellow", case_sensitive=False)
+    place = Text(f"{_place(hit)}: ", "dim")
+    await page.show(head, Padding(Text.assemble(place, snippet), (0, 0, 0, 4), expand=False))
 
 
 def _place(hit: SearchHit) -> str:
-    """Say where it stands, with the number that `show` gives the message."""
+    """Say where it stands, with the numbers that `show` takes and gives."""
     if hit.at is None:
         return "title"
     more = f" and {hit.count - 1} more" if hit.count > 1 else ""
-    return f"message {hit.at + 1}{' before a compaction' if hit.branch is not None else ''}{more}"
+    branch = f"branch {hit.branch}, " if hit.branch is not None else ""
+    return f"{branch}message {hit.at + 1}{more}"
 
 
 def _as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
