@@ -8,9 +8,7 @@ from greenroom.core import Message, SessionNotFoundError, Used, check_session_id
 from greenroom.core import clock as wall_clock
 from greenroom.session.files.store import default_store
 from greenroom.session.history.branches import Branch, as_left, branches
-from greenroom.session.history.entry import Entry, decode_entry
 from greenroom.session.history.page import Page
-from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import FORKED_FROM, Origin, SessionMetadata
 from greenroom.session.shelf.archive import listable, set_archived
 from greenroom.session.shelf.deletion import delete_session
@@ -196,7 +194,9 @@ class AgentSession(StoredConversation):
             SessionCorruptError: a branch is asked for, and what is stored is damaged.
             SessionStorageError: the disk refused.
         """
-        past = self._transcript if branch is None else await self._as_left(branch)
+        past = self._transcript
+        if branch is not None:
+            past = await self._from_entries(lambda entries: as_left(entries, branch))
         fork = AgentSession.new(self.agent_type, store=self.store)
         fork.durability = self.durability
         fork._transcript = past.until(len(past.messages) if at is None else at)
@@ -269,16 +269,6 @@ class AgentSession(StoredConversation):
             SessionNotFoundError: the session was removed.
             SessionCorruptError: what is stored is damaged.
             SessionStorageError: it can't be read.
+            SessionError: less is stored than there was.
         """
-        entries = await self._entries()
-        return await self._journal.in_thread(lambda: branches(entries))
-
-    async def _as_left(self, branch: int) -> Transcript:
-        entries = await self._entries()
-        return await self._journal.in_thread(lambda: as_left(entries, branch))
-
-    async def _entries(self) -> list[Entry]:
-        """Return all entries from the beginning on, the unsaved ones as well."""
-        pending = tuple(self._transcript.pending)
-        stored = await self._journal.entries(self._transcript.stored)
-        return stored + [decode_entry(e) if isinstance(e, bytes) else e for e in pending]
+        return await self._from_entries(branches)

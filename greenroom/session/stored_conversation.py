@@ -1,14 +1,16 @@
 """A conversation and its place in a store: held open by one writer, saved, closed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import trio
 
 from greenroom.core import SessionError, check_session_id
 from greenroom.session.conversation import Conversation
 from greenroom.session.durability import Durability, check_durability
-from greenroom.session.history.pending import encode_pending, is_long, pieces
+from greenroom.session.history.entry import Entry
+from greenroom.session.history.pending import decode_pending, encode_pending, is_long, pieces
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.holder import changed_error
 from greenroom.session.journal import Journal
@@ -18,6 +20,8 @@ from greenroom.session.statistics import SessionStatistics
 from greenroom.session.store import SessionStore, StoredSession
 
 __all__ = ["StoredConversation"]
+
+T = TypeVar("T")
 
 
 class StoredConversation(Conversation):
@@ -137,6 +141,12 @@ class StoredConversation(Conversation):
         """Whether the stored description is out of date, or due; the history, long, is asked last."""
         known = self._journal.metadata or self._record.metadata or self._record.child_session_ids
         return bool(known or self.history) and self._journal.lacks(self._record)
+
+    async def _from_entries(self, work: Callable[[Sequence[Entry]], T]) -> T:
+        """Do this with all entries from the beginning on, the unsaved ones as well, in a thread."""
+        pending = tuple(self._transcript.pending)
+        stored = await self._journal.entries(self._transcript.stored)
+        return await self._journal.in_thread(lambda: work([*stored, *decode_pending(pending)]))
 
     def _become(self, stored: StoredSession) -> None:
         """Take the state that the store holds."""

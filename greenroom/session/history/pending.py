@@ -8,7 +8,7 @@ import msgspec
 from greenroom.core import InvalidJSONError, serde, valid_unicode
 from greenroom.session.history.entry import Entry, decode_entry
 
-__all__ = ["LONG", "PendingEntry", "encode_pending", "is_long", "pieces", "prove"]
+__all__ = ["LONG", "PendingEntry", "decode_pending", "encode_pending", "is_long", "pieces", "prove"]
 
 LONG = 256 * 1024
 """From so many characters on, an entry takes longer to encode than the event loop should stand still."""
@@ -54,6 +54,11 @@ def encode_pending(entries: Iterable[PendingEntry]) -> list[bytes]:
         InvalidJSONError: an entry can't be written after all.
     """
     return [each if isinstance(each, bytes) else serde.encode(each) for each in entries]
+
+
+def decode_pending(entries: Iterable[PendingEntry]) -> list[Entry]:
+    """Return the entries themselves."""
+    return [decode_entry(each) if isinstance(each, bytes) else each for each in entries]
 
 
 def pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
