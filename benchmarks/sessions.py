@@ -3,14 +3,17 @@
 python benchmarks/sessions.py
 
 An append to a long session is compared with one to an empty session, by turns on the same disk, and
-its last page with a load of all of it. A list is compared with its floor, the bare reading of the same descriptions, and with a list of
-sessions whose histories are long.
+its last page with a load of all of it. A list is compared with its floor, the bare reading of the same
+descriptions, and with a list of sessions whose histories are long.
+
+Exits with 1 where a bound is broken.
 """
 
 import json
 import os
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +31,10 @@ PAGE = 50  # messages of a last page
 SESSIONS = 10_000
 ROUNDS = 5
 LONG = 32_768  # bytes of the histories that a list must not read
+MAX_APPEND = 1.5  # times an append to an empty session
+MAX_PAGE = 1 / 20  # of a load of all
+MAX_LIST = 4.0  # times the bare reading
+MAX_GROWTH = 1.5  # times a list of short sessions
 PERSON = Message.user("What does this function do, and who calls it? " * 4)
 
 
@@ -162,29 +169,44 @@ async def listed(
     )
 
 
+async def grows(folder: Path) -> bool:
+    """Print what the length of a session costs; return whether that is within the bounds."""
+    holds = True
+    database = SQLiteStore(folder / "append.db")
+    for store in (FileStore(folder / "append"), database, MemoryStore()):
+        long, empty, session_id = await append_by_turns(store)
+        page, load = await page_and_load(store, session_id)
+        name = type(store).__name__
+        print(
+            f"{name:12} append to {MESSAGES:,} messages {1e3 * long:8.3f} ms  "
+            f"{long / empty:5.2f} × to an empty one  (bound {MAX_APPEND})\n"
+            f"{name:12} last {PAGE} of {MESSAGES:,}     {1e3 * page:8.3f} ms  "
+            f"1/{load / page:.0f} of a load of all  (bound 1/{1 / MAX_PAGE:.0f})"
+        )
+        holds = holds and long / empty <= MAX_APPEND and page / load <= MAX_PAGE
+    await database.aclose()
+    return holds
+
+
+async def multiplies(folder: Path) -> bool:
+    """Print what the number of sessions costs; return whether that is within the bounds."""
+    holds = True
+    for name, work in (("FileStore", list_files), ("SQLiteStore", list_database)):
+        seconds, ratio, growth = await work(folder)
+        print(
+            f"{name:12} list {SESSIONS:,} sessions      {1e3 * seconds:8.1f} ms  "
+            f"{ratio:5.2f} × floor  (bound {MAX_LIST}), "
+            f"{growth:.2f} × with histories of {LONG:,} bytes  (bound {MAX_GROWTH})"
+        )
+        holds = holds and ratio <= MAX_LIST and growth <= MAX_GROWTH
+    return holds
+
+
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        database = SQLiteStore(root / "append.db")
-        for store in (FileStore(root / "append"), database, MemoryStore()):
-            long, empty, session_id = await append_by_turns(store)
-            name = type(store).__name__
-            print(
-                f"{name:12} append to {MESSAGES:,} messages {1e3 * long:8.3f} ms  "
-                f"{long / empty:5.2f} × to an empty one"
-            )
-            page, load = await page_and_load(store, session_id)
-            print(
-                f"{name:12} last {PAGE} of {MESSAGES:,}     {1e3 * page:8.3f} ms  "
-                f"1/{load / page:.0f} of a load of all"
-            )
-        await database.aclose()
-        for name, work in (("FileStore", list_files), ("SQLiteStore", list_database)):
-            seconds, ratio, growth = await work(root)
-            print(
-                f"{name:12} list {SESSIONS:,} sessions      {1e3 * seconds:8.1f} ms  "
-                f"{ratio:5.2f} × floor, {growth:.2f} × with histories of {LONG:,} bytes"
-            )
+        holds = [await grows(Path(folder)), await multiplies(Path(folder))]
+    if not all(holds):
+        sys.exit("a bound is broken")
 
 
 if __name__ == "__main__":
