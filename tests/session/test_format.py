@@ -4,13 +4,25 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import trio
 
-from greenroom.core import Message, SessionCorruptError
+from greenroom.core import (
+    Checkpoint,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    RedactedThinkingBlock,
+    SessionCorruptError,
+    TextBlock,
+    ThinkingBlock,
+    UnknownBlock,
+)
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.history.entry import FORMAT, FormatEntry
+from greenroom.session.history.entry import FORMAT, Entry, FormatEntry
 from greenroom.session.history.lines import START, encode_line, read_history
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +41,7 @@ def reader():
 
 @pytest.fixture
 def folder(files, conversation):
-    """A few lines: calls, results that were not synced at once, a rewind and a compaction."""
+    """A few lines with entries of every kind, results among them that were not synced at once."""
     trio.run(fill, files, conversation)
     return Path(files.folder("mine"))
 
@@ -37,12 +49,19 @@ def folder(files, conversation):
 async def fill(files, conversation):
     session = AgentSession.new("coder", session_id="mine", store=files)
     await session.open()
+    session.mark_copied()
     for message in conversation:
         session.add_message(message)
         if message.tool_uses:
+            session.add_grants([{"decision": "allow", "tool": "Read", "session": "mine"}])
+            session.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
             session.mark_tools_started(use.id for use in message.tool_uses)
         await session.save(flush=not message.tool_results)
-    session.add_message(Message.user("oops"))
+    picture, plan = ImageBlock("image/png", data="aQ=="), DocumentBlock("text/plain", url="a:b")
+    session.add_message(Message.user([TextBlock("oops"), picture, plan]))
+    thoughts = [ThinkingBlock("so", "s"), RedactedThinkingBlock("x"), UnknownBlock({"type": "new"})]
+    session.add_message(Message.assistant(thoughts))
+    session.revoke_grants()
     await session.save()
     await session.rewind(to=4)
     await session.compact("a.txt was to be read", keep=2)
@@ -67,9 +86,31 @@ async def test_the_page_s_reader_sees_what_we_see(folder, files, reader):
 def test_it_knows_every_kind_of_entry_and_block_that_the_page_lists(folder, reader):
     entries, torn = reader["read_entries"](folder / "history.jsonl")
     kinds = [entry["kind"] for entry in entries]
-    assert set(kinds) == {"format", "message", "tools_started", "rewind", "compaction"}
+    assert set(kinds) == {kind.__struct_config__.tag for kind in get_args(Entry)}
+    messages = [entry[key] for entry in entries for key in ("message", "summary") if key in entry]
+    blocks = {block["type"] for message in messages for block in message["content"]}
+    assert blocks == {kind.__struct_config__.tag for kind in get_args(ContentBlock)}
     assert kinds[0] == "format"
     assert torn == 0
+
+
+@pytest.mark.parametrize(("head", "kinds"), [("kind", Entry), ("block's `type`", ContentBlock)])
+def test_the_page_lists_every_kind_of_entry_and_block_with_all_its_keys(head, kinds):
+    rows = table(head)
+    found = {kind.__struct_config__.tag: kind.__struct_encode_fields__ for kind in get_args(kinds)}
+    assert rows.keys() == found.keys()
+    for kind, keys in found.items():
+        missing = [key for key in keys if f"`{key}`" not in rows[kind] + "`extra`"]
+        assert missing == [], kind
+
+
+def table(head):
+    """The rows of the page's table with this head, by each name in their first column."""
+    (body,) = re.findall(
+        rf"^\| {re.escape(head)} \|.*\n\|[- |]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE
+    )
+    rows = [line.split(" | ", 1) for line in body.splitlines()]
+    return {name: rest for first, rest in rows for name in re.findall(r"`(\w+)`", first)}
 
 
 def test_it_finds_a_line_of_another_session_and_one_that_is_left_out(folder, reader):
@@ -90,7 +131,7 @@ def test_it_and_ours_agree_on_every_damaged_byte(folder, reader):
     path = folder / "history.jsonl"
     data = path.read_bytes()
     for index in range(len(data)):
-        for value in (0, 10, data[index] ^ 1):
+        for value in (10, data[index] ^ 1):
             damaged = data[:index] + bytes([value]) + data[index + 1 :]
             path.write_bytes(damaged)
             try:
