@@ -13,8 +13,8 @@ class RepairReport(msgspec.Struct, frozen=True):
     After a store's `salvage` it is everything from the first damaged line on.
 
     Damage inside the very last line can't be told from a write that never finished. So what was
-    set aside may hold a commit that had been acknowledged; it is kept, never deleted. A session
-    loaded while somebody writes it may show a commit that is still under way.
+    set aside may hold a commit that had been acknowledged; it is kept, never deleted. Whoever reads
+    while somebody writes looks twice: a commit that is under way is no torn end, unless it stays so.
 
     Attributes:
         path: the history.

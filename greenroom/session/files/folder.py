@@ -1,9 +1,11 @@
 """A session's folder, and how its two files are read."""
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from greenroom.core import SessionNotFoundError, SessionStorageError
+from greenroom.core import SessionCorruptError, SessionNotFoundError, SessionStorageError
 from greenroom.session.files import durable
 from greenroom.session.history.lines import Position, read_on
 from greenroom.session.history.page import Page, backwards, read_page
@@ -16,10 +18,14 @@ __all__ = [
     "metadata_path",
     "read_last",
     "read_session",
+    "settled",
     "storage_error",
 ]
 
+T = TypeVar("T", StoredSession, StoredPage)
+
 _LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
+_LOOKS = 20  # at a history that somebody is writing
 
 
 def metadata_path(folder: str) -> str:
@@ -84,6 +90,39 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
     except FileNotFoundError:
         # Look again: the session may have been deleted between the two.
         return StoredPage(_described(folder, session_id), Page())
+
+
+def settled(look: Callable[[], T]) -> T:
+    """Look at a session until it is whole, or twice in the same way damaged.
+
+    For who reads without the lock: a line that is just being written looks torn, and where a torn
+    end is cut off and written over between two reads, what was read of both looks damaged.
+
+    Raises:
+        SessionCorruptError: it is damaged.
+        OSError: a file can't be read.
+    """
+    before = ""
+    for _ in range(_LOOKS):
+        try:
+            found = look()
+            damage = _torn(found)
+            if damage in {"", before}:
+                return found
+        except SessionCorruptError as error:
+            damage = str(error)
+            if damage == before:
+                raise
+        before = damage
+    return look()
+
+
+def _torn(found: StoredSession | StoredPage) -> str:
+    """Say what is torn, or nothing."""
+    if isinstance(found, StoredPage):
+        return str(found.page.repair or "")
+    history = found.history
+    return f"{len(history.torn)} bytes from {history.end.size} on" if history.torn else ""
 
 
 def _described(folder: str, session_id: str) -> SessionMetadata | None:

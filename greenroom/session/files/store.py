@@ -19,7 +19,13 @@ from greenroom.core import (
     check_session_id,
 )
 from greenroom.session.files import durable
-from greenroom.session.files.folder import last_change, read_last, read_session, storage_error
+from greenroom.session.files.folder import (
+    last_change,
+    read_last,
+    read_session,
+    settled,
+    storage_error,
+)
 from greenroom.session.files.lock import HeldError, lock
 from greenroom.session.files.writer import FileWriter
 from greenroom.session.history.lines import START
@@ -71,7 +77,9 @@ class FileStore:
             SessionStorageError: a file can't be read.
         """
         folder = self.folder(session_id)
-        return await self._run(session_id, lambda: read_session(folder, session_id, START))
+        return await self._run(
+            session_id, lambda: settled(lambda: read_session(folder, session_id, START))
+        )
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
         """Read the last messages of a session as it stands; of its history no more than that takes.
@@ -84,7 +92,9 @@ class FileStore:
         """
         check_count(count)
         folder = self.folder(session_id)
-        return await self._run(session_id, lambda: read_last(folder, session_id, count))
+        return await self._run(
+            session_id, lambda: settled(lambda: read_last(folder, session_id, count))
+        )
 
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first; histories are not read.
