@@ -592,3 +592,14 @@ async def test_a_session_with_an_id_that_is_none_is_not_listed(store, path, capl
     assert [each.session_id for each in await store.list_all()] == ["mine"]
     assert "left out" in caplog.text
     assert "\x1b" not in caplog.text
+
+
+async def test_a_history_that_was_replaced_is_not_called_damaged(store):
+    await saved(store, "one")
+    stale = await AgentSession.load("mine", store=store)
+    await AgentSession.delete("mine", store=store)
+    await saved(store, "other")
+    stale.add_message(Message.user("more"))
+    with pytest.raises(SessionCorruptError, match="not the line") as caught:
+        await stale.save()
+    assert "load the session again" in caught.value.hint

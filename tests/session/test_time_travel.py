@@ -4,6 +4,8 @@ import pytest
 
 from greenroom.core import Message, SessionError
 from greenroom.session import AgentSession
+from greenroom.session.history.entry import MessageEntry, ToolsStartedEntry
+from greenroom.session.history.transcript import Transcript
 
 
 async def saved(store, messages, **options):
@@ -73,3 +75,20 @@ async def test_no_fork_and_no_rewind_beyond_the_conversation(store, conversation
     with pytest.raises(SessionError, match="4 messages"):
         await session.fork(at=place)
     assert session.is_saved
+
+
+def test_a_rewind_looks_at_no_reply_that_stays(conversation):
+    class Kept(dict[int, set[str]]):
+        def refuse(self):
+            raise AssertionError("this takes longer with every reply")
+
+        __iter__ = keys = items = refuse
+
+    transcript = Transcript(map(MessageEntry, conversation[:2]))
+    transcript.add(ToolsStartedEntry(("t1",)))
+    transcript._started = Kept(transcript._started)
+    transcript.rewind(2)
+    transcript.rewind(1)
+    transcript.add(MessageEntry(conversation[1]))
+    transcript.pair("interrupted")
+    assert "was not started" in transcript.messages[-1].tool_results[0].text

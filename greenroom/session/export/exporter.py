@@ -69,7 +69,7 @@ async def export_session(
 
 
 async def _content(session: AgentSession, depth: int, seen: set[str]) -> SessionContent:
-    """Gather a session and those that it started, each once."""
+    """Gather a session and those that it started and that say the same, each once."""
     record, messages = session.record, session.history
     subagents = []
     for id_ in record.child_session_ids if depth and session.store else ():
@@ -80,7 +80,9 @@ async def _content(session: AgentSession, depth: int, seen: set[str]) -> Session
             except SessionError as error:
                 _log.warning("session %s is left out of the export: %s", id_, error)
                 continue
-            subagents.append(await _content(child, depth - 1, seen))
+            # An imported text may name any session, and would have it carried away with this one.
+            if child.parent_session_id == record.session_id:
+                subagents.append(await _content(child, depth - 1, seen))
     return SessionContent(record, messages, tuple(subagents))
 
 

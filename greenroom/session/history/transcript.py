@@ -188,10 +188,11 @@ class Transcript:
     def _go_back(self, to: int) -> None:
         if to < len(self._messages):
             self._branch_off(to)
+        for at in range(to, len(self._messages)):
+            self._started.pop(at, None)
         del self._messages[to:]
         self._view = None
         self._paired = 0  # a call may have been parted from its result
-        self._started = {at: ids for at, ids in self._started.items() if at < to}
         self.grants.rewind(to)
 
     def _put_first(self, summary: Message, keep: int) -> None:

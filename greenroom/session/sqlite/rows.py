@@ -132,7 +132,8 @@ def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> Histo
     try:
         history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
     except SessionCorruptError as error:
-        error.hint = _way_out(path)  # what it says is true of files
+        if error.line != since.lines:  # or it was replaced, and is as sound as before
+            error.hint = _way_out(path)  # what it says is true of files
         raise
     size = history.end.size + len(history.torn)
     unread = max(since.lines - 1, 0) + len(lines) - history.end.lines

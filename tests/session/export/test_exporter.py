@@ -20,8 +20,10 @@ async def written(session, format="markdown"):
     return text.getvalue()
 
 
-async def saved(id_, *children, store):
+async def saved(id_, *children, store, parent=None):
     session = AgentSession.new("coder", session_id=id_, store=store)
+    if parent is not None:
+        session.adopt(parent, None)
     session.add_message(Message.user(f"I am {id_}"))
     for child in children:
         session.add_child_session(child)
@@ -122,9 +124,9 @@ async def test_an_unknown_format_is_refused():
 @pytest.mark.parametrize("format", ["markdown", "html"])
 async def test_subagents_are_in_it_each_once_and_missing_ones_are_named(format, caplog):
     store = MemoryStore()
-    await saved("left", "below", store=store)
-    await saved("right", "below", "top", store=store)
-    await saved("below", "left", store=store)
+    await saved("left", "below", store=store, parent="top")
+    await saved("right", "below", "top", store=store, parent="top")
+    await saved("below", "left", store=store, parent="left")
     top = await saved("top", "left", "right", "gone", store=store)
     with caplog.at_level(logging.WARNING):
         page = await written(top, format)
@@ -137,7 +139,8 @@ async def test_subagents_are_in_it_each_once_and_missing_ones_are_named(format, 
 async def test_subagents_are_followed_only_so_far_down():
     store = MemoryStore()
     for depth in range(20):
-        await saved(f"s{depth}", f"s{depth + 1}", store=store)
+        parent = f"s{depth - 1}" if depth else None
+        await saved(f"s{depth}", f"s{depth + 1}", store=store, parent=parent)
     page = await written(await AgentSession.load("s0", store=store))
     assert "I am s8" in page
     assert "I am s9" not in page
@@ -148,15 +151,26 @@ async def test_only_so_many_subagents_are_in_a_page_and_the_others_are_named(mon
     monkeypatch.setattr(exporter, "_MOST", 3)
     store = MemoryStore()
     for name in "abcd":
-        await saved(name, store=store)
+        await saved(name, store=store, parent="top")
     page = await written(await saved("top", *"abcd", store=store))
     assert [f"I am {name}" in page for name in "abcd"] == [True, True, False, False]
     assert "- Subagents not in here: `c, d`" in page
 
 
+@pytest.mark.parametrize("format", ["markdown", "html"])
+async def test_a_session_that_was_not_started_here_is_in_no_page(format):
+    store = MemoryStore()
+    await saved("private", store=store)
+    hostile = await written(await saved("top", "private", store=MemoryStore()), "json")
+    imported = await import_session(hostile, store=store)
+    page = await written(imported, format)
+    assert "I am top" in page
+    assert "I am private" not in page
+
+
 async def test_json_is_about_one_session_and_names_the_others():
     store = MemoryStore()
-    await saved("child", store=store)
+    await saved("child", store=store, parent="top")
     text = await written(await saved("top", "child", store=store), "json")
     assert json.loads(text)["session"]["child_session_ids"] == ["child"]
     assert "I am child" not in text
