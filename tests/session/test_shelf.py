@@ -21,6 +21,7 @@ from greenroom.core import (
 )
 from greenroom.session import AgentSession, FileStore, MemoryStore, SessionSearch, SQLiteStore
 from greenroom.session.files import folder as folder_module
+from greenroom.session.files.writer import FileWriter
 from greenroom.session.shelf.deletion import descendants
 from tests.session.faults.killed import installed
 
@@ -244,6 +245,20 @@ async def test_only_a_session_that_exists_and_is_free_can_be_archived(store):
         with pytest.raises(SessionLockedError):
             await change("s-1", store=store)
     await session.close()
+
+
+async def test_a_session_that_another_hand_removes_meanwhile_is_not_archived(files, monkeypatch):
+    await saved(files, "s-1")
+    real = FileWriter.read
+
+    async def read(writer, since):
+        os.unlink(os.path.join(files.folder("s-1"), "metadata.json"))
+        return await real(writer, since)
+
+    monkeypatch.setattr(FileWriter, "read", read)
+    with pytest.raises(SessionNotFoundError):
+        await AgentSession.archive("s-1", store=files)
+    assert await ids(files, archived=True) == []
 
 
 # -- searching ------------------------------------------------------------------------------------

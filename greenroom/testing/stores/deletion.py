@@ -129,12 +129,13 @@ async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     await AgentSession.delete(grandchild.session_id, store=store)
     same(await texts(store, child), ["child"])
     grandchild = await _child(store, child)
-    await grandchild.open()
-    with expecting(SessionLockedError):
-        await AgentSession.delete(parent.session_id, store=store, children=True)
-    same(await texts(store, child), ["child"])
-    same(await texts(store, parent), ["parent"])
-    await grandchild.close()
+    for busy in (parent, grandchild):
+        await busy.open()
+        with expecting(SessionLockedError):
+            await AgentSession.delete(parent.session_id, store=store, children=True)
+        for each in (parent, child, grandchild):
+            same(await store.exists(each.session_id), True)
+        await busy.close()
     await AgentSession.delete(parent.session_id, store=store, children=True)
     for each in (parent, child, grandchild):
         await _is_gone(store, each.session_id)
