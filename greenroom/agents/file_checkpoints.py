@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -77,12 +77,11 @@ class FileCheckpoints:
             return
         folder = packs_folder(self._agent.session)
         if not folder:
-            await self._refuse(ids)
+            self._refuse(ids)
             yield
             return
         recorder = await self._get_recorder(folder)
-        absolute = [str(self._agent.context.workspace.absolute(path)) for path in paths]
-        window = await recorder.open(absolute, compares=compares)
+        window = await recorder.open(self._absolute(paths), compares=compares)
         if recorder.failure:
             await self._tell(recorder.failure)
         gaps = (*window.gaps, _CUT_OFF) if compares else tuple(window.gaps)
@@ -93,6 +92,14 @@ class FileCheckpoints:
         finally:
             await self._close(recorder, window, begun)
 
+    def _absolute(self, paths: Iterable[str]) -> list[str]:
+        found = []
+        for path in paths:
+            # What is no path, such as one of a user who does not exist, is the tool's to tell.
+            with suppress(OSError, ValueError, RuntimeError):
+                found.append(str(self._agent.context.workspace.absolute(path)))
+        return found
+
     async def _close(self, recorder: WorkspaceRecorder, window: Window, begun: Checkpoint) -> None:
         changes, gaps = begun.changes, (*window.gaps, _NOT_COMPARED)
         with self._agent.cleanup(_GRACE):
@@ -101,16 +108,19 @@ class FileCheckpoints:
         ended = Checkpoint(begun.id, begun.root, begun.tool_use_ids, changes, gaps)
         self._agent.session.add_checkpoint(ended)
 
-    async def _refuse(self, ids: tuple[str, ...]) -> None:
+    def _refuse(self, ids: tuple[str, ...]) -> None:
         gap = f"no file was kept: {self._agent.session.store!r} has no folder for files"
-        await self._tell(gap)
+        if self._required:
+            raise self._error(gap)
         self._agent.session.add_checkpoint(Checkpoint(new_id("c"), "", ids, gaps=(gap,)))
+
+    def _error(self, why: str) -> SessionStorageError:
+        id_ = self._agent.session.session_id
+        return SessionStorageError(f"files can't all be restored: {why}", session_id=id_)
 
     async def _tell(self, failure: str) -> None:
         """Say once what can't be kept."""
-        error = SessionStorageError(
-            f"files can't all be restored: {failure}", session_id=self._agent.session.session_id
-        )
+        error = self._error(failure)
         if self._required:
             raise error
         if failure not in self._told:

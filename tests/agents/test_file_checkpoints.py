@@ -6,9 +6,11 @@ import os
 import shutil
 import stat
 import threading
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -27,12 +29,14 @@ from greenroom.core import (
     Error,
     FileChange,
     FileState,
+    Message,
     SessionError,
     SessionLockedError,
     SessionStorageError,
     ToolEnd,
     ToolProgress,
     TurnStatus,
+    Workspace,
     WritePath,
     clock,
 )
@@ -41,7 +45,7 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, MemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Packs, ToolRegistry, WorkspaceRecorder, builtin_tools, tool
-from greenroom.tools.workspace import file_state, packs, recorder, survey
+from greenroom.tools.workspace import file_state, packs, recorder, survey, window
 from greenroom.tools.workspace.file_state import Stamp
 
 ALL = [PermissionRule.allow_all()]
@@ -270,15 +274,122 @@ async def test_a_file_that_has_not_changed_is_kept_once(shop):
     assert len(list(await folder.iterdir())) == 1
 
 
-async def test_a_store_without_a_folder_keeps_nothing_and_says_so_once(shop):
+async def test_a_store_without_a_folder_keeps_nothing_and_the_plan_says_so(shop):
     shop.store = MemoryStore()
     shop.write("a", "old")
     await shop.turn(bash("echo new > a"), bash("echo newer > a"))
-    (error,) = shop.errors
-    assert "has no folder for files" in error.message
+    assert shop.errors == []
     plan = await shop.plan()
     assert told(plan) == []
-    assert "no file was kept" in str(plan)
+    assert plan.gaps == (f"no file was kept: {shop.store!r} has no folder for files",)
+
+
+@tool
+async def anything() -> None:
+    """Stand for any tool."""
+
+
+async def test_what_is_no_path_stops_no_tool(shop):
+    shop.session = AgentSession.new("worker", store=shop.store)
+    shop.session.add_message(Message.user("go"))
+    agent = SimpleNamespace(
+        session=shop.session,
+        context=AgentContext(session_id="s", agent_type="t", workspace=Workspace(shop.root)),
+        cleanup=lambda _: nullcontext(),
+    )
+    paths = ("~nobody-of-this-name/a", "a\0", ".", "named")
+    named = ("t", ToolRegistry([anything]).get("anything"), [WritePath(path) for path in paths])
+    async with FileCheckpoints(agent).around([named]):
+        await shop.session.save()
+        shop.write("named", "x")
+    plan = await shop.plan()
+    assert told(plan) == [("delete", "named")]
+    assert plan.gaps == (f"{shop.root} is outside of the workspace",)
+
+
+@tool(effects=lambda *_: [WritePath(f"{number}") for number in range(5)])
+async def many(context: AgentContext) -> str:
+    """Write many files."""
+    for number in range(5):
+        (context.workspace.root / f"{number}").write_text("new")
+    return "done"
+
+
+async def test_more_files_than_can_be_on_record_are_named(shop, monkeypatch):
+    monkeypatch.setattr(window, "MAX_CHANGES", 3)
+    shop.tools = [many]
+    await shop.turn(call("many"))
+    plan = await shop.plan()
+    assert told(plan) == [("delete", "0"), ("delete", "1"), ("delete", "2")]
+    assert len(plan.gaps) == 2
+    assert "one file more" in plan.gaps[0]
+
+
+async def test_no_more_is_held_in_memory_than_a_pack_takes(shop, monkeypatch):
+    monkeypatch.setattr(window, "MAX_PACK_BYTES", 10)
+    for number in range(5):
+        shop.write(f"{number}", f"is {number}")
+    shop.tools = [many]
+    await shop.turn(call("many"))
+    assert [action for action, _ in told(await shop.plan())] == ["write"] * 2 + ["lost"] * 3
+
+
+async def test_contents_beyond_a_pack_are_lost(shop, monkeypatch):
+    monkeypatch.setattr(packs, "MAX_PACK_BYTES", 150)
+    for name in "abc":
+        shop.write(name, "old" * 10 + name)
+    await shop.turn(bash("echo new | tee a b c"))
+    assert [action for action, _ in told(await shop.plan())].count("write") == 1
+
+
+@tool(effects=lambda *_: [WritePath("/etc/passwd-of-nobody"), WritePath("link")])
+async def elsewhere() -> str:
+    """Name a file outside, and a link."""
+    return "done"
+
+
+async def test_a_file_outside_of_the_workspace_is_not_kept(shop):
+    (shop.root / "link").symlink_to("/etc/hostname-of-nobody")
+    shop.tools = [elsewhere]
+    await shop.turn(call("elsewhere"))
+    plan = await shop.plan()
+    assert plan.files == ()
+    assert [gap.endswith("is outside of the workspace") for gap in plan.gaps] == [True, True]
+
+
+async def test_a_folder_that_may_not_be_read_is_not_covered(shop, monkeypatch):
+    shop.write("closed/a", "mine")
+    real = os.scandir
+
+    def refuse(path):
+        if str(path).rstrip("/").endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
+        opened = await keeper.open([], compares=True)
+    shop.write("closed/a", "changed")
+    shop.write("open", "x")
+    # It can be read now, and still is left out: nobody knows what was in it.
+    assert [each.path for each in await keeper.close(opened)] == ["open"]
+
+
+async def test_a_plan_tells_what_it_is_of(shop):
+    await shop.turn(write("a", "x"))
+    assert repr(await shop.plan()) == f"<RestorePlan of 1 files in {shop.root}>"
+
+
+async def test_files_are_restored_while_the_agent_s_session_is_open(shop):
+    shop.write("a", "old")
+    await shop.turn(bash("echo new > a"))
+    plan = await shop.plan()
+    await shop.session.open()
+    await plan.apply()
+    assert shop.session.statistics().is_open
+    await shop.session.close()
+    assert shop.read("a") == "old"
 
 
 async def test_where_it_is_required_no_tool_starts_without(shop):
@@ -540,10 +651,10 @@ async def test_time_that_runs_out_is_a_gap(shop, monkeypatch):
     assert await recorder._in_time(slow) == "late"
     keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
     monkeypatch.setattr(recorder, "MAX_SECONDS", 10)
-    window = await keeper.open([str(shop.root / "named")], compares=True)
+    opened = await keeper.open([str(shop.root / "named")], compares=True)
     shop.write("a", "new")
     shop.write("named", "new")
-    assert [each.path for each in await keeper.close(window)] == ["a", "named"]
+    assert [each.path for each in await keeper.close(opened)] == ["a", "named"]
     in_time, calls = recorder._in_time, []
 
     async def second_too_late(work):
@@ -551,11 +662,11 @@ async def test_time_that_runs_out_is_a_gap(shop, monkeypatch):
         return await (in_time if len(calls) == 1 else too_late)(work)
 
     monkeypatch.setattr(recorder, "_in_time", second_too_late)
-    assert [each.path for each in await keeper.close(window)] == ["named"]
-    assert window.gaps == ["there was no time to read every file that commands changed"]
-    window.gaps.clear()
-    assert [each.path for each in await keeper.close(window)] == ["named"]
-    assert window.gaps == ["what commands changed is not known: it is too much to compare"]
+    assert [each.path for each in await keeper.close(opened)] == ["named"]
+    assert opened.gaps == ["there was no time to read every file that commands changed"]
+    opened.gaps.clear()
+    assert [each.path for each in await keeper.close(opened)] == ["named"]
+    assert opened.gaps == ["what commands changed is not known: it is too much to compare"]
 
 
 @pytest.mark.parametrize("bound", ["files", "time", "later"])
@@ -693,9 +804,9 @@ async def test_an_interrupt_while_files_are_kept_leaves_nothing_half(shop, monke
     assert scope.cancelled_caught
     assert list(folder.iterdir()) == []
     assert len(seen) == 10
-    window = await keeper.open([], compares=True)
+    opened = await keeper.open([], compares=True)
     shop.write("7", "new")
-    (change,) = await keeper.close(window)
+    (change,) = await keeper.close(opened)
     assert (change.path, change.before.size) == ("7", 21)
 
 
@@ -709,9 +820,9 @@ async def test_a_change_that_no_time_of_the_file_tells_is_seen(shop, monkeypatch
     shop.write("a", "one")
     keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
     for text in ("two", "six", "ten"):
-        window = await keeper.open([], compares=True)
+        opened = await keeper.open([], compares=True)
         shop.write("a", text)
-        (change,) = await keeper.close(window)
+        (change,) = await keeper.close(opened)
         assert change.path == "a"
 
 

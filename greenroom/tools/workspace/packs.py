@@ -149,9 +149,9 @@ class PackWriter:
         """
         if digest in self._known or digest in self.places:
             return True
-        if self.size + len(content) > MAX_PACK_BYTES:
-            return False
         line = f"{digest} {len(content)}\n".encode()
+        if self.size + len(line) + len(content) > MAX_PACK_BYTES:
+            return False
         self._file.write(line + content)
         self.places[digest] = _Place(self.name, self.size + len(line), len(content))
         self.size += len(line) + len(content)

@@ -121,8 +121,7 @@ class Window:
 
 def _real_paths(path: str) -> list[Path]:
     """Return a path with its folders resolved, and what it points to where it is a link."""
-    try:
-        real = Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        return [real, Path(os.path.realpath(real))] if real.is_symlink() else [real]
-    except (OSError, ValueError):  # no path at all: the tool says so
+    if "\0" in path:  # no path at all: the tool says so
         return []
+    real = Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return [real, Path(os.path.realpath(real))] if real.is_symlink() else [real]

@@ -3,14 +3,16 @@
 import os
 import subprocess
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import trio
 
-from greenroom.agents import coder
+from greenroom.agents import coder, plan_restore
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.session import FileStore
+from greenroom.session import AgentSession, FileStore
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 from greenroom.testing.fuzz import INVARIANTS, FuzzError
 from greenroom.tools import ToolRegistry, WebFetch, builtin_tools, tool
@@ -121,6 +123,62 @@ def test_the_built_in_tools_can_be_cancelled_anywhere(workshop):
         real_time=True,
     )
     assert sum(report.injected.values()) >= 20
+
+
+def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
+    folders = []
+
+    def answer(request):
+        if request.messages[-1].tool_results:
+            return "Done."
+        return [
+            call("Bash", command="echo 1 > a.txt; echo 2 > c.txt"),
+            call("Write", file_path="b.txt", content="new"),
+        ]
+
+    def scenario():
+        folder = tmp_path / str(len(folders))
+        folders.append(folder)
+        folder.mkdir()
+        (folder / "a.txt").write_text("old")
+        return Scenario(
+            partial(coder, checkpoints=True),
+            ScriptedProvider(*[answer] * 9),
+            TOOLS,
+            PermissionManager([PermissionRule.allow_all()]),
+            inputs="Work!",
+            store=FileStore(folder / "sessions"),
+            workspace=folder,
+        )
+
+    async def restore(folder):
+        store = FileStore(folder / "sessions")
+        for record in await store.list_all():
+            session = await AgentSession.load(record.session_id, store=store)
+            plan = await plan_restore(session, 0, folder)
+            assert (await plan.apply()).failed == {}
+            yet = await plan_restore(session, 0, folder)
+            assert yet.steps == ()
+            return {each.path for each in yet.files}, yet.gaps
+        return set(), ()
+
+    def files_are_as_they_were(trial):
+        folder = folders[-1]
+        listed, gaps = trio.run(restore, folder)
+        text = (folder / "a.txt").read_text()
+        here = {path.name for path in folder.iterdir()} - {"sessions"}
+        assert trial.mode in {"kill", "cancel", "shutdown"} or not (listed or gaps)
+        assert gaps or (text == "old" and here <= {"a.txt", *listed})
+        packs = list(folder.glob("sessions/*/checkpoints/*"))
+        assert all(pack.suffix == ".pack" for pack in packs)
+
+    report = cancel_at_every_checkpoint(
+        scenario,
+        invariants=[*INVARIANTS, files_are_as_they_were],
+        at_most=None if EVERYWHERE else 20,
+        real_time=True,
+    )
+    assert sum(report.injected.values()) >= 15
 
 
 @tool(isolation="process", timeout=30)
