@@ -43,6 +43,7 @@ async def one_reply(
     await agent.step()
     agent.set_state(gr.AgentState.processing())
     agent.session.set_model(llm.name, llm.model)
+    await agent.session.save(flush=False)  # what was said survives this process from here on
     request = gr.ModelRequest(messages=agent.session.history, tools=tools.definitions())
     with agent.model_call(llm, request) as asked:
         async with llm.stream(request) as stream:

@@ -48,15 +48,17 @@ async def stream_reply(
 
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
-    effort in place of a thinking budget). `options` are fields of the provider's own request body. Deltas are sent as
-    they come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and
-    what the provider had told of its usage is reported.
+    effort in place of a thinking budget). `options` are fields of the provider's own request body. Before
+    the model is asked, what was said is appended to the stored session, so that a kill of the process
+    can't take it. Deltas are sent as they come. What had come of a reply that breaks off, or is
+    interrupted, is kept in the history, and what the provider had told of its usage is reported.
 
     Returns:
         The complete reply; its `tool_uses` are what to run next.
 
     Raises:
         TypeError: the model is only its name, or the tools are in no `ToolRegistry`.
+        SessionError: the session could not be stored; the model was not asked.
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
         ConfigurationError: a budget limits the cost, and the model has no price; or it limits what
@@ -74,6 +76,8 @@ async def stream_reply(
     await agent.step()
     agent.set_state(AgentState.processing())
     agent.session.set_model(llm.name, llm.model)
+    # What was said survives this process from here on, and a power cut with the next flush.
+    await agent.session.save(flush=False)
     request = ModelRequest(
         messages=agent.session.history,
         system=system,

@@ -168,6 +168,20 @@ async def test_an_interrupt_keeps_the_partial_text_and_the_next_input_is_answere
         assert (await handle.ask("two")).text == "again"
 
 
+async def test_what_was_said_is_stored_before_the_model_is_asked():
+    store, llm = MemoryStore(), ScriptedProvider(Reply("so far", hangs=True))
+    async with AgentRuntime(store=store) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
+        receipt = await handle.send_input("one")
+        with trio.fail_after(5):
+            async for chunk in handle.stream(receipt):
+                if isinstance(chunk, TextDelta):
+                    break
+        stored = await AgentSession.load(handle.session_id, store=store)
+        await handle.interrupt()
+    assert [message.text for message in stored.history] == ["one"]
+
+
 async def test_a_budget_of_calls_ends_the_turn_with_its_reason():
     async def agent_fn(agent, llm):
         async for message in agent.inputs():

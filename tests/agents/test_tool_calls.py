@@ -420,8 +420,12 @@ async def test_nothing_starts_when_the_history_cannot_be_stored(monkeypatch):
         ran.append(1)
         return "acted"
 
-    async def full(self):
-        raise SessionStorageError("the disk is full")
+    save = AgentSession.save
+
+    async def full(self, *, flush=True):
+        if flush:
+            raise SessionStorageError("the disk is full")
+        await save(self, flush=flush)
 
     async with Stage([act], call("act"), rules=ALL) as stage:
         monkeypatch.setattr(AgentSession, "save", full)
