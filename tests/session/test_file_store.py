@@ -12,7 +12,7 @@ import pytest
 from greenroom.core import Message, SessionCorruptError, SessionStorageError, clock
 from greenroom.session import AgentSession, FileStore
 from greenroom.session.files import durable
-from greenroom.session.history.lines import encode_line
+from greenroom.session.history.lines import START, encode_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -171,6 +171,59 @@ async def test_lines_of_newer_versions_survive_a_load_and_save(files, conversati
     await loaded.save()
     assert line in (folder_of(session) / "history.jsonl").read_bytes()
     assert (await AgentSession.load("mine", store=files)).history[-1].text == "more"
+
+
+NEWER = [
+    {"kind": "format", "version": 1, "by": "a newer version"},
+    {
+        "kind": "message",
+        "message": {
+            "role": "user",
+            "content": [{"type": "text", "text": "hi", "mood": 1}],
+            "at": 2,
+        },
+        "seen": True,
+    },
+    {"kind": "hologram", "points": [1]},
+    {
+        "kind": "message",
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "smell", "of": "rose"}, {"type": "text", "text": "ho"}],
+            "stop_reason": "bored",
+        },
+    },
+]
+
+
+async def test_what_a_newer_version_wrote_survives_all_that_is_done_to_its_session(files):
+    """Nothing there is written anew; a fork is, and holds what this version can read."""
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    session.set_metadata("title", "mine")
+    await session.save()
+    history, metadata = (folder_of(session) / n for n in ("history.jsonl", "metadata.json"))
+    line = encode_line([json.dumps(entry).encode() for entry in NEWER], START)
+    history.write_bytes(line)
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "tags": ["a"]}))
+
+    session = await AgentSession.load("mine", store=files)
+    fork = await session.fork()
+    session.set_model("offline", "offline")
+    session.add_message(Message.user("more"))
+    await session.save()
+    await session.rewind(2)
+    await session.compact("short", 1)
+    await AgentSession.archive("mine", store=files)
+    await AgentSession.unarchive("mine", store=files)
+    assert history.read_bytes().startswith(line)
+    assert json.loads(metadata.read_text())["tags"] == ["a"]
+    assert (await session.branches())[0].messages[1].content[0].raw == {
+        "type": "smell",
+        "of": "rose",
+    }
+    loaded = await AgentSession.load(fork.session_id, store=files)
+    assert [message.text for message in loaded.history] == ["hi", "ho"]
+    assert loaded.history[1].content[0].raw == {"type": "smell", "of": "rose"}
 
 
 async def test_times_of_other_zones_are_read_as_utc(files, conversation):
