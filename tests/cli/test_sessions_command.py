@@ -23,6 +23,16 @@ def test_a_list_has_a_row_for_each_session_and_a_head(run, shelf):
     assert row == "s-1      now  offline:rules  /work/roof  mend the roof"
 
 
+def test_columns_of_a_list_in_a_pipe_are_as_wide_as_their_letters(run, shelf):
+    shelf.add("s-1", title="roof", workspace="/work/屋根")
+    shelf.add("s-long", title="cellar", workspace="/w")
+    rows = run("sessions", "list", *shelf.here).out.splitlines()
+    assert sorted(rows[1:]) == [
+        "s-1      now  offline:rules  /work/屋根  roof",
+        "s-long   now  offline:rules  /w          cellar",
+    ]
+
+
 def test_a_list_leaves_subagents_out_unless_all_are_asked_for(run, shelf):
     shelf.add("s-1", title="mine")
     shelf.add("s-2", parent="s-1")

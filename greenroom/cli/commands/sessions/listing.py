@@ -40,7 +40,10 @@ async def list_sessions(options: "SessionsOptions") -> int:
     elif not found:
         await page.text(f"There are no sessions {'here' if options.here else 'yet'}.")
     else:
-        await page.show(_table(shown, page.columns))
+        if page.columns is None:
+            await page.text(_plain(shown))
+        else:
+            await page.show(_table(shown, page.columns))
         if len(found) > len(shown):
             await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
     return 0
@@ -59,7 +62,25 @@ def shown_sessions(
     ]
 
 
-def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> "Table":
+def _plain(sessions: Sequence[SessionMetadata]) -> str:
+    """Lay all of it out for a pipe; thousands of rows would take a table of a terminal seconds."""
+    from rich.cells import cell_len
+
+    rows = [("session", "age", "model", "folder", "title")]
+    for each in sessions:
+        place = below_home(place_of(each))
+        told = age(each.updated_at), model_of(each), place, title_of(each)
+        rows.append((each.session_id, *told))
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _table(sessions: Sequence[SessionMetadata], columns: int) -> "Table":
     """Lay them out; on a narrow terminal the model is left out, then the folder, and titles are cut."""
     from rich.table import Table
     from rich.text import Text
@@ -68,10 +89,10 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> "Table":
         ("session", lambda each: each.session_id),
         ("age", lambda each: age(each.updated_at)),
     ]
-    if columns is None or columns >= _MODEL_FROM:
+    if columns >= _MODEL_FROM:
         parts.append(("model", model_of))
-    if columns is None or columns >= _FOLDER_FROM:
-        parts.append(("folder", partial(_short_place, most=columns and columns // 4)))
+    if columns >= _FOLDER_FROM:
+        parts.append(("folder", partial(_short_place, most=columns // 4)))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     taken, rows = 0, [[Text(words(each)) for _, words in parts] for each in sessions]
     for place, (name, _) in enumerate(parts):
@@ -80,13 +101,12 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> "Table":
     table.add_column("title", no_wrap=True)
     for row, each in zip(rows, sessions, strict=True):
         title = Text(title_of(each))
-        if columns is not None:
-            title.truncate(max(columns - taken, _TITLE), overflow="ellipsis")
+        title.truncate(max(columns - taken, _TITLE), overflow="ellipsis")
         table.add_row(*row, title)
     return table
 
 
-def _short_place(session: SessionMetadata, most: int | None) -> str:
+def _short_place(session: SessionMetadata, most: int) -> str:
     """Return the folder, of which the end says most."""
     place = below_home(place_of(session))
-    return place if most is None or len(place) <= most else f"…{place[1 - most :]}"
+    return place if len(place) <= most else f"…{place[1 - most :]}"
