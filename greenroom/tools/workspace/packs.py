@@ -123,10 +123,10 @@ class Packs:
 
     def _names(self) -> list[str]:
         try:
-            names = os.listdir(self._folder)
+            with os.scandir(self._folder) as entries:
+                packs = [each.name for each in entries if _is_pack(each)]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        packs = [name for name in names if _NAME.fullmatch(name)]
         return sorted(packs, key=lambda name: int(name.partition(".")[0]))
 
 
@@ -156,6 +156,11 @@ class PackWriter:
         self.places[digest] = _Place(self.name, self.size + len(line), len(content))
         self.size += len(line) + len(content)
         return True
+
+
+def _is_pack(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a file of a pack's name: a pipe would be waited for, and a link leads away."""
+    return bool(_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
 
 
 def _scan(path: str, name: str) -> Iterator[tuple[str, _Place]]:

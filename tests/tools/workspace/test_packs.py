@@ -137,3 +137,14 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(folder):
     assert digest(b"one") not in store
     with pytest.raises(OSError, match="checkpoints"):
         keep(store, b"one")
+
+
+def test_what_is_no_file_is_no_pack(folder):
+    keep(Packs(str(folder)), b"one")
+    os.mkfifo(folder / "000002.pack")
+    (folder / "000003.pack").mkdir()
+    (folder / "000004.pack").symlink_to("nowhere")
+    store = Packs(str(folder))
+    assert store.read(digest(b"one")) == b"one"
+    keep(store, b"two")
+    assert Packs(str(folder)).read(digest(b"two")) == b"two"
