@@ -74,6 +74,8 @@ class RestorePlan:
             SessionLockedError: somebody else writes the session; nothing was done.
             SessionStorageError: the disk refused; before anything was done, or to record it.
         """
+        if not self.steps:
+            return RestoreReport((), {})
         was_open = self._session.statistics().is_open
         if not was_open:
             await self._session.open()

@@ -850,3 +850,34 @@ async def test_without_checkpoints_there_are_none(shop):
             await runtime.spawn(shop.session, coder, *parts, PermissionManager(ALL)).ask("go")
     assert (await shop.plan()).files == ()
     assert not Path(packs_of(shop)).exists()
+
+
+async def test_nothing_to_restore_takes_no_lock(shop):
+    await shop.turn(write("a", "x"))
+    plan = await shop.plan(len(shop.session.history))
+    other = await AgentSession.load(shop.session.session_id, store=shop.store)
+    await other.open()
+    report = await plan.apply()
+    await other.close()
+    assert (report.restored, report.failed) == ((), {})
+
+
+async def test_each_reason_is_a_gap_of_its_own(shop, monkeypatch):
+    folder = shop.write("../checkpoints", "no folder")
+    monkeypatch.setattr(recorder, "MAX_FILES", 0)
+    shop.write("a", "old")
+    opened = await WorkspaceRecorder(shop.root, Packs(str(folder))).open([], compares=True)
+    assert [gap.partition(":")[0] for gap in opened.gaps] == [
+        "what commands change is not known",
+        "former contents are not kept",
+    ]
+
+
+async def test_what_did_not_fit_is_kept_the_next_time(shop, monkeypatch):
+    monkeypatch.setattr(packs, "MAX_PACK_BYTES", 250)
+    for name in "abcd":
+        os.utime(shop.write(name, name * 50), (1, 1))
+    keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
+    monkeypatch.setattr(window, "_GRAIN", -10)  # as if the files were old
+    kept = [len((await keeper.open([], compares=True)).states) for _ in range(3)]
+    assert kept == [2, 4, 4]

@@ -57,8 +57,6 @@ class WorkspaceRecorder:
         if compares:
             await _in_time(lambda late: self._survey(window, late))
         await _in_time(lambda late: self._keep(window, late))
-        if self.failure:
-            window.gaps.append(self.failure)
         return window
 
     async def close(self, window: Window) -> tuple[FileChange, ...]:
@@ -81,7 +79,7 @@ class WorkspaceRecorder:
                 known = self._known
                 self._known = {path: known[path] for path in known if path in stamps}
         if self._too_large:
-            self.failure = f"what commands change is not known: {self._root} {self._too_large}"
+            self._fail(window, f"what commands change is not known: {self._root} {self._too_large}")
 
     def _keep(self, window: Window, late: threading.Event) -> None:
         """Keep contents in one new pack: of the files that calls name, then of all others."""
@@ -89,21 +87,24 @@ class WorkspaceRecorder:
             with self._packs.writing(flush=self._flush) as writer:
                 for path, look in window.declared.items():
                     window.declared[path] = _kept(look, writer)
+                has_room = True
                 for path, stamp in (window.stamps or {}).items():
                     trio.from_thread.check_cancelled()
-                    if late.is_set() or not self._keep_one(window, path, stamp, writer):
-                        break
+                    if (known := self._kept_state(path, stamp)) is not None:
+                        window.states[path] = known
+                    elif has_room and not late.is_set():
+                        has_room = self._keep_one(window, path, stamp, writer)
             self._packs.trim()
         except OSError as error:
             self._known.clear()
-            self.failure = f"former contents are not kept: {error.strerror or error}"
+            self._fail(window, f"former contents are not kept: {error.strerror or error}")
+
+    def _fail(self, window: Window, why: str) -> None:
+        self.failure = why
+        window.gaps.append(why)
 
     def _keep_one(self, window: Window, path: str, stamp: Stamp, writer: PackWriter) -> bool:
         """Take in how a file is; return whether there is room for more."""
-        known = self._known.get(path)
-        if known is not None and known[0] == stamp and self._is_kept(known[1]):
-            window.states[path] = known[1]
-            return True
         is_small = stamp.size <= MAX_COPIED_BYTES
         if not is_small or stat.S_IFMT(stamp.mode) not in _COPIED:
             return True
@@ -116,8 +117,12 @@ class WorkspaceRecorder:
                 self._known[path] = look.stamp, look.state
         return True
 
-    def _is_kept(self, state: FileState) -> bool:
-        return state.kind != "file" or state.digest in self._packs
+    def _kept_state(self, path: str, stamp: Stamp) -> FileState | None:
+        """Return how a file is that was kept before and has not changed; else None."""
+        known, state = self._known.get(path, (None, FileState("absent")))
+        if known != stamp or (state.kind == "file" and state.digest not in self._packs):
+            return None
+        return state
 
     def _compare(
         self, window: Window, now: dict[str, Stamp] | None, late: threading.Event
