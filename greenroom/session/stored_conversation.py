@@ -182,8 +182,8 @@ class StoredConversation(Conversation):
         # What is added while a write is under way stays for the next.
         entries = tuple(self._transcript.pending)
         if entries or (flush and self._journal.is_loose):
-            await self._journal.append(entries, version=self._transcript.version, flush=flush)
-            del self._transcript.pending[: len(entries)]
+            with self._transcript.committing(len(entries)):
+                await self._journal.append(entries, version=self._transcript.version, flush=flush)
         if self._has_news:
             await self._journal.describe(self._record)
         self._is_touched = not self.is_saved
@@ -197,5 +197,5 @@ class StoredConversation(Conversation):
         encoded = await self._journal.in_thread(lambda: encode_pending(entries))
         *first, _ = pieces(encoded)
         for piece in first:
-            await self._journal.append(piece, version=transcript.version, flush=False)
-            del transcript.pending[: len(piece)]
+            with transcript.committing(len(piece)):
+                await self._journal.append(piece, version=transcript.version, flush=False)

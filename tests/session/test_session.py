@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+import trio
 
 from greenroom.core import (
     InvalidJSONError,
@@ -23,6 +24,7 @@ from greenroom.session import (
     default_store,
 )
 from greenroom.session.history.transcript import Transcript
+from greenroom.session.journal import Journal
 
 
 def uses(*ids):
@@ -311,3 +313,29 @@ def test_a_text_in_place_of_a_message_is_refused():
     with pytest.raises(TypeError, match=r"'hello' is no message: write Message\.user"):
         session.add_message("hello")
     assert session.history == ()
+
+
+async def test_a_start_that_is_being_stored_stands_and_nothing_behind_it_is_lost(monkeypatch):
+    store = MemoryStore()
+    session = AgentSession.new("coder", store=store)
+    session.add_message(Message.user("go"))
+    session.add_message(Message.assistant([ToolUseBlock("t1", "Wait")]))
+    session.mark_tools_started(["t1"])
+    writes, goes_on, real = trio.Event(), trio.Event(), Journal._append
+
+    async def append(*args, **options):
+        writes.set()
+        await goes_on.wait()
+        await real(*args, **options)
+
+    monkeypatch.setattr(Journal, "_append", append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.save)
+        await writes.wait()
+        session.withdraw_tools_started()
+        session.pair_tool_uses("denied")
+        goes_on.set()
+    await session.save()
+    loaded = await AgentSession.load(session.session_id, store=store)
+    assert loaded.history == session.history
+    assert loaded.history[-1].tool_results[0].text.startswith("denied: the call had started")

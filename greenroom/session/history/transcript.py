@@ -1,6 +1,7 @@
 """The conversation in memory: what the entries of a history add up to, and which are not saved."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from greenroom.core import Message, SessionError
@@ -34,6 +35,7 @@ class Transcript:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """Replay the entries of a stored history."""
         self.pending: list[PendingEntry] = []
+        self._writing = 0  # how many of these are being written right now
         self._start: PendingEntry | None = None
         self._starting = 0  # how many calls that one names
         self._messages: list[Message] = []
@@ -122,12 +124,22 @@ class Transcript:
             self._start, self._starting = pending, len(entry.tool_use_ids)
 
     def withdraw_started(self) -> None:
-        """Take back the record that calls of the last reply start, if it is not stored yet."""
-        if self.pending and self.pending[-1] is self._start:
+        """Take back the record that calls of the last reply start, unless its commit has begun."""
+        if len(self.pending) > self._writing and self.pending[-1] is self._start:
             self.pending.pop()
             self._entries -= 1
             self._started.pop(self._last_reply(), None)
             self.expenses.note_tool_calls(-self._starting)
+
+    @contextmanager
+    def committing(self, count: int) -> Iterator[None]:
+        """Write the first entries that are pending; they are no longer, unless the block raises."""
+        self._writing = count
+        try:
+            yield
+            del self.pending[:count]
+        finally:
+            self._writing = 0
 
     def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
         """Answer the calls of the last reply that have no result, and return their ids."""
