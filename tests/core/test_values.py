@@ -1,5 +1,7 @@
 """Every wire value survives the way to JSON and back."""
 
+import gc
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -130,3 +132,15 @@ def test_a_text_is_one_block_of_valid_unicode_and_blocks_stay_as_they_are():
     blocks = (TextBlock("a"), ToolUseBlock("t1", "Read"))
     assert as_blocks(iter(blocks)) == blocks
     assert as_blocks([]) == ()
+
+
+def test_a_long_conversation_gives_the_garbage_collector_little_to_go_through():
+    def count():
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = count()
+    conversation = [Message.user(f"number {number}") for number in range(1_000)]
+    grown = count() - before
+    assert len(conversation) == 1_000
+    assert grown < 2_000, "a message is two values and a tuple"
