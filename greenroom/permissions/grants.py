@@ -13,7 +13,7 @@ from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import ANSWER, PermissionRule, RuleScope
 
-__all__ = ["BoundSessions", "GrantKeeper", "encode_grants", "is_answer", "read_grants"]
+__all__ = ["BoundSessions", "GrantKeeper", "encode_grants", "read_grants"]
 
 _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
 _FOR_WHOM = {"session", "workspace"}
@@ -52,6 +52,7 @@ class BoundSessions:
         """Begin with none."""
         self._sessions = WeakValueDictionary[str, GrantKeeper]()
         self._read = WeakKeyDictionary[GrantKeeper, tuple[str, tuple[dict[str, object], ...]]]()
+        self._ids = set[str]()  # of these sessions, and of those that went since `without_old`
 
     def get(self, session_id: str) -> GrantKeeper | None:
         """Return the session of this id that was bound last, if it is alive."""
@@ -64,13 +65,23 @@ class BoundSessions:
 
     def note_read(self, session: GrantKeeper, root: str | Path) -> None:
         """Note that the session's answers were read for this folder."""
+        self._ids.add(session.session_id)
         self._sessions[session.session_id] = session
         self._read[session] = str(root), session.grants
 
+    def without_old(self, rules: Iterable[PermissionRule], session_id: str) -> list[PermissionRule]:
+        """Return rules without this session's answers, and the allowances of sessions that are gone.
 
-def is_answer(rule: PermissionRule, session_id: str) -> bool:
-    """Whether a rule is an answer that was remembered for this session."""
-    return rule.session == session_id and rule.created_by == ANSWER
+        Their denials stay: a detached subagent may outlive the session that they were given in.
+        """
+        gone = {id_ for id_ in self._ids if id_ not in self._sessions}
+        self._ids -= gone
+
+        def is_old(rule: PermissionRule) -> bool:
+            is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
+            return rule.created_by == ANSWER and (is_over or rule.session == session_id)
+
+        return [rule for rule in rules if not is_old(rule)]
 
 
 def encode_grants(

@@ -13,7 +13,6 @@ from greenroom.permissions.grants import (
     BoundSessions,
     GrantKeeper,
     encode_grants,
-    is_answer,
     read_grants,
 )
 from greenroom.permissions.mode import PermissionMode, apply_mode, check_mode
@@ -130,8 +129,9 @@ class PermissionManager:
 
         `run_tools` calls it each time; it reads what has changed. The session decides which of its
         answers hold: what it loses, by a rewind, holds no longer. An allowance holds in the folder
-        `root` that it was given for. One that can't be read, or says more than an answer can,
-        does not hold; such a denial turns into a question about every call of the session.
+        `root` that it was given for, and as long as somebody holds the session. One that can't be
+        read, or says more than an answer can, does not hold; such a denial turns into a question
+        about every call of the session.
 
         Returns:
             What does not hold, a line each; empty where nothing was read anew.
@@ -141,7 +141,7 @@ class PermissionManager:
         rules, notes = read_grants(session.grants, session.session_id, root)
         for manager in self._line():
             manager._bound.note_read(session, root)
-            manager._rules = [r for r in manager._rules if not is_answer(r, session.session_id)]
+            manager._rules = manager._bound.without_old(manager._rules, session.session_id)
             manager._relevant.clear()
         self._add_answers(rules)
         return notes

@@ -125,6 +125,21 @@ def test_what_the_session_loses_holds_no_longer_and_a_program_s_own_rules_stay(s
     assert [str(rule) for rule in manager.rules] == ["allow Read"]
 
 
+def test_what_was_allowed_in_sessions_that_are_gone_takes_no_room(session):
+    manager = PermissionManager()
+    for number in range(5):
+        other = AgentSession.new("coder", session_id=f"s-other-{number}")
+        manager.bind_session(other, ROOT)
+        answer(manager, other, "Bash", ALLOW)
+        answer(manager, other, "Edit", DENY)
+    kept = context_of(other)
+    del other
+    gc.collect()
+    manager.bind_session(session, ROOT)
+    assert [rule.decision for rule in manager.rules] == [DENY] * 5
+    assert manager.check("Edit", CALLS["Edit"], kept) is DENY, "a subagent may outlive its parent"
+
+
 def test_forgetting_the_rules_of_a_session_revokes_them_in_it(session):
     manager, _ = bound(session)
     answer(manager, session)
