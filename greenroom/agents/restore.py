@@ -137,7 +137,12 @@ async def plan_restore(
         root = Path(os.path.realpath(workspace))
         return RestorePlan(session, root, judge_files(found, root, packs), gaps_of(found, root))
 
-    return await trio.to_thread.run_sync(make)
+    try:
+        return await trio.to_thread.run_sync(make)
+    except OSError as error:
+        raise SessionStorageError(
+            f"what is kept of files can't be read: {error}", session_id=session.session_id
+        ) from error
 
 
 class _Execution:
@@ -162,7 +167,8 @@ class _Execution:
             trio.from_thread.check_cancelled()
             try:
                 self._do(step)
-            except (OSError, ToolError) as error:
+            # A record that somebody wrote by hand may ask for what no system can do.
+            except (OSError, ToolError, ValueError, OverflowError) as error:
                 self.failed[step.path] = (
                     error.message if isinstance(error, ToolError) else str(error)
                 )
