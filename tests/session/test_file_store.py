@@ -348,8 +348,9 @@ async def test_a_file_of_four_gigabytes_is_refused_and_not_read(files, conversat
     session = await saved(files, conversation)
     await saved(files, conversation, "other")
     os.truncate(folder_of(session) / name, 1 << 32)
-    with pytest.raises(SessionStorageError, match=f"{name}: File too large"):
+    with pytest.raises(SessionStorageError, match=f"{name}: File too large") as caught:
         await AgentSession.load("mine", store=files)
+    assert "1 GiB" in caught.value.hint
     assert (await AgentSession.load("other", store=files)).history == conversation
     assert "other" in [each.session_id for each in await files.list_all()]
 
@@ -372,8 +373,9 @@ async def test_what_another_hand_adds_while_it_is_open_is_noticed(files, convers
     with path.open("ab") as file:
         file.write(b"by another hand\n")
     session.add_message(Message.user("and more"))
-    with pytest.raises(SessionStorageError, match="somebody else"):
+    with pytest.raises(SessionStorageError, match="somebody else") as caught:
         await session.save()
+    assert "load the session again" in caught.value.hint
     path.unlink()
     with pytest.raises(SessionStorageError, match="somebody else"):
         await session.save()

@@ -1,5 +1,6 @@
 """A session's folder, and how its two files are read."""
 
+import errno
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -26,6 +27,11 @@ T = TypeVar("T", StoredSession, StoredPage)
 
 _LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
 _LOOKS = 20  # at a history that somebody is writing
+_HINT = "see to free space and permissions there; what is unsaved is kept in memory"
+_HINTS = {
+    None: "see who else writes there, and load the session again; what is unsaved is kept in memory",
+    errno.EFBIG: "it may have 1 GiB: go on in a new session; a damaged one, cut it off and repair it",
+}
 
 
 def metadata_path(folder: str) -> str:
@@ -139,5 +145,5 @@ def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageE
     return SessionStorageError(
         f"{error.filename or path}: {problem}",
         session_id=session_id,
-        hint="see to free space and permissions there; what is unsaved is kept in memory",
+        hint=_HINTS.get(error.errno, _HINT),
     )
