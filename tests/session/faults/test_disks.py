@@ -13,6 +13,7 @@ from greenroom.core import InvalidJSONError, Message, SessionError, SessionLocke
 from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore
 from greenroom.session.files import durable
 from greenroom.session.history import pending as pending_module
+from greenroom.session.sqlite import rows
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
 ROOT = Path(__file__).parents[3]
@@ -173,20 +174,54 @@ async def test_a_slow_disk_holds_up_its_own_session_and_nobody_else(tmp_path, mo
     assert len(await AgentSession.list_all(store=store)) == 6
 
 
+async def test_a_slow_commit_holds_up_its_own_database_and_nobody_else(tmp_path, monkeypatch):
+    waits, goes_on = threading.Event(), threading.Event()
+    real = rows.add_line
+
+    def add_line(connection, row, line, at):
+        if b"slow" in line:
+            waits.set()
+            assert goes_on.wait(30)
+        real(connection, row, line, at)
+
+    monkeypatch.setattr(rows, "add_line", add_line)
+    database, others = SQLiteStore(tmp_path / "sessions.db"), SQLiteStore(tmp_path / "others.db")
+    slow, neighbour, other = (
+        AgentSession.new("coder", session_id=name, store=store)
+        for name, store in (("slow", database), ("neighbour", database), ("other", others))
+    )
+    for session in (slow, neighbour, other):
+        session.add_message(Message.user(session.session_id))
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slow.save)
+            await trio.to_thread.run_sync(waits.wait)
+            nursery.start_soon(neighbour.save)
+            await other.save()
+            assert (await AgentSession.load("other", store=others)).history == other.history
+            assert not slow.is_saved
+            assert not neighbour.is_saved
+            goes_on.set()
+    assert {each.session_id for each in await database.list_all()} == {"slow", "neighbour"}
+    for store in (database, others):
+        await store.aclose()
+
+
 @pytest.mark.parametrize("days", [-1, 1, -20_000])
-async def test_a_clock_that_jumps_changes_times_and_nothing_else(files, wall, conversation, days):
-    session = AgentSession.new("coder", session_id="mine", store=files)
+async def test_a_clock_that_jumps_changes_times_and_nothing_else(store, wall, conversation, days):
+    session = AgentSession.new("coder", session_id="mine", store=store)
     for message in conversation:
         session.add_message(message)
         session.set_metadata("count", len(session.history))
         await session.save()
         wall.move(days * 86_400)
-    loaded = await AgentSession.load("mine", store=files)
+    loaded = await AgentSession.load("mine", store=store)
     assert loaded.history == conversation
     assert loaded.get_metadata("count") == 4
     assert loaded.is_saved
     await loaded.rewind(1)
-    assert (await AgentSession.load("mine", store=files)).history == conversation[:1]
+    assert (await AgentSession.load("mine", store=store)).history == conversation[:1]
+    assert [each.session_id for each in await AgentSession.list_all(store=store)] == ["mine"]
 
 
 async def test_two_who_want_to_write_take_turns_and_neither_loses_a_word(tmp_path):
