@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -42,7 +43,13 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    MemoryStore,
+    export_session,
+    import_session,
+)
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Packs, ToolRegistry, WorkspaceRecorder, builtin_tools, tool
 from greenroom.tools.workspace import file_state, packs, recorder, survey, window
@@ -134,6 +141,16 @@ def bash(command):
 
 def told(plan):
     return [(each.action, each.path) for each in plan.files]
+
+
+async def fork_of(session):
+    return await session.fork()
+
+
+async def import_of(session):
+    text = io.StringIO()
+    await export_session(session, text.write, format="json")
+    return await import_session(text.getvalue(), store=session.store)
 
 
 async def test_what_write_and_edit_changed_is_put_back(shop):
@@ -719,6 +736,23 @@ async def test_a_fork_undoes_what_happened_in_it_alone(shop):
     shop.session = await shop.session.fork()
     await shop.turn(write("b", "x"))
     assert told(await shop.plan()) == [("delete", "b")]
+
+
+@pytest.mark.parametrize("copy", [fork_of, import_of])
+async def test_a_copy_says_that_it_does_not_know_what_was_changed_before(shop, copy):
+    await shop.turn(write("a", "x"))  # messages 1 to 4: input, call, result, reply
+    await shop.turn()
+    shop.session = await copy(shop.session)
+    await shop.turn(write("b", "x"))
+    gaps = ("what tools changed before it was copied is not known",)
+    assert [(await shop.plan(to)).gaps for to in (0, 1, 2)] == [gaps, gaps, gaps]
+    assert [(await shop.plan(to)).gaps for to in (3, 4, 5, 6, 7)] == [()] * 5
+
+
+async def test_a_copy_without_calls_has_nothing_to_say_of_files(shop):
+    await shop.turn()
+    shop.session = await shop.session.fork()
+    assert (await shop.plan(0)).gaps == ()
 
 
 @tool
