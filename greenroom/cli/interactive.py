@@ -1,5 +1,6 @@
 """`greenroom` without `-p`: the coding agent in the terminal."""
 
+import shlex
 import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -60,9 +61,16 @@ async def run_interactive(options: "Options") -> int:
             await handle.interrupt()
         if setup.session.history:
             with suppress(OSError):  # the terminal may be gone
-                line = f"greenroom --resume {setup.session.session_id}   goes on with this session"
-                await OutputWriter().text(line)
+                await OutputWriter().text(_way_back(setup.session, options))
     return _exit_code(outcome) if signals.exit_code is None else signals.exit_code
+
+
+def _way_back(session: AgentSession, options: "Options") -> str:
+    """Return the command that goes on with a session, wherever it is kept."""
+    words = ["greenroom", "--resume", session.session_id]
+    if options.sessions is not None:
+        words += ["--sessions", options.sessions]
+    return f"{shlex.join(words)}   goes on with this session"
 
 
 async def _describe(setup: RunSetup, handle: AgentHandle) -> None:

@@ -52,6 +52,9 @@ class MemoryStore:
         """Make an empty store."""
         self._sessions: dict[str, _Kept] = {}
 
+    def __repr__(self) -> str:
+        return "MemoryStore()"
+
     def statistics(self) -> MemoryStoreStatistics:
         """Return figures about what is stored."""
         kept = self._sessions.values()

@@ -102,7 +102,12 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
         found = in_utc(serde.decode(data, SessionMetadata))
     except InvalidJSONError as error:
         raise SessionCorruptError(
-            f"{path}: {error.message}", session_id=session_id, path=path, line=1
+            f"{path}: {error.message}",
+            session_id=session_id,
+            path=path,
+            line=1,
+            hint="nothing was changed; restore the description from a backup: the messages are kept "
+            "apart from it",
         ) from error
     if found.session_id != session_id:
         raise SessionCorruptError(

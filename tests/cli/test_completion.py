@@ -104,6 +104,13 @@ def test_ids_of_sessions_are_offered_but_for_subagents(complete, folder, line):
     assert "t-other" in complete(line)[1]
 
 
+def test_ids_of_archived_sessions_are_offered_where_they_are_brought_back(run, complete, folder):
+    assert run("sessions", "archive", "s-older", "--sessions", folder).code == 0
+    line = f"greenroom sessions archive --sessions {folder} "
+    assert "s-older" not in complete(line)[1]
+    assert complete(f"{line}--undo ")[1] == ["s-older"]
+
+
 def test_other_shells_are_told_the_titles(complete, folder):
     line = f"greenroom --sessions {folder} --resume s-n"
     for shell in ("zsh", "fish"):

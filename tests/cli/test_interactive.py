@@ -28,6 +28,19 @@ def test_a_question_is_answered_with_a_stream_and_a_tool(terminal):
     assert program.wait() == 0
 
 
+def test_the_way_back_names_where_the_session_is_kept(terminal, tmp_path):
+    place = tmp_path / "my sessions"
+    program = terminal("--sessions", str(place))
+    program.wait_for("offline:rules", READY)
+    ask(program, "help")
+    program.wait_for("offline model", "idle")
+    ask(program, "/quit")
+    assert program.wait() == 0
+    [session] = place.iterdir()
+    line = f"greenroom --resume {session.name} --sessions '{place}'   goes on with this session"
+    assert line in program.screen.replace("\n", "")
+
+
 def test_a_permission_prompt_shows_the_exact_command_and_a_yes_runs_it(terminal, project):
     program = terminal()
     program.wait_for(READY)

@@ -136,6 +136,39 @@ def test_the_last_messages_alone_may_be_shown(run, shelf):
     assert run("sessions", "show", "s-1", "--last", "9", "--json", *shelf.here).json["skipped"] == 0
 
 
+def test_the_last_message_is_shown_with_its_call_where_it_is_a_result(run, project):
+    (project / "a.txt").write_text("hello")
+    assert run("-p", "read a.txt").code == 0
+    [session] = run("sessions", "list", "--json").json
+    session_id = session["session_id"]
+    assert run("sessions", "rewind", session_id, "--to", "3", "--yes").code == 0
+    shown = run("sessions", "show", session_id, "--last", "1").out
+    assert "… 1 earlier message left out" in shown
+    assert "● Read" in shown
+    assert run("sessions", "show", session_id, "--last", "1", "--json").json["skipped"] == 2
+
+
+def test_a_rewind_that_parts_a_call_from_its_result_counts_the_one_that_was_put_there(run, project):
+    (project / "a.txt").write_text("hello")
+    assert run("-p", "read a.txt").code == 0
+    [session] = run("sessions", "list", "--json").json
+    session_id = session["session_id"]
+    done = run("sessions", "rewind", session_id, "--to", "2", "--yes", "--json").json
+    assert (done["messages"], done["taken_back"]) == (3, 2)
+    assert len(run("sessions", "show", session_id, "--json").json["messages"]) == 3
+
+
+def test_a_fork_is_told_from_what_it_is_a_fork_of(run, shelf):
+    shelf.add("s-1", title="mend the roof")
+    fork = run("sessions", "fork", "s-1", *shelf.here).out.strip()
+    titles = {row.split()[0]: row for row in run("sessions", "list", *shelf.here).out.splitlines()}
+    assert titles["s-1"].endswith("mend the roof")
+    assert titles[fork].endswith("mend the roof (fork)")
+    title, facts, *_ = run("sessions", "show", fork, *shelf.here).out.splitlines()
+    assert title == "mend the roof (fork)"
+    assert facts.endswith("1 message · fork of s-1")
+
+
 def test_what_a_rewind_left_is_shown_and_forked(run, shelf):
     shelf.add("s-1", "one", "two", "three")
     assert "branch" not in run("sessions", "show", "s-1", *shelf.here).out

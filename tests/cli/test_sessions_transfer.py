@@ -93,14 +93,15 @@ def test_a_folder_that_does_not_exist_is_an_error(sessions):
     assert "nowhere" in done.err
 
 
-def test_a_torn_session_is_exported_with_a_note(run, tmp_path, project):
+@pytest.mark.parametrize("verb", ["export", "show"])
+def test_a_torn_session_is_read_with_a_note(run, tmp_path, project, verb):
     folder = tmp_path / "torn" / "example"
     folder.mkdir(parents=True)
     for name in ("metadata.json", "history.jsonl"):
         (folder / name).write_bytes(Path(EXAMPLE, "example", name).read_bytes())
     with (folder / "history.jsonl").open("ab") as file:
         file.write(b'{"n":9,"e":[{"kind"')
-    done = run("sessions", "export", "example", "--sessions", str(folder.parent))
+    done = run("sessions", verb, "example", "--sessions", str(folder.parent))
     assert done.code == 0
     assert "search greet" in done.out
     assert "19 bytes that can't be read" in done.err

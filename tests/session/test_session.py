@@ -176,6 +176,7 @@ async def test_without_a_store_the_working_directory_has_one(tmp_path, monkeypat
 def test_a_session_shows_what_it_is():
     session = AgentSession.new("coder", session_id="mine")
     assert repr(session) == "<AgentSession mine (coder), 0 messages>"
+    assert repr(MemoryStore()) == "MemoryStore()"
     assert session.record.session_id == "mine"
 
 

@@ -49,14 +49,14 @@ def _answer(place: Place, options: "CompletionOptions") -> Iterator[str]:
 def _candidates(place: Place) -> Iterable[Candidate]:
     match place.takes:
         case "ID":
-            return _ids(_sessions(place.sessions), place.typed)
+            return _ids(_sessions(place), place.typed)
         case "NAME":
-            return _models(_sessions(place.sessions))
+            return _models(_sessions(place))
         case _:
             return place.fixed
 
 
-def _sessions(folder: str | None) -> "list[SessionMetadata]":
+def _sessions(place: Place) -> "list[SessionMetadata]":
     """Describe the sessions, the last changed first; what can't be read completes nothing."""
     # Only now: where a command or an option is typed, all this need not be loaded.
     import trio
@@ -66,13 +66,17 @@ def _sessions(folder: str | None) -> "list[SessionMetadata]":
     from greenroom.core import GreenroomError
     from greenroom.session import AgentSession
 
-    place = None if folder is None else os.path.expanduser(folder)
+    folder = None if place.sessions is None else os.path.expanduser(place.sessions)
     try:
-        store = open_store(Options(sessions=place))
-        found = trio.run(partial(AgentSession.list_all, store=store))
+        store = open_store(Options(sessions=folder))
+        found = trio.run(partial(AgentSession.list_all, store=store, archived=place.archived))
     except GreenroomError:
         return []
-    return [each for each in found if each.parent_session_id is None]
+    return [
+        each
+        for each in found
+        if each.parent_session_id is None and (each.is_archived or not place.archived)
+    ]
 
 
 def _ids(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidate]:

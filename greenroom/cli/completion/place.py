@@ -25,6 +25,7 @@ class Place:
         takes: the kind of value that belongs there, as help names it, such as "ID"; or empty.
         fixed: the words that may stand there whatever there is on this machine.
         sessions: the place of the sessions that the line names, or None.
+        archived: whether archived sessions are meant, and no others.
     """
 
     typed: str
@@ -32,6 +33,7 @@ class Place:
     takes: str = ""
     fixed: tuple[Candidate, ...] = ()
     sessions: str | None = None
+    archived: bool = False
 
 
 def find_place(parser: argparse.ArgumentParser, words: Sequence[str]) -> Place:
@@ -58,6 +60,7 @@ class _Reader:
         self._option: argparse.Action | None = None  # whose value comes next
         self._position = 0
         self._sessions: str | None = None
+        self._archived = False
 
     def read(self, word: str) -> None:
         option, self._option = self._option, None
@@ -70,6 +73,8 @@ class _Reader:
                 self._keep(found, value)
             elif found is not None and found.nargs != 0:
                 self._option = found
+            elif found is not None and found.dest == "undo":
+                self._archived = True
         elif (commands := self._commands) is not None:
             self._parser = commands.get(word, argparse.ArgumentParser(add_help=False))
             self._position = 0
@@ -97,7 +102,7 @@ class _Reader:
     def _value(self, action: argparse.Action, typed: str, before: str = "") -> Place:
         fixed = tuple(Candidate(str(each)) for each in action.choices or ())
         takes = "" if fixed else str(action.metavar or "")
-        return Place(typed, before, takes, fixed, self._sessions)
+        return Place(typed, before, takes, fixed, self._sessions, self._archived)
 
     def _options(self, typed: str) -> tuple[Candidate, ...]:
         """Return the options, by their long names unless a short one is being typed."""

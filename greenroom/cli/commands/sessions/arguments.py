@@ -71,7 +71,7 @@ def add_sessions(commands: Parsers) -> None:
     """Add the command and its verbs."""
     sessions = commands.add_parser(
         "sessions",
-        help="list, search, show, branch, export, import, remove and repair sessions",
+        help="list, show, search, fork, rewind, export, import, remove, archive, repair",
         description="ID is a session's id, or a beginning that no other has.",
     )
     verbs = sessions.add_subparsers(metavar="VERB", required=True)

@@ -3,12 +3,8 @@
 from typing import TYPE_CHECKING
 
 from greenroom.agents import RestorePlan, plan_restore
-from greenroom.cli.commands.sessions.restoring import (
-    Restored,
-    counted,
-    folder_of,
-    show_plan,
-)
+from greenroom.cli.commands.sessions.restoring import Restored, folder_of, show_plan
+from greenroom.cli.commands.sessions.row import counted
 from greenroom.cli.commands.sessions.showing import show_lines
 from greenroom.cli.confirm import confirm
 from greenroom.cli.conversation import load_session
@@ -66,7 +62,8 @@ async def rewind_session(options: "SessionsOptions") -> int:
     restored = Restored(plan, await plan.apply()) if plan else None
     out = OutputWriter()
     if options.json:
-        done = {"session_id": session.session_id, "messages": options.to, "taken_back": gone}
+        left = len(session.history)  # one more than asked for where a call needed a result
+        done = {"session_id": session.session_id, "messages": left, "taken_back": gone}
         await out.line(serde.encode(done | (restored.as_json() if restored else {})))
     else:
         await out.text(

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from greenroom.cli.commands.sessions.row import counted
 from greenroom.cli.conversation import full_session_id, load_session
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.store import open_store
@@ -29,5 +30,5 @@ async def repair_session(options: "SessionsOptions") -> int:
         await out.line(serde.encode({"session_id": session.session_id, **found}))
         return 0
     said = "Nothing is damaged." if report is None else f"{report}."
-    await out.text(f"{said} The session has {len(session.history)} messages.")
+    await out.text(f"{said} The session has {counted(len(session.history), 'message')}.")
     return 0

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.agents import RestorePlan, RestoreReport
-from greenroom.cli.commands.sessions.row import one_line
+from greenroom.cli.commands.sessions.row import counted, one_line
 from greenroom.cli.folders import working_folder
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.session import AgentSession
 
-__all__ = ["Restored", "counted", "folder_of", "show_plan"]
+__all__ = ["Restored", "folder_of", "show_plan"]
 
 _WORDS = {
     "write": "write back   ",
@@ -79,13 +79,3 @@ class Restored:
             await page.text(f"not restored: {labels[path]}: {why}")
         for gap in self.plan.gaps:
             await page.text(f"note: {gap}")
-
-
-def counted(count: int, what: str) -> str:
-    """Write a number of things.
-
-    Example:
-        >>> counted(2, "file")
-        '2 files'
-    """
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from greenroom.core import clock, visible
 from greenroom.session import SessionMetadata
 
-__all__ = ["age", "below_home", "model_of", "one_line", "place_of", "title_of"]
+__all__ = ["age", "below_home", "counted", "model_of", "one_line", "place_of", "title_of"]
 
 _LONGEST = 200  # letters of a title or a folder
 _DAYS = 14  # then a date says more
@@ -27,6 +27,8 @@ def title_of(session: SessionMetadata) -> str:
     """Return the words that name a session, and what kind of one it is where nothing else does."""
     title = one_line(session.metadata.get("title") or "")
     kinds = ["archived"] if session.is_archived else []
+    if session.forked_from is not None:
+        kinds.append("fork")
     if session.parent_session_id is not None:
         kinds.append("subagent")
     elif not title:
@@ -68,3 +70,13 @@ def age(moment: datetime) -> str:
     if passed < timedelta(days=_DAYS):
         return f"{passed.days} d"
     return f"{moment.astimezone():%Y-%m-%d}"
+
+
+def counted(count: int, what: str) -> str:
+    """Write a number of things.
+
+    Example:
+        >>> counted(2, "file")
+        '2 files'
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"

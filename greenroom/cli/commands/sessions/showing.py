@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from greenroom.cli.commands.sessions.row import model_of, place_of, title_of
+from greenroom.cli.commands.sessions.row import counted, model_of, one_line, place_of, title_of
 from greenroom.cli.conversation import load_session
+from greenroom.cli.output_writer import tell
 from greenroom.cli.page import Page
 from greenroom.cli.recap import RecapLine, recap
 from greenroom.cli.store import open_store
@@ -24,6 +25,8 @@ async def show_session(options: "SessionsOptions") -> int:
         SessionError: the session is unknown, can't be read, or has no such branch.
     """
     session = await load_session(options.session_id, open_store(options))
+    if session.repair is not None:
+        tell(str(session.repair))
     branches = await session.branches()
     shown = _chosen(branches, options.branch)
     history = shown.history
@@ -34,9 +37,11 @@ async def show_session(options: "SessionsOptions") -> int:
         places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
         await page.line(_as_json(session.record, places, history[skipped:]))
         return 0
+    if skipped and history[skipped].tool_results:
+        skipped -= 1  # results are shown with their calls
     await page.text("\n".join([*_heading(session.record, count), *_others(branches, shown)]))
     if skipped:
-        await page.text(f"\n… {skipped} earlier messages left out")
+        await page.text(f"\n… {counted(skipped, 'earlier message')} left out")
     await show_lines((line for line in recap(history) if line.at >= skipped), page, count)
     return 0
 
@@ -69,7 +74,8 @@ def _heading(record: SessionMetadata, count: int) -> list[str]:
         model_of(record),
         place_of(record),
         f"{record.updated_at.astimezone():%Y-%m-%d %H:%M}",
-        f"{count} message{'' if count == 1 else 's'}",
+        counted(count, "message"),
+        f"fork of {one_line(origin.session_id)}" if (origin := record.forked_from) else "",
     ]
     lines = [title_of(record), " · ".join(fact for fact in facts if fact)]
     return [line for line in lines if line]
