@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Self
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
-from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import Verdict, combine, judge, stricter
-from greenroom.permissions.explanation import Explanation, digest_of
-from greenroom.permissions.grants import (
+from greenroom.permissions.answers.grants import (
     BoundSessions,
     GrantKeeper,
     encode_grants,
     read_grants,
 )
-from greenroom.permissions.mode import PermissionMode, apply_mode, check_mode
-from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.rule_examples import check_examples
-from greenroom.permissions.rule_file import read_rules, write_rules
+from greenroom.permissions.answers.suggestion import forbid, remembered, suggest
+from greenroom.permissions.judging.call import AnyTool, Call, read_call
+from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
+from greenroom.permissions.judging.explanation import Explanation, digest_of
+from greenroom.permissions.judging.mode import PermissionMode, apply_mode, check_mode
+from greenroom.permissions.rule_files.examples import check_examples
+from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
+from greenroom.permissions.rules.rule import PermissionRule
 from greenroom.permissions.statistics import PermissionStatistics
-from greenroom.permissions.suggestion import forbid, remembered, suggest
 from greenroom.permissions.who import Who
 
 __all__ = ["PermissionManager"]

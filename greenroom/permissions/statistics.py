@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from greenroom.permissions.rule import RuleScope
+from greenroom.permissions.rules.rule import RuleScope
 
 __all__ = ["PermissionStatistics"]
 

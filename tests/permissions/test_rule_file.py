@@ -17,7 +17,7 @@ from greenroom.permissions import (
     tightening,
     user_rules_path,
 )
-from greenroom.permissions.rule_model import rule_file_schema
+from greenroom.permissions.rule_files.model import rule_file_schema
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "permissions.schema.json"
 RULES = (

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions.host import Host
-from greenroom.permissions.pattern import Anchors, PathPattern
-from greenroom.permissions.place import Place
+from greenroom.permissions.facts.host import Host
+from greenroom.permissions.facts.pattern import Anchors, PathPattern
+from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.analyse import analyse
 from greenroom.permissions.shell.parser import parse
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from greenroom.permissions.facts import Change, Command, Fact, Unknown
-from greenroom.permissions.place import Place
+from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
+from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.hidden import hidden_characters
 from greenroom.permissions.shell.nodes import Assignment, Script, SimpleCommand

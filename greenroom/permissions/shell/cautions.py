@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.scripts import awk_only_prints, sed_only_prints
 from greenroom.permissions.shell.variables import changes_programs
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import basename
 from typing import TypeAlias
 
-from greenroom.permissions.facts import Change, Command, Fact, Unknown
-from greenroom.permissions.place import Place
+from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
+from greenroom.permissions.facts.place import Place
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.cautions import cautions
 from greenroom.permissions.shell.evaluated import Evaluated, evaluated
-from greenroom.permissions.shell.nodes import Word
 from greenroom.permissions.shell.programs import is_known
 from greenroom.permissions.shell.wrappers import ELSEWHERE, WRAPPERS, Wrapper, inner_start
 

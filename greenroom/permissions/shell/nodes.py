@@ -1,4 +1,4 @@
-"""What the parser finds in a command: words, redirections, simple commands, and what it can't tell.
+"""What the parser finds in a command: redirections, simple commands, and what it can't tell.
 
 The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
 every simple command that *could* run, in the order of the text.
@@ -7,31 +7,9 @@ every simple command that *could* run, in the order of the text.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear", "Word"]
+from greenroom.permissions.facts.word import Word
 
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command, after quote removal.
-
-    Attributes:
-        text: its text; what is only known at run time stands as it was written.
-        dynamic: part of it is only known at run time.
-        pattern: it holds unquoted characters that match file names.
-        split: it is dynamic outside quotes, so it may become several words, or none.
-        quoted: part of it was quoted, so it is no keyword and no tilde path.
-    """
-
-    text: str
-    dynamic: bool = False
-    pattern: bool = False
-    split: bool = False
-    quoted: bool = False
-
-    @property
-    def static(self) -> bool:
-        """Whether the text is exactly what the program will be given."""
-        return not (self.dynamic or self.pattern)
+__all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear"]
 
 
 @dataclass(frozen=True, slots=True)

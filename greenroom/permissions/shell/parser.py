@@ -6,15 +6,10 @@ the reading, and commands that were found by then are judged all the same.
 
 import re
 
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.compound_reader import CompoundReader
 from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError, TooDeepError
-from greenroom.permissions.shell.nodes import (
-    Assignment,
-    Redirection,
-    Script,
-    SimpleCommand,
-    Word,
-)
+from greenroom.permissions.shell.nodes import Assignment, Redirection, Script, SimpleCommand
 
 __all__ = ["parse"]
 

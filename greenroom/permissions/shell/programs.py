@@ -1,6 +1,6 @@
 """Programs that don't run what their words say, so that a word such as `rm` there is only a word."""
 
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS
 
 __all__ = ["is_known"]

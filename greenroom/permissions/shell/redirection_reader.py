@@ -3,8 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError
-from greenroom.permissions.shell.nodes import Redirection, SimpleCommand, Word
+from greenroom.permissions.shell.nodes import Redirection, SimpleCommand
 from greenroom.permissions.shell.word_reader import WordReader
 
 __all__ = ["RedirectionReader"]

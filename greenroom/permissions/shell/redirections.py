@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from greenroom.permissions.facts import Command, Fact, Unknown
-from greenroom.permissions.place import Place
+from greenroom.permissions.facts.fact import Command, Fact, Unknown
+from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.nodes import Redirection
 
 __all__ = ["redirection_facts"]

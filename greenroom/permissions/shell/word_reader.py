@@ -2,9 +2,9 @@
 
 import re
 
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.braces import expand
 from greenroom.permissions.shell.expander import Expander, Piece
-from greenroom.permissions.shell.nodes import Word
 
 __all__ = ["WordReader", "join"]
 

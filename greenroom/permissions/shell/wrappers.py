@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.word import Word
 
 __all__ = ["ELSEWHERE", "SHELLS", "WRAPPERS", "Wrapper", "inner_start"]
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
-from greenroom.permissions.call import Call
-from greenroom.permissions.evaluator import Verdict
-from greenroom.permissions.explanation import Explanation
-from greenroom.permissions.facts import Command, Fact, HostUse, PathUse, Whole
-from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.pattern import segments
-from greenroom.permissions.rule import ANSWER, PermissionRule, RuleScope
-from greenroom.permissions.suggested_command import command_matcher
+from greenroom.permissions.answers.suggested_command import command_matcher
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Whole
+from greenroom.permissions.facts.pattern import segments
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.evaluator import Verdict
+from greenroom.permissions.judging.explanation import Explanation
+from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.rule import ANSWER, PermissionRule, RuleScope
 
 __all__ = ["forbid", "remembered", "suggest"]
 

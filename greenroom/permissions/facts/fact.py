@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from greenroom.core import visible
-from greenroom.permissions.host import Host
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.host import Host
+from greenroom.permissions.facts.word import Word
 
 if TYPE_CHECKING:
-    from greenroom.permissions.place import Place
+    from greenroom.permissions.facts.place import Place
 
 __all__ = ["Change", "Command", "Fact", "HostUse", "PathUse", "Unknown", "Whole"]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from greenroom.core import AgentContext, Remember, RuleFileError, serde
-from greenroom.permissions.atomic import write_atomically
-from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.rule_file import store_rules
-from greenroom.permissions.rule_place import remembered_path, user_rules_path
+from greenroom.permissions.rule_files.atomic import write_atomically
+from greenroom.permissions.rule_files.location import remembered_path, user_rules_path
+from greenroom.permissions.rule_files.rule_file import store_rules
+from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["is_trusted", "keep_rules"]
 

@@ -16,12 +16,12 @@ from greenroom.core import (
     ShellCommand,
     WritePath,
 )
-from greenroom.permissions.facts import Command, Fact, HostUse, Unknown, Whole
-from greenroom.permissions.host import Host
-from greenroom.permissions.pattern import Anchors
-from greenroom.permissions.place import Place
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Whole
+from greenroom.permissions.facts.host import Host
+from greenroom.permissions.facts.pattern import Anchors
+from greenroom.permissions.facts.place import Place
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.analyse import analyse
-from greenroom.permissions.shell.nodes import Word
 
 __all__ = ["Call", "JudgedTool", "read_call"]
 

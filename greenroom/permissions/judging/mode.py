@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, RuleDecision
-from greenroom.permissions.call import Call
-from greenroom.permissions.evaluator import Verdict
-from greenroom.permissions.facts import PathUse
-from greenroom.permissions.pattern import Segments, segments
+from greenroom.permissions.facts.fact import PathUse
+from greenroom.permissions.facts.pattern import Segments, segments
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.evaluator import Verdict
 
 __all__ = ["PermissionMode", "apply_mode", "check_mode"]
 

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.call import Call
-from greenroom.permissions.facts import Command, Fact, HostUse
-from greenroom.permissions.host import Host
-from greenroom.permissions.place import Place
-from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.fact import Command, Fact, HostUse
+from greenroom.permissions.facts.host import Host
+from greenroom.permissions.facts.place import Place
+from greenroom.permissions.facts.word import Word
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["operands"]
 

@@ -5,7 +5,7 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 from posixpath import basename
 
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.word import Word
 
 __all__ = ["Likeness", "begins", "contains", "resembles"]
 

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.matcher import Predicate, RuleMatcher
-from greenroom.permissions.rule_text import parse_matcher
+from greenroom.permissions.rules.matcher import Predicate, RuleMatcher
+from greenroom.permissions.rules.text import parse_matcher
 
 if TYPE_CHECKING:
-    from greenroom.permissions.rule import RuleScope
+    from greenroom.permissions.rules.rule import RuleScope
 
 __all__ = ["RuleBuilders", "RuleOptions"]
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from greenroom.core import PermissionPart, RuleDecision
-from greenroom.permissions.call import Call
-from greenroom.permissions.facts import Command, Fact, Unknown
-from greenroom.permissions.likeness import covers, holds, touches
-from greenroom.permissions.operands import operands
-from greenroom.permissions.prefix import Likeness
-from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.facts.fact import Command, Fact, Unknown
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.likeness import covers, holds, touches
+from greenroom.permissions.judging.operands import operands
+from greenroom.permissions.judging.prefix import Likeness
+from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["Verdict", "combine", "judge", "stricter"]
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Self
 
 from greenroom.core import RuleDecision, RuleFileError, clock
-from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.rule_builders import RuleBuilders
+from greenroom.permissions.rules.builders import RuleBuilders
+from greenroom.permissions.rules.matcher import RuleMatcher
 
 __all__ = ["ANSWER", "PermissionRule", "RuleScope"]
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greenroom.core import RuleFileError, serde
-from greenroom.permissions.atomic import write_atomically
-from greenroom.permissions.json_place import place_of
-from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.rule_examples import check_examples
+from greenroom.permissions.rule_files.atomic import write_atomically
+from greenroom.permissions.rule_files.examples import check_examples
+from greenroom.permissions.rule_files.json_place import place_of
+from greenroom.permissions.rules.rule import PermissionRule
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from greenroom.permissions.rule_model import RuleModel
+    from greenroom.permissions.rule_files.model import RuleModel
 
 __all__ = ["read_rules", "store_rules", "tightening", "write_rules"]
 
@@ -53,7 +53,7 @@ def _rules(data: dict[str, object], text: str, path: str) -> tuple[PermissionRul
     # Here and not above: pydantic is only loaded by those who use a file.
     from pydantic import ValidationError
 
-    from greenroom.permissions.rule_model import RuleFileModel
+    from greenroom.permissions.rule_files.model import RuleFileModel
 
     try:
         models = RuleFileModel.model_validate(data).rules
@@ -102,7 +102,7 @@ def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
     Raises:
         RuleFileError: a rule with a Python condition, or a disk that refuses.
     """
-    from greenroom.permissions.rule_model import RuleModel
+    from greenroom.permissions.rule_files.model import RuleModel
 
     kept = list(rules)
     for rule in kept:

@@ -2,11 +2,11 @@
 
 import logging
 
-from greenroom.permissions.call import Call
-from greenroom.permissions.facts import Command, Fact, HostUse, PathUse, Unknown
-from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.prefix import Likeness, begins, contains, resembles
-from greenroom.permissions.shell.nodes import Word
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unknown
+from greenroom.permissions.facts.word import Word
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.prefix import Likeness, begins, contains, resembles
+from greenroom.permissions.rules.matcher import RuleMatcher
 
 __all__ = ["covers", "holds", "touches"]
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
 __all__ = ["RuleFileModel", "RuleModel", "rule_file_schema"]
 

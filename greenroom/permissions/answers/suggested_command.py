@@ -2,8 +2,8 @@
 
 import re
 
-from greenroom.permissions.facts import Command
-from greenroom.permissions.matcher import RuleMatcher, quoted_words
+from greenroom.permissions.facts.fact import Command
+from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS
 
 __all__ = ["command_matcher"]

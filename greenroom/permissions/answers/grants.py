@@ -10,8 +10,8 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from greenroom.core import RuleDecision, RuleFileError
-from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.rule import ANSWER, PermissionRule, RuleScope
+from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.rule import ANSWER, PermissionRule, RuleScope
 
 __all__ = ["BoundSessions", "GrantKeeper", "encode_grants", "read_grants"]
 
@@ -89,7 +89,7 @@ def encode_grants(
 ) -> tuple[dict[str, object], ...]:
     """Turn the rules of an answer into what is kept, with the folder that it was given for."""
     # Here and not above: pydantic is only loaded by those who keep rules.
-    from greenroom.permissions.rule_model import RuleModel
+    from greenroom.permissions.rule_files.model import RuleModel
 
     return tuple(
         {
@@ -134,7 +134,7 @@ def _read(
 def _rule(grant: Mapping[str, object], session_id: str) -> PermissionRule:
     from pydantic import ValidationError
 
-    from greenroom.permissions.rule_model import RuleModel
+    from greenroom.permissions.rule_files.model import RuleModel
 
     if further := sorted(grant.keys() - _SAYS - _FOR_WHOM):
         raise RuleFileError(f"{further[0]!r} is nothing that an answer says")

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.host import HostPattern
-from greenroom.permissions.pattern import PathPattern
+from greenroom.permissions.facts.host import HostPattern
+from greenroom.permissions.facts.pattern import PathPattern
 from greenroom.permissions.shell.split import split_words
 
 __all__ = ["Predicate", "RuleMatcher"]

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
-from greenroom.permissions.call import Call, read_call
-from greenroom.permissions.evaluator import combine, judge
-from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.judging.call import Call, read_call
+from greenroom.permissions.judging.evaluator import combine, judge
+from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["check_examples"]
 

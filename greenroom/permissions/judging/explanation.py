@@ -4,9 +4,9 @@ import hashlib
 from dataclasses import dataclass
 
 from greenroom.core import PermissionPart, RuleDecision, serde
-from greenroom.permissions.call import Call
-from greenroom.permissions.facts import Command, PathUse
-from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.facts.fact import Command, PathUse
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["Explanation", "digest_of"]
 

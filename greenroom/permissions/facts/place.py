@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from greenroom.permissions.facts import Command, PathUse, Unknown
-from greenroom.permissions.pattern import Anchors
+from greenroom.permissions.facts.fact import Command, PathUse, Unknown
+from greenroom.permissions.facts.pattern import Anchors
 
 __all__ = ["Place"]
 

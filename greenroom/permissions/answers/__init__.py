@@ -1,0 +1,1 @@
+"""What a person's answer leaves behind: the rules that it proposes, and those of one session."""
