@@ -116,8 +116,9 @@ class StoredConversation(Conversation):
 
         A new session that begins long takes several lines; it is stored once the last of them is.
         Without `flush` it survives this process, and a power cut from the next save on. A session
-        without messages, metadata or children is not stored. If it fails, all stays pending, and a
-        later save may succeed; after a failed sync only once it is closed and opened again.
+        with nothing on record, no metadata and no children is not stored. If it fails, all stays
+        pending, and a later save may succeed; after a failed sync only once it is closed and opened
+        again.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -138,9 +139,9 @@ class StoredConversation(Conversation):
 
     @property
     def _has_news(self) -> bool:
-        """Whether the stored description is out of date, or due; the history, long, is asked last."""
+        """Whether the stored description is out of date, or due: nobody finds entries without one."""
         known = self._journal.metadata or self._record.metadata or self._record.child_session_ids
-        return bool(known or self.history) and self._journal.lacks(self._record)
+        return bool(known or self._transcript.stored) and self._journal.lacks(self._record)
 
     async def _from_entries(self, work: Callable[[Sequence[Entry]], T]) -> T:
         """Do this with all entries from the beginning on, the unsaved ones as well, in a thread."""

@@ -92,3 +92,22 @@ def test_a_rewind_looks_at_no_reply_that_stays(conversation):
     transcript.add(MessageEntry(conversation[1]))
     transcript.pair("interrupted")
     assert "was not started" in transcript.messages[-1].tool_results[0].text
+
+
+async def test_what_was_taken_back_before_it_was_ever_saved_is_on_record(store):
+    session = await saved(store, ())
+    session.add_message(Message.user("oops"))
+    await session.rewind(to=0)
+    loaded = await AgentSession.load(session.session_id, store=store)
+    assert loaded.history == ()
+    assert [each.history for each in await loaded.branches()] == [(Message.user("oops"),), ()]
+
+
+async def test_what_was_recorded_before_anything_was_said_is_there_when_it_is_loaded(store):
+    session = await saved(store, ())
+    assert not await store.exists(session.session_id)
+    session.add_grants([{"decision": "allow", "tool": "Read"}])
+    await session.save()
+    assert session.is_saved
+    loaded = await AgentSession.load(session.session_id, store=store)
+    assert loaded.grants == session.grants
