@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from random import Random
 from typing import get_args
 
 import pytest
@@ -20,6 +21,8 @@ from greenroom.core import (
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
+    Usage,
+    serde,
 )
 from greenroom.session import AgentSession, FileStore
 from greenroom.session.history.entry import FORMAT, Entry, FormatEntry
@@ -209,6 +212,65 @@ async def test_a_history_is_of_the_oldest_version_that_can_tell_it(files):
     assert fork == FormatEntry(1), "a fork has no compaction of its own"
 
 
+def retold(entries):
+    """All branches, and the rules that hold, as the page says in words."""
+    now, left, rules, is_said = [], [], [], False
+    for entry in entries:
+        match entry["kind"]:
+            case "message":
+                now.append(entry["message"])
+                is_said = True
+            case "grant":
+                rules += [(len(now), rule) for rule in entry["rules"]]
+            case "revoke":
+                rules.clear()
+            case "rewind":
+                if is_said and entry["to"] < len(now):
+                    left.append(list(now))
+                    is_said = False
+                del now[entry["to"] :]
+                rules = [(at, rule) for at, rule in rules if at < entry["to"]]
+            case "compaction":
+                left += [list(now)] if is_said else []
+                is_said, cut = True, len(now) - entry["keep"]
+                now[:cut] = [entry["summary"]]
+                rules = [(max(at - cut + 1, 0), rule) for at, rule in rules]
+    return [*left, now], [rule for _, rule in rules]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_branches_and_rules_can_be_told_from_the_page_s_words(files, reader, seed):
+    chance, session = Random(seed), AgentSession.new("coder", session_id="mine", store=files)
+    session.durability = "none"
+    await session.open()
+    for number in range(60):
+        length = len(session.history)
+        match chance.choice(("say", "say", "grant", "grant", "rewind", "compact", "revoke")):
+            case "say":
+                session.add_message(Message.user(str(number)))
+            case "grant":
+                session.add_grants([{"decision": "allow", "tool": str(number)}])
+            case "rewind":
+                await session.rewind(length - min(chance.randrange(4), length))
+            case "compact" if length:
+                await session.compact(f"short {number}", keep=chance.randrange(length))
+            case "revoke" if chance.random() < 0.2:
+                session.revoke_grants()
+        await session.save()
+        path = Path(files.folder("mine"), "history.jsonl")
+        told, rules = retold(reader["read_entries"](path)[0] if path.exists() else [])
+        branches = [branch.history for branch in await session.branches()]
+        assert [len(each) for each in told] == [len(each) for each in branches]
+        assert json.loads(serde.encode(branches)) == told
+        assert rules == list(session.grants)
+    await session.close()
+
+
 def test_every_key_of_a_description_is_on_the_page(folder):
     for key in json.loads((folder / "metadata.json").read_text()):
+        assert f"`{key}`" in PAGE
+
+
+def test_every_key_of_a_usage_is_on_the_page():
+    for key in Usage.__struct_encode_fields__:
         assert f"`{key}`" in PAGE
