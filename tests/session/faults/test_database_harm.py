@@ -11,11 +11,11 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.session import AgentSession, SQLiteStore
-from tests.session.interrupted_writer import MESSAGES
+from tests.session.faults.effort import tries
+from tests.session.faults.interrupted_writer import MESSAGES
 
 HERE = Path(__file__).parent
-# How often each harm is done; GREENROOM_LONG=20 takes twenty times as many moments.
-LONG = int(os.environ.get("GREENROOM_LONG", "1"))
+MOMENTS = tries(20, 400)  # at which each harm is done
 
 
 def harmed(folder, harm, first, last, step):
@@ -28,7 +28,7 @@ def harmed(folder, harm, first, last, step):
             harm,
             *map(str, (first, last, step)),
         ],
-        cwd=HERE.parents[1],
+        cwd=HERE.parents[2],
         env={**os.environ, "PYTHONPATH": "."},
         capture_output=True,
         text=True,
@@ -64,7 +64,7 @@ async def whole(path, acknowledged):
     ("harm", "last"), [("steps", 1700), ("bytes", 130_000), ("limit", 130_000)]
 )
 async def test_nothing_acknowledged_is_lost_wherever_it_was_cut_off(tmp_path, harm, last):
-    step = last // (20 * LONG)
+    step = last // MOMENTS
     reached = set()
     for path, acknowledged, is_harmed in harmed(tmp_path, harm, step // 2, last, step):
         await whole(path, acknowledged)
