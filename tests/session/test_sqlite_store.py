@@ -387,6 +387,26 @@ async def test_a_full_disk_changes_nothing_and_can_be_got_over(store):
     await store.aclose()
 
 
+async def test_a_history_that_is_too_long_is_refused_and_not_read(store, path, monkeypatch):
+    session = await saved(store, "one")
+    await saved(store, "one", session_id="other")
+    ((size,),) = execute(path, "SELECT size FROM sessions WHERE session_id = 'mine'")
+    monkeypatch.setattr(rows, "_MOST", size)
+    session.add_message(Message.user("two"))
+    with pytest.raises(SessionStorageError, match="mine: the history is too long") as told:
+        await session.save()
+    assert "1 GiB" in told.value.hint
+    assert await texts(store) == ["one"]
+    monkeypatch.undo()
+    await session.save()
+    execute(path, "UPDATE sessions SET size = 1 << 32 WHERE session_id = 'mine'")
+    with pytest.raises(SessionStorageError, match="too long"):
+        await AgentSession.load("mine", store=store)
+    assert await texts(store, "other") == ["one"]
+    assert len(await store.list_all()) == 2
+    await store.aclose()
+
+
 async def test_a_database_that_can_only_be_read_is_read_and_not_written(store):
     session = await saved(store, "one")
     store._database._connection.execute("PRAGMA query_only = ON")

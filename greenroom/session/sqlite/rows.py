@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from greenroom.core import SessionCorruptError, SessionNotFoundError, clock
+from greenroom.core import (
+    SessionCorruptError,
+    SessionNotFoundError,
+    SessionStorageError,
+    clock,
+)
 from greenroom.session.history.lines import History, Position, read_history, read_on
 from greenroom.session.history.page import Page, read_page
 from greenroom.session.holder import fenced_error
@@ -21,6 +26,7 @@ __all__ = [
     "add_line",
     "all_described",
     "check_epoch",
+    "check_length",
     "claim",
     "cut",
     "delete",
@@ -31,6 +37,8 @@ __all__ = [
     "read_session",
     "salvage",
 ]
+
+_MOST = 1 << 30  # bytes to a history, as in a file: within what a machine can hold
 
 # SQLite keeps the type with each value, so a damaged one may have become of another.
 _SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
@@ -86,12 +94,14 @@ def read_session(database: Database, session_id: str, since: Position) -> Stored
     Raises:
         SessionCorruptError: it is damaged, or what was before `since` is no longer there.
         SessionNotFoundError: the history was removed since then.
+        SessionStorageError: the history is too long.
         sqlite3.Error: SQLite refused.
     """
     path = f"{database.path}#{session_id}"
     row, lines = Row(session_id, 0, None, 0, 0), list[bytes]()
     with database.reading() as connection:
         if connection and (found := find(connection, session_id)):
+            check_length(found.size - since.size, session_id, path)
             row, lines = found, _lines(connection, found.key, max(since.lines - 1, 0))
     # From here on the connection is free for others.
     if since.lines and not row.key:
@@ -204,6 +214,20 @@ def give_back(connection: sqlite3.Connection, session_id: str, epoch: int) -> No
     if done.rowcount:
         blank = "DELETE FROM sessions WHERE session_id = ? AND metadata IS NULL AND size = 0"
         connection.execute(blank, [session_id])
+
+
+def check_length(size: int, session_id: str, path: str) -> None:
+    """See that so many bytes of a history can be read at once.
+
+    Raises:
+        SessionStorageError: they can't.
+    """
+    if size > _MOST:
+        raise SessionStorageError(
+            f"{path}: the history is too long",
+            session_id=session_id,
+            hint="it may have 1 GiB: go on in a new session",
+        )
 
 
 def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position) -> None:

@@ -134,12 +134,12 @@ class SQLiteWriter:
         return rows.find(connection, session_id) or rows.add(connection, session_id)
 
     def _append(self, connection: Connection, line: bytes, at: Position) -> None:
-        row = self._row(connection)
+        row, path = self._row(connection), f"{self._database.path}#{self._session_id}"
         if row.size != at.size:
             raise SessionStorageError(
-                f"{self._database.path}#{self._session_id}: it was changed by somebody else",
-                session_id=self._session_id,
+                f"{path}: it was changed by somebody else", session_id=self._session_id
             )
+        rows.check_length(at.size + len(line), self._session_id, path)
         rows.add_line(connection, row, line, at)
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:

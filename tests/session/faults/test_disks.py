@@ -307,15 +307,55 @@ async def main(folder, kind):
 
 trio.run(main, *sys.argv[1:])
 """
+READ_ONLY = """
+import subprocess, sys, trio
+from greenroom.core import Message, SessionStorageError
+from greenroom.session import AgentSession, FileStore, SQLiteStore
+
+async def refused(act):
+    try:
+        await act
+    except SessionStorageError as error:
+        assert error.hint, error
+        return str(error)
+    raise AssertionError("it was not refused")
+
+async def main(folder, kind):
+    def make():
+        inner = folder + "/inner"
+        return FileStore(inner) if kind == "files" else SQLiteStore(inner + "/sessions.db")
+
+    store = make()
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    session.add_message(Message.user("one"))
+    await session.save()
+    if kind == "database":
+        await store.aclose()
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+    session.add_message(Message.user("two"))
+    others = make()
+    for act in (session.save(), AgentSession.new("coder", store=others).open()):
+        assert "Read-only file system" in await refused(act)
+    if kind == "files":
+        assert (await AgentSession.load("mine", store=others)).history == session.history[:1]
+    else:  # SQLite writes beside the database, also to read
+        assert "unable to open" in await refused(AgentSession.load("mine", store=others))
+    subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
+    await session.save()
+    assert (await AgentSession.load("mine", store=others)).history == session.history
+    for each in (store, others) if kind == "database" else ():
+        await each.aclose()
+
+trio.run(main, *sys.argv[1:])
+"""
 MOUNT = 'mount -t tmpfs -o size=256k none "$1" && head -c 65536 /dev/zero > "$1/ballast" && exec "$2" -c "$3" "$1" "$4"'
+linux = pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of Linux")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of Linux")
-@pytest.mark.parametrize(("kind", "least"), [("files", 50), ("database", 3)])
-def test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room(tmp_path, kind, least):
-    """A file system of 256 KB, mounted where only this child can see it."""
+def run_on_a_small_disk(folder, script, kind):
+    """Run this on a file system of 256 KB, mounted where only this child can see it."""
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-euc", MOUNT, "sh", str(tmp_path), sys.executable, FILL, kind],
+        ["unshare", "-rm", "sh", "-euc", MOUNT, "sh", str(folder), sys.executable, script, kind],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -325,4 +365,17 @@ def test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room(tmp_
     if done.stderr.startswith(("unshare:", "mount:")):
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) > least
+    return done.stdout
+
+
+@linux
+@pytest.mark.parametrize("kind", ["files", "database"])
+def test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room(tmp_path, kind):
+    told = run_on_a_small_disk(tmp_path, FILL, kind)
+    assert int(told.split()[-1]) > {"files": 50, "database": 3}[kind]
+
+
+@linux
+@pytest.mark.parametrize("kind", ["files", "database"])
+def test_a_disk_that_is_really_read_only_is_a_typed_error_until_it_is_no_more(tmp_path, kind):
+    run_on_a_small_disk(tmp_path, READ_ONLY, kind)
