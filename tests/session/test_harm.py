@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -254,6 +255,43 @@ async def test_foreign_things_beside_the_sessions_are_passed_over(files, mine):
             with pytest.raises(SessionStorageError, match=f"{name}.*[Nn]ot a directory"):
                 await stored(files, name)
     assert (mine.parent / "notes").read_text() == "notes"
+
+
+@pytest.mark.parametrize("name", ["history.jsonl", "metadata.json", "metadata.json.tmp", "lock"])
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_link_in_the_place_of_a_file_is_not_followed(files, mine, tmp_path, name, is_there):
+    """Else whoever can put a link there has somebody else's file overwritten, or emptied."""
+    session, target = await stored(files, "mine"), tmp_path / "target"
+    if is_there:
+        target.write_text("precious")
+    (mine / name).unlink(missing_ok=True)
+    (mine / name).symlink_to(target)
+    session.add_message(Message.user("two"))
+    session.set_metadata("title", "mine")
+    for act in (session.save, session.open, lambda: files.salvage("mine"), session.close):
+        with suppress(SessionError):
+            await act()
+    assert target.exists() == is_there
+    assert not is_there or target.read_text() == "precious"
+
+
+async def test_a_pipe_in_the_place_of_a_file_that_is_yet_to_be_written_is_not_waited_for(
+    files, mine
+):
+    session = await stored(files, "mine")
+    os.mkfifo(mine / "metadata.json.tmp")
+    session.set_metadata("title", "mine")
+    await session.save()
+    assert sorted(os.listdir(mine)) == ["history.jsonl", "metadata.json"]
+    await session.open()
+    put_a_pipe_in_place_of("history.jsonl")(mine)
+    session.add_message(Message.user("two"))
+    with pytest.raises(SessionStorageError, match=r"history.jsonl: No such device or address"):
+        await session.save()
+    put_a_pipe_in_place_of("lock")(mine)
+    with pytest.raises(Fenced, match="no longer ours"):
+        await session.save()
+    await session.close()
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00"])

@@ -2,7 +2,7 @@
 
 Written so that what has returned survives a crash of the process and a loss of power, as far as the
 disk honours a flush: data is synced before it is acknowledged, and so is every folder in which a
-name appeared or changed.
+name appeared or changed. No file is opened through a link, which may lead to somebody else's.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def replace(path: str, data: bytes) -> None:
     """
     temporary = f"{path}.tmp"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fd = _open_new(temporary)
         try:
             _write_all(fd, data)
             sync(fd)
@@ -96,7 +96,7 @@ def rewrite(path: str, start: int, stop: int) -> None:
         SyncError: the system could not flush.
         OSError: the file can't be read or written; it shows what it did before.
     """
-    fd = os.open(path, os.O_RDWR)
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     try:
         while start < stop:
             piece = os.pread(fd, min(stop - start, _PIECE), start)
@@ -182,7 +182,7 @@ def truncate(path: str, size: int) -> None:
         SyncError: a flush failed.
         OSError: the file is as it was.
     """
-    fd = os.open(path, os.O_WRONLY)
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
         os.ftruncate(fd, size)
         sync(fd)
@@ -211,7 +211,8 @@ def opened(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
         FileNotFoundError: there is none.
         OSError: it can't be read, is no file, or is longer than any memory should be asked for.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for somebody to write
+    # A pipe would wait for somebody to write.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -237,6 +238,16 @@ def read_between(fd: int, start: int, stop: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
+
+
+def _open_new(path: str) -> int:
+    """Make a file in the place of what a crash left there, or somebody else put there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError:
+        os.unlink(path)  # it may be a pipe, or a link to somebody else's file
+    return os.open(path, flags, 0o600)
 
 
 def _read_all(fd: int, start: int) -> bytes:

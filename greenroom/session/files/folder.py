@@ -30,6 +30,7 @@ _LOOKS = 20  # at a history that somebody is writing
 _HINT = "see to free space and permissions there; what is unsaved is kept in memory"
 _HINTS = {
     None: "see who else writes there, and load the session again; what is unsaved is kept in memory",
+    errno.ELOOP: "a link in the place of a file is not followed: remove it, or put the file there",
     errno.EFBIG: "it may have 1 GiB: go on in a new session; a damaged one, cut it off and repair it",
 }
 

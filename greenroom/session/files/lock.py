@@ -71,7 +71,7 @@ def unlock(fd: int, folder: str) -> None:
 def _try_lock(path: str) -> int | None:
     """Lock this file, or return None where the last holder has just removed it."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:
         return None
     try:
@@ -104,7 +104,8 @@ def _is_ours(fd: int, folder: str) -> bool:
 
 def _successor(folder: str) -> int | None:
     try:
-        fd = os.open(os.path.join(folder, "lock"), os.O_RDONLY)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+        fd = os.open(os.path.join(folder, "lock"), flags)
     except OSError:
         return None
     try:
@@ -114,5 +115,8 @@ def _successor(folder: str) -> int | None:
 
 
 def _holder(fd: int) -> int | None:
-    text = os.pread(fd, 32, 0).strip()
+    try:
+        text = os.pread(fd, 32, 0).strip()
+    except OSError:  # it is no file
+        return None
     return int(text) if text.isdigit() else None

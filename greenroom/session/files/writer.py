@@ -27,6 +27,9 @@ __all__ = ["FileWriter"]
 
 T = TypeVar("T")
 
+# Neither waits for a reader of a pipe, nor follows a link.
+_HISTORY = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
+
 
 class FileWriter:
     """Writes one session's files while it holds their lock; made by `FileStore.acquire`.
@@ -151,7 +154,7 @@ class FileWriter:
 
     def _open_history(self, at: Position) -> int:
         path = history_path(self._folder)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        fd = os.open(path, _HISTORY, 0o600)
         try:
             # Its name, its end and what stands loose in it may come from somebody who crashed
             # before a sync, or whose sync failed.

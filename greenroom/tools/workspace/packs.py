@@ -75,7 +75,11 @@ class Packs:
         number = 1 + max((int(name.partition(".")[0]) for name in self._sizes), default=0)
         path = os.path.join(self._folder, f"{number:06d}.pack")
         temporary = f"{path}.tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with suppress(
+            FileNotFoundError
+        ):  # a crash left it; or it is a pipe, or a link to elsewhere
+            os.unlink(temporary)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(fd, "wb") as file:
                 pack = PackWriter(file, os.path.basename(path), index)

@@ -172,6 +172,8 @@ class SimulatedDisk:
     def open(self, path, flags, mode=0o777):
         self._operation()
         if self._exists(path):
+            if flags & os.O_EXCL:
+                raise FileExistsError(errno.EEXIST, "File exists", path)
             node = self._find(path)
         elif flags & os.O_CREAT:
             folder, name = self._parent(path)

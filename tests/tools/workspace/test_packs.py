@@ -148,3 +148,21 @@ def test_what_is_no_file_is_no_pack(folder):
     assert store.read(digest(b"one")) == b"one"
     keep(store, b"two")
     assert Packs(str(folder)).read(digest(b"two")) == b"two"
+
+
+@pytest.mark.parametrize("kind", ["rest", "link", "pipe"])
+def test_what_stands_where_a_pack_is_written_first_is_out_of_the_way(folder, tmp_path, kind):
+    folder.mkdir()
+    target, temporary = tmp_path / "target", folder / "000001.pack.tmp"
+    target.write_text("precious")
+    match kind:
+        case "rest":
+            temporary.write_text("half a pack of a process that died")
+        case "link":
+            temporary.symlink_to(target)
+        case "pipe":
+            os.mkfifo(temporary)
+    keep(Packs(str(folder)), b"one")
+    assert Packs(str(folder)).read(digest(b"one")) == b"one"
+    assert target.read_text() == "precious"
+    assert [each.name for each in folder.iterdir()] == ["000001.pack"]
