@@ -1,5 +1,6 @@
 """Spill: a result too long for the model is cut, and the whole of it kept in a file."""
 
+import errno
 import logging
 import os
 import re
@@ -82,6 +83,8 @@ def _ends(text: str, limit: int, note: str) -> str:
 
 
 def _write(text: str, tool_name: str, folder: Path) -> str:
+    if folder.is_symlink():  # what it leads to is not ours to fill and to tidy
+        raise OSError(errno.ELOOP, "the folder for it is a link", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{new_id(tool_name)}.txt"
     kept = text if len(text) <= MAX_FILE else _ends(text, MAX_FILE, "it was too long to keep")

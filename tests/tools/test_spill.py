@@ -72,6 +72,14 @@ async def test_a_folder_that_can_not_be_written_leaves_the_text_cut(tmp_path, ca
     assert "could not be kept" in caplog.text
 
 
+async def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "output").symlink_to("elsewhere")
+    result = await capped(ToolResult.ok("x" * 1_000), "Do", make_context(tmp_path / "output"), 500)
+    assert "could not be kept in a file: the folder for it is a link" in result.text
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 async def test_what_a_file_keeps_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(spill, "MAX_FILE", 2_000)
     result = await capped(ToolResult.ok("x" * 5_000), "Do", make_context(tmp_path), 500)

@@ -111,7 +111,9 @@ def is_inside(real: Path, context: AgentContext) -> bool:
 def _is_spilled(real: Path, context: AgentContext) -> bool:
     spill = context.resources.get(SpillFolder)
     folders = (context.spill_folder, spill.path if spill else "")
-    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders if folder)
+    # A link in the place of the folder would open up wherever it leads.
+    ours = [os.path.realpath(each) for each in folders if each and not os.path.islink(each)]
+    return any(real.is_relative_to(folder) for folder in ours)
 
 
 def real_cwd(context: AgentContext) -> Path:

@@ -73,6 +73,18 @@ def test_long_results_of_the_agent_can_be_read(call, context: AgentContext, tmp_
     temporary.close()
 
 
+def test_a_link_in_the_place_of_long_results_opens_nothing_up(
+    call, context: AgentContext, tmp_path: Path
+) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("secret")
+    (tmp_path / "output").symlink_to("private")
+    context.spill_folder = str(tmp_path / "output")
+    for way in ("private", "output"):
+        with pytest.raises(ToolError, match="outside"):
+            call(Read(), file_path=str(tmp_path / way / "key"))
+
+
 def test_a_workspace_behind_a_link_is_the_workspace(context: AgentContext, root: Path) -> None:
     alias = root.parent / "alias"
     alias.symlink_to(root)
