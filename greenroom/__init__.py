@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from greenroom.core import NetworkTimeoutError as NetworkTimeoutError
     from greenroom.core import OutputChunk as OutputChunk
     from greenroom.core import PermissionPart as PermissionPart
+    from greenroom.core import PermissionRecord as PermissionRecord
     from greenroom.core import PermissionRequest as PermissionRequest
     from greenroom.core import PermissionResponse as PermissionResponse
     from greenroom.core import Price as Price
@@ -219,6 +220,7 @@ _HOMES = {
         "NetworkTimeoutError",
         "OutputChunk",
         "PermissionPart",
+        "PermissionRecord",
         "PermissionRequest",
         "PermissionResponse",
         "Price",
@@ -415,6 +417,7 @@ __all__ = [
     "ParentInfo",
     "PermissionManager",
     "PermissionPart",
+    "PermissionRecord",
     "PermissionRequest",
     "PermissionResponse",
     "PermissionRule",

@@ -181,7 +181,9 @@ class _Gate:
         name, arguments = verdict.call.name, verdict.input
         info = self._tools.info(name, arguments) if verdict.refusal is None else None
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
-        refusal = refusal or await verdict.changed(self._tools, self._permissions, context)
+        refusal = refusal or await verdict.changed(
+            self._agent, self._tools, self._permissions, context
+        )
         result = refusal or await self._tools.execute(name, arguments, context)
         if verdict.edited:
             result = _after_change(result, "The user changed the arguments", arguments)

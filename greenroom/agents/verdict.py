@@ -1,14 +1,18 @@
 """The verdict on one call: what the rules say, what the person says, and what was approved."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import trio
 
+from greenroom.agents.decision_record import answered, decided, overruled, rechecked
 from greenroom.core import (
     AgentContext,
     Answer,
     Error,
+    PermissionRecord,
     ReadPath,
     Remember,
     RuleDecision,
@@ -18,7 +22,7 @@ from greenroom.core import (
     ToolUseBlock,
     WritePath,
 )
-from greenroom.permissions import Explanation, PermissionManager, keep_rules
+from greenroom.permissions import Explanation, PermissionManager, PermissionRule, keep_rules
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
 
@@ -51,7 +55,11 @@ class Verdict:
     refusal: ToolResult | None = None
 
     async def changed(
-        self, tools: ToolRegistry, permissions: PermissionManager, context: AgentContext
+        self,
+        agent: AgentInternals,
+        tools: ToolRegistry,
+        permissions: PermissionManager,
+        context: AgentContext,
     ) -> ToolResult | None:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
@@ -60,6 +68,7 @@ class Verdict:
         same = now.digest == self.digest and tools.get(self.call.name) is self.tool
         if same and now.decision is not RuleDecision.DENY:
             return None
+        agent.session.add_decision(rechecked(decided(self.call, permissions, now)))
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
 
 
@@ -89,6 +98,7 @@ async def judge(
     found = await _explain(permissions, tool, call.input, context)
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found)
+    agent.session.add_decision(decided(call, permissions, found))
     if found.decision is RuleDecision.DENY:
         return _refused(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.path)
@@ -115,10 +125,47 @@ async def _ask(
     permissions: PermissionManager,
     found: Explanation,
 ) -> Verdict:
+    context = agent.context.with_tool_use_id(call.id)
+    approved, edited = call.input, False
+    with _withdrawn_on_error(agent, decided(call, permissions, found)):
+        answer = await _answer(agent, call, tool, found)
+        if answer.input is not None and answer.input != call.input:
+            # What the person wrote is approved by the person, unless a rule forbids it.
+            approved, edited = answer.input, True
+            found = await _explain(permissions, tool, approved, context)
+    rules: tuple[PermissionRule, ...] = ()
+    # What was shown to be remembered is about the call as it was asked for.
+    if answer.remember is not None and not edited:
+        rules = permissions.remember(found, answer.decision, answer.remember, agent.context)
+    record = answered(decided(call, permissions, found), answer, rules, edited=edited)
+    if edited and answer.allowed and found.decision is RuleDecision.DENY:
+        agent.session.add_decision(overruled(record))
+        return _refused(call, approved, tool, found)
+    agent.session.add_decision(record)
+    await _keep(agent, rules, answer.remember)
+    if not answer.allowed:
+        return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
+    return Verdict(call, approved, tool, found.digest, _paths(tool, approved, context), edited)
+
+
+@contextmanager
+def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iterator[None]:
+    """Record that a question was withdrawn, where the block can't be ended."""
+    try:
+        yield
+    except BaseException:
+        agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
+        raise
+
+
+async def _answer(
+    agent: AgentInternals, call: ToolUseBlock, tool: RegisteredTool, found: Explanation
+) -> Answer:
+    """Ask a person, and wait."""
     info = tool.info(call.input)
     # A person may take hours, and what they are asked about is not to be lost meanwhile.
     await agent.session.save(flush=False)
-    answer = await agent.request_permission(
+    return await agent.request_permission(
         call.name,
         info.action,
         details=info.details,
@@ -131,34 +178,13 @@ async def _ask(
         digest=found.digest,
         tool_use_id=call.id,
     )
-    edited = answer.input is not None and answer.input != call.input
-    # What was shown to be remembered is about the call as it was asked for.
-    if answer.remember is not None and not edited:
-        await _remember(agent, permissions, found, answer, answer.remember)
-    if not answer.allowed:
-        return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
-    context = agent.context.with_tool_use_id(call.id)
-    approved = call.input
-    if edited and answer.input is not None:
-        # What the person wrote is approved by the person, unless a rule forbids it.
-        approved = answer.input
-        found = await _explain(permissions, tool, approved, context)
-        if found.decision is RuleDecision.DENY:
-            return _refused(call, approved, tool, found)
-    paths = _paths(tool, approved, context)
-    return Verdict(call, approved, tool, found.digest, paths, edited)
 
 
-async def _remember(
-    agent: AgentInternals,
-    permissions: PermissionManager,
-    found: Explanation,
-    answer: Answer,
-    lifetime: Remember,
+async def _keep(
+    agent: AgentInternals, rules: tuple[PermissionRule, ...], lifetime: Remember | None
 ) -> None:
-    """Make a rule of the answer; where it can't be stored it still holds in this process."""
-    rules = permissions.remember(found, answer.decision, lifetime, agent.context)
-    if lifetime == "session" or not rules:
+    """Store the rules of an answer; where they can't be they still hold in this process."""
+    if lifetime is None or lifetime == "session" or not rules:
         return
     try:
         await trio.to_thread.run_sync(keep_rules, rules, lifetime, agent.context)

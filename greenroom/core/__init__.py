@@ -296,6 +296,9 @@ from greenroom.core.permission import (
     PermissionPart as PermissionPart,
 )
 from greenroom.core.permission import (
+    PermissionRecord as PermissionRecord,
+)
+from greenroom.core.permission import (
     Remember as Remember,
 )
 from greenroom.core.permission import (
@@ -408,6 +411,7 @@ __all__ = [
     "Opaque",
     "OutputChunk",
     "PermissionPart",
+    "PermissionRecord",
     "PermissionRequest",
     "PermissionResponse",
     "Price",

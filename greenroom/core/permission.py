@@ -1,11 +1,12 @@
 """Decisions about tool calls, and a person's answer to a prompt."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from greenroom.core.wire import Wire
 
-__all__ = ["Answer", "PermissionPart", "Remember", "RuleDecision"]
+__all__ = ["Answer", "PermissionPart", "PermissionRecord", "Remember", "RuleDecision"]
 
 Remember: TypeAlias = Literal["session", "project", "always"]
 """How long an answer is remembered: this session, this project, everywhere."""
@@ -56,3 +57,45 @@ class Answer(Wire, frozen=True):
     def allowed(self) -> bool:
         """Whether the call may run."""
         return self.decision is RuleDecision.ALLOW
+
+
+class PermissionRecord(Wire, frozen=True):
+    """What was decided about one tool call, as a session keeps it.
+
+    Attributes:
+        tool_use_id: the call.
+        tool_name: the tool.
+        at: when it was decided.
+        decision: allow or deny: what came of it.
+        by: who decided: "rules" (a rule, the mode, or that there is no rule); "user", or the name
+            under which somebody answered; "time-out", "unattended" or "shutdown" where nobody did;
+            "withdrawn" where the turn ended first; "recheck" where it had changed since.
+        asked: whether the rules left it to a person.
+        reason: why the rules allowed it, denied it, or asked.
+        rule_id: the rule that decided or asked, or empty.
+        digest: binds it to tool, input, folder, words and resolved paths.
+        parts: the verdict on each part of the call.
+        left_out: how many more parts there were.
+        mode: the permission mode that held.
+        remember: how long the answer was to be remembered, or None.
+        rules: the rules that were made of the answer, in words.
+        edited: whether a person changed the input; the digest is then of what they wrote.
+        message: what the person said to the model, or why nobody could.
+    """
+
+    tool_use_id: str
+    tool_name: str
+    at: datetime
+    decision: RuleDecision
+    by: str = "rules"
+    asked: bool = False
+    reason: str = ""
+    rule_id: str = ""
+    digest: str = ""
+    parts: tuple[PermissionPart, ...] = ()
+    left_out: int = 0
+    mode: str = "default"
+    remember: Remember | None = None
+    rules: tuple[str, ...] = ()
+    edited: bool = False
+    message: str = ""

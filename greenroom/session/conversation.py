@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from greenroom.core import Checkpoint, Message, Used
+from greenroom.core import Checkpoint, Message, PermissionRecord, Used
 from greenroom.session.description import Description
+from greenroom.session.history.decisions import decision_entry
 from greenroom.session.history.entry import (
     CheckpointEntry,
     CopiedEntry,
@@ -61,6 +62,20 @@ class Conversation(Description):
                 f"{message!r} is no message: write Message.user(…) or Message.assistant(…)"
             )
         self._transcript.add(MessageEntry(message))
+        self._touch()
+
+    def add_decision(self, record: PermissionRecord) -> None:
+        """Record what was decided about a tool call, in memory; the next save stores it.
+
+        It is about the call and no part of the conversation: no rewind takes it back.
+
+        Raises:
+            TypeError: it is no `PermissionRecord`.
+            InvalidJSONError: it holds something that can't be stored.
+        """
+        if not isinstance(record, PermissionRecord):
+            raise TypeError(f"{record!r} is no PermissionRecord")
+        self._transcript.add(decision_entry(record))
         self._touch()
 
     def mark_tools_started(self, ids: Iterable[str]) -> None:

@@ -4,10 +4,18 @@ from contextlib import suppress
 
 import msgspec
 
-from greenroom.core import Message, SessionNotFoundError, Used, check_session_id, new_id
+from greenroom.core import (
+    Message,
+    PermissionRecord,
+    SessionNotFoundError,
+    Used,
+    check_session_id,
+    new_id,
+)
 from greenroom.core import clock as wall_clock
 from greenroom.session.files.store import default_store
 from greenroom.session.history.branches import Branch, as_left, branches
+from greenroom.session.history.decisions import decisions
 from greenroom.session.history.page import Page
 from greenroom.session.metadata import FORKED_FROM, Origin, SessionMetadata
 from greenroom.session.shelf.archive import listable, set_archived
@@ -272,3 +280,18 @@ class AgentSession(StoredConversation):
             SessionError: less is stored than there was.
         """
         return await self._from_entries(branches)
+
+    async def decisions(self) -> tuple[PermissionRecord, ...]:
+        """Return what was decided about this session's tool calls, in order; all that ever was.
+
+        A rewind or a compaction takes none of it away. What subagents did is on record in their own
+        sessions, and a fork begins with nothing: it has decided nothing yet. They are read from the
+        store, with what is unsaved after them; nothing of it stays in memory.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: what is stored is damaged.
+            SessionStorageError: it can't be read.
+            SessionError: less is stored than there was, or it is of a newer version.
+        """
+        return await self._from_entries(decisions)

@@ -16,12 +16,14 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
+    PermissionRecord,
     RedactedThinkingBlock,
     SessionCorruptError,
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
     Usage,
+    clock,
     serde,
 )
 from greenroom.session import AgentSession, FileStore
@@ -58,6 +60,7 @@ async def fill(files, conversation):
         if message.tool_uses:
             session.add_grants([{"decision": "allow", "tool": "Read", "session": "mine"}])
             session.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
+            session.add_decision(PermissionRecord("t1", "Read", at=clock.now(), decision="allow"))
             session.mark_tools_started(use.id for use in message.tool_uses)
         await session.save(flush=not message.tool_results)
     picture, plan = ImageBlock("image/png", data="aQ=="), DocumentBlock("text/plain", url="a:b")

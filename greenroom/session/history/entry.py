@@ -27,6 +27,7 @@ __all__ = [
     "CheckpointEntry",
     "CompactionEntry",
     "CopiedEntry",
+    "DecisionEntry",
     "Entry",
     "FormatEntry",
     "GrantEntry",
@@ -105,6 +106,16 @@ class RevokeEntry(Wire, frozen=True, tag_field="kind", tag="revoke"):
     """The rules of all answers so far hold no longer."""
 
 
+class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
+    """What was decided about a tool call, as a `PermissionRecord`; written before it starts.
+
+    It is left as it is until somebody asks: neither a long conversation nor what a newer version
+    adds to it is to keep a session from being loaded.
+    """
+
+    decision: msgspec.Raw
+
+
 Entry: TypeAlias = (
     FormatEntry
     | MessageEntry
@@ -115,6 +126,7 @@ Entry: TypeAlias = (
     | CopiedEntry
     | GrantEntry
     | RevokeEntry
+    | DecisionEntry
 )
 """Any entry that this version knows."""
 

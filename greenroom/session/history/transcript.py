@@ -11,6 +11,7 @@ from greenroom.session.history.entry import (
     CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
+    DecisionEntry,
     Entry,
     FormatEntry,
     GrantEntry,
@@ -101,7 +102,7 @@ class Transcript:
                 self.grants.revoke()
             case CopiedEntry():
                 self.expenses = Expenses()
-            case CheckpointEntry():
+            case CheckpointEntry() | DecisionEntry():
                 pass
             case FormatEntry():
                 return

@@ -1,0 +1,221 @@
+"""What was decided about each call is a record of the session, on the disk before the call starts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.agents import coder
+from greenroom.core import (
+    AgentContext,
+    PermissionPart,
+    PermissionRequest,
+    RuleDecision,
+    ToolUseBlock,
+    TurnStatus,
+)
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.session import AgentSession, FileStore
+from greenroom.testing import Reply, ScriptedProvider, call
+from greenroom.tools import Bash, ToolRegistry, tool
+
+ALLOW, DENY = RuleDecision.ALLOW, RuleDecision.DENY
+ASK_TO_ADD = PermissionRule.parse("add", "ask", id="ask-to-add")
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Talk:
+    """One turn of a coder with a session on the disk, and a person who answers."""
+
+    def __init__(self, folder, *script, rules=(), mode="default", tools=(add,), **options):
+        self.session = AgentSession.new("coder", session_id="s", store=FileStore(folder))
+        self.permissions = PermissionManager(rules, mode=mode)
+        self._parts = (ScriptedProvider(*script, "done"), ToolRegistry(tools), self.permissions)
+        self._limits = options.pop("limits", RuntimeLimits())
+        self._options = options
+
+    async def run(self, answer=None):
+        """Ask, and let `answer(handle, request)` see to the questions."""
+        async with AgentRuntime(limits=self._limits) as runtime:
+            handle = runtime.spawn(self.session, coder, *self._parts, **self._options)
+            async with trio.open_nursery() as nursery:
+                if answer is not None:
+                    nursery.start_soon(self._answer, handle, answer)
+                with trio.fail_after(10):
+                    self.result = await handle.ask("go")
+                nursery.cancel_scope.cancel()
+        return await self.session.decisions()
+
+    async def _answer(self, handle, answer):
+        async with handle.subscribe("all", answers=True) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, PermissionRequest):
+                    await answer(handle, chunk)
+
+
+def answering(decision, **words):
+    async def answer(handle, request):
+        await handle.respond_permission(request.request_id, decision, **words)
+
+    return answer
+
+
+async def test_an_allowance_is_on_record_with_its_rule_and_all_that_was_judged(tmp_path):
+    rule = PermissionRule.parse("add", "allow", id="sums")
+    talk = Talk(tmp_path, call("add", a=1, b=2), rules=[rule])
+    (found,) = await talk.run()
+    asked = talk.session.history[1].tool_uses[0]
+    judged = talk.permissions.explain("add", {"a": 1, "b": 2}, context_of(talk.session))
+    assert (found.tool_use_id, found.tool_name) == (asked.id, "add")
+    assert (found.decision, found.by, found.rule_id, found.asked) == (ALLOW, "rules", "sums", False)
+    assert found.reason == "the rule 'sums' allows this"
+    assert found.parts == (PermissionPart("add", ALLOW, found.reason, "sums"),)
+    assert found.digest == judged.digest
+    assert found.at.tzinfo is not None
+
+
+def context_of(session):
+    return AgentContext(session_id=session.session_id, agent_type=session.agent_type)
+
+
+async def test_a_denial_says_which_rule_and_which_mode(tmp_path):
+    rule = PermissionRule.parse("add", "deny", id="no-sums", message="Use paper.")
+    calls = Reply([call("add", a=1, b=2), call("Bash", command="touch x")])
+    talk = Talk(tmp_path, calls, rules=[rule], mode="plan", tools=[add, Bash()])
+    first, second = await talk.run()
+    assert (first.decision, first.rule_id, first.mode) == (DENY, "no-sums", "plan")
+    assert "Use paper." in first.reason
+    assert (second.decision, second.by, second.rule_id) == (DENY, "rules", "")
+    assert "in the mode plan only reading is allowed" in second.reason
+
+
+async def test_an_answer_says_who_gave_it_and_what_was_made_of_it(tmp_path):
+    offered = []
+
+    async def answer(handle, request):
+        offered.extend(request.remembers)
+        await answering("allow", remember="session", by="the phone")(handle, request)
+
+    talk = Talk(tmp_path, call("Bash", command="echo hi | wc"), tools=[Bash()])
+    (found,) = await talk.run(answer)
+    assert (found.decision, found.by, found.asked) == (ALLOW, "the phone", True)
+    assert (found.remember, list(found.rules)) == ("session", offered)
+    assert offered
+    assert [part.text for part in found.parts] == ["echo hi", "wc"]
+
+
+async def test_a_no_with_a_reason_is_on_record(tmp_path):
+    talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD])
+    (found,) = await talk.run(answering("deny", message="use paper"))
+    assert (found.decision, found.by, found.message) == (DENY, "user", "use paper")
+    assert (found.rule_id, found.asked) == ("ask-to-add", True)
+
+
+async def test_an_edited_call_is_on_record_with_the_digest_of_what_was_approved(tmp_path):
+    talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD])
+    (found,) = await talk.run(answering("allow", input={"a": 40, "b": 2}))
+    context = context_of(talk.session)
+    assert found.digest == talk.permissions.explain("add", {"a": 40, "b": 2}, context).digest
+    assert (found.decision, found.edited) == (ALLOW, True)
+
+
+async def test_an_edited_call_that_a_rule_denies_is_on_record_as_denied_by_the_rules(tmp_path):
+    rules = [PermissionRule.deny_command("rm -rf")]
+    talk = Talk(tmp_path, call("Bash", command="echo hi"), rules=rules, tools=[Bash()])
+    (found,) = await talk.run(answering("allow", input={"command": "rm -rf x"}))
+    assert (found.decision, found.by, found.asked, found.edited) == (DENY, "rules", True, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "by"),
+    [
+        ({"limits": RuntimeLimits(permission_timeout=0.0)}, "time-out"),
+        ({"unattended": "deny"}, "unattended"),
+    ],
+)
+async def test_a_question_that_nobody_answers_is_on_record_as_a_denial(tmp_path, options, by):
+    talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD], **options)
+    (found,) = await talk.run()
+    assert (found.decision, found.by, found.asked) == (DENY, by, True)
+
+
+async def test_a_question_that_is_withdrawn_is_on_record_as_a_denial(tmp_path):
+    async def interrupt(handle, request):
+        await handle.interrupt()
+
+    talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD])
+    (found,) = await talk.run(interrupt)
+    assert talk.result.status is TurnStatus.INTERRUPTED
+    assert (found.decision, found.by, found.asked) == (DENY, "withdrawn", True)
+    (stored,) = await (await AgentSession.load("s", store=FileStore(tmp_path))).decisions()
+    assert stored == found
+
+
+async def test_a_call_that_changed_before_it_ran_is_on_record_twice(tmp_path):
+    first = PermissionRule.parse("Bash(echo hi)", "allow")
+
+    @tool
+    async def forbid() -> str:
+        """Forbid what was allowed a moment ago."""
+        talk.permissions.add_rule(PermissionRule.deny_command("echo", id="no-echo"))
+        return "forbidden"
+
+    calls = Reply([call("forbid"), call("Bash", command="echo hi")])
+    rules = [first, PermissionRule.parse("forbid", "allow")]
+    talk = Talk(tmp_path, calls, rules=rules, tools=[forbid, Bash()])
+    _, allowed, denied = await talk.run()
+    assert (allowed.decision, allowed.by) == (ALLOW, "rules")
+    assert (denied.decision, denied.by, denied.rule_id) == (DENY, "recheck", "no-echo")
+    assert denied.tool_use_id == allowed.tool_use_id
+
+
+async def test_a_decision_is_on_the_disk_before_the_call_starts(tmp_path):
+    lines = []
+
+    @tool
+    async def look() -> str:
+        """Read the session's file."""
+        lines.extend(Path(tmp_path, "s", "history.jsonl").read_bytes().splitlines())
+        return "seen"
+
+    await Talk(tmp_path, call("look"), rules=[PermissionRule.allow_all()], tools=[look]).run()
+    kinds = [entry["kind"] for entry in json.loads(lines[-1])["e"]]
+    assert kinds[-2:] == ["decision", "tools_started"]
+
+
+async def test_what_can_not_run_anyway_is_no_decision(tmp_path):
+    broken = ToolUseBlock("t1", "add", {}, invalid="twice", raw_input="{…}")
+    calls = Reply([broken, call("nothing"), call("add", a="x")])
+    assert await Talk(tmp_path, calls, rules=[PermissionRule.allow_all()]).run() == ()
+
+
+async def test_a_record_of_a_very_long_call_is_bounded_and_keeps_what_was_denied(tmp_path):
+    many = "; ".join(f"echo {number} {'x' * 400}" for number in range(200)) + "; rm -rf y"
+    rules = [PermissionRule.deny_command("rm"), PermissionRule.allow_command("echo")]
+    talk = Talk(tmp_path, call("Bash", command=many), rules=rules, tools=[Bash()])
+    (found,) = await talk.run()
+    assert (len(found.parts), found.left_out) == (32, 169)
+    assert found.parts[-1].decision is DENY
+    assert [part.text[:7] for part in found.parts[:2]] == ["echo 0 ", "echo 1 "]
+    line = max(Path(tmp_path, "s", "history.jsonl").read_bytes().splitlines(), key=len)
+    record = next(each for each in json.loads(line)["e"] if each["kind"] == "decision")
+    assert len(json.dumps(record)) < 32_000
+
+
+async def test_a_subagent_s_decisions_are_on_record_in_its_own_session(tmp_path):
+    delegate = call("Task", description="add", prompt="add")
+    llm = [delegate, call("add", a=1, b=2), "three"]
+    rules = [PermissionRule.allow_all(id="everything")]
+    talk = Talk(tmp_path, *llm, rules=rules)
+    (own,) = await talk.run()
+    assert own.tool_name == "Task"
+    (child,) = talk.session.child_session_ids
+    (found,) = await (await AgentSession.load(child, store=FileStore(tmp_path))).decisions()
+    assert (found.tool_name, found.rule_id) == ("add", "everything")
