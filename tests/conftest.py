@@ -1,6 +1,7 @@
 """Nobody's own files, keys or proxies decide whether a test passes, and no test touches them."""
 
 import os
+import signal
 
 import pytest
 
@@ -19,3 +20,11 @@ def a_user_of_their_own(tmp_path_factory):
         for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def heed_interrupts():
+    """Let Ctrl-C reach what tests start: a shell starts its background jobs with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

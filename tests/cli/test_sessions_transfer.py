@@ -52,6 +52,21 @@ def test_an_unknown_session_is_an_error(sessions):
     assert "nobody" in done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "format_"),
+    [
+        ("talk.html", (), "html"),
+        ("talk.HTM", (), "html"),
+        ("talk.json", (), "json"),
+        ("talk.md", (), "markdown"),
+        ("talk", (), "markdown"),
+        ("talk.json", ("--format", "html"), "html"),
+    ],
+)
+def test_the_ending_of_a_file_tells_the_format_unless_it_is_given(sessions, name, words, format_):
+    assert sessions("export", "example", "-o", name, "--json", *words).json["format"] == format_
+
+
 def test_an_export_to_a_file_is_the_same_and_the_users_alone(sessions, project):
     done = sessions("export", "example", "--format", "html", "-o", "talk.html")
     assert (done.code, done.out, done.err) == (0, "", "")

@@ -32,7 +32,7 @@ class SessionsOptions(Options):
         to: how many messages a rewind keeps.
         files: whether a rewind restores files as well.
         yes: whether nothing is asked before something is taken away.
-        format: in what an export is written.
+        format: in what an export is written, or None where its file tells.
         output: the file for an export, or None for standard output.
         force: whether that file may be replaced.
         file: what is imported; "-" is standard input.
@@ -51,7 +51,7 @@ class SessionsOptions(Options):
     to: int = 0
     files: bool = False
     yes: bool = False
-    format: "ExportFormat" = "markdown"
+    format: "ExportFormat | None" = None
     output: str | None = None
     force: bool = False
     file: str = "-"
@@ -170,7 +170,7 @@ def _add_yes(verb: Parser) -> None:
 def _add_export(add: _Add) -> None:
     verb = add("export", "write a session as Markdown, an HTML page or JSON")
     _add_one(verb)
-    verb.add_argument("--format", choices=_FORMATS, default="markdown", help="(markdown)")
+    verb.add_argument("--format", choices=_FORMATS, help="(that of FILE's ending, else markdown)")
     verb.add_argument("-o", "--output", metavar="FILE", help="to this file, not to standard output")
     verb.add_argument("--force", action="store_true", help="replace the file if there is one")
 

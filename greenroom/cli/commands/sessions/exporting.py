@@ -1,6 +1,7 @@
 """`greenroom sessions export`: a session as a text to read or to carry away."""
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import trio
@@ -14,8 +15,11 @@ from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
+    from greenroom.session import ExportFormat
 
 __all__ = ["export_to"]
+
+_ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 
 
 async def export_to(options: "SessionsOptions") -> int:
@@ -41,7 +45,7 @@ async def export_to(options: "SessionsOptions") -> int:
     await _write_file(session, options.output, options)
     if options.json:
         done = {"session_id": session.session_id, "messages": len(session.history)}
-        await out.line(serde.encode({**done, "format": options.format, "file": options.output}))
+        await out.line(serde.encode({**done, "format": _format(options), "file": options.output}))
     return 0
 
 
@@ -61,4 +65,9 @@ async def _write(
     # Here and not above: no other verb needs a parser of Markdown.
     from greenroom.session import export_session
 
-    await export_session(session, write, options.format)
+    await export_session(session, write, _format(options))
+
+
+def _format(options: "SessionsOptions") -> "ExportFormat":
+    ending = PurePath(options.output or "").suffix.lower()
+    return options.format or _ENDINGS.get(ending, "markdown")
