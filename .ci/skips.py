@@ -1,6 +1,7 @@
 """Fail when a test was skipped, or expected to fail, without standing on the list below."""
 
 import sys
+from itertools import chain
 from xml.etree import ElementTree
 
 ALLOWED: dict[str, str] = {
@@ -27,11 +28,12 @@ ALLOWED: dict[str, str] = {
 }
 
 
-def main(report: str) -> int:
-    """Read pytest's JUnit report; print what is not allowed."""
+def main(*reports: str) -> int:
+    """Read pytest's JUnit reports; print what is not allowed."""
     bad = []
     ran = 0
-    for case in ElementTree.parse(report).iter("testcase"):
+    trees = map(ElementTree.parse, reports)
+    for case in chain.from_iterable(tree.iter("testcase") for tree in trees):
         ran += 1
         name = f"{case.get('classname')}::{case.get('name')}"
         skipped = case.find("skipped")
@@ -43,4 +45,4 @@ def main(report: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -31,7 +31,7 @@ class TerminalProgram:
         self._screen = pyte.Screen(size[1], size[0])
         self._stream = pyte.ByteStream(self._screen)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", TAKE_TERMINAL, *command],
+            [sys.executable, "-ISc", TAKE_TERMINAL, *command],
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -10,10 +10,9 @@ is a write, another child is killed in the middle of it.
 """
 
 import contextlib
-import importlib
+import itertools
 import json
 import os
-import pkgutil
 import shutil
 import signal
 import sys
@@ -22,18 +21,16 @@ from pathlib import Path
 import pytest
 import trio
 
-import greenroom.session
 from greenroom.core import Message
 from greenroom.session import AgentSession, FileStore
 from tests.session.faults import mutants
 from tests.session.faults.effort import IS_LONG
+from tests.session.faults.life import MODULES
 
 OPERATIONS = {
     "open", "close", "write", "pwrite", "pread", "fsync", "fdatasync", "ftruncate", "fstat", "stat",
     "mkdir", "rmdir", "rename", "unlink", "utime", "listdir",
 }  # fmt: skip
-UNTORN = 3  # the exit code of a process that was to die within a write, and made none
-KILLED = (-signal.SIGKILL, UNTORN)
 SYNCS = ("fsync", "fdatasync")
 TORN = b'{"n":1,"e":[{"kind":"message","mess'
 STEPS = {
@@ -95,10 +92,10 @@ async def _step(session, kind, word, size):
 
 
 class DeadlyDisk:
-    """`os`, which kills the process before its n-th operation, or in the middle of that write."""
+    """`os`, which tells its n-th operation and kills the process: before it, or within a write."""
 
-    def __init__(self, nth, is_torn):
-        self.nth, self.is_torn, self.count = nth, is_torn, 0
+    def __init__(self, nth, is_torn, tell):
+        self.nth, self.is_torn, self.tell, self.count = nth, is_torn, tell, 0
 
     def __getattr__(self, name):
         real = getattr(os, name)
@@ -107,9 +104,8 @@ class DeadlyDisk:
     def _call(self, name, real, args):
         self.count += 1
         if self.count == self.nth:
-            if self.is_torn and name != "write":
-                os._exit(UNTORN)
-            if self.is_torn:
+            self.tell(name)
+            if self.is_torn and name == "write":
                 os.write(args[0], bytes(args[1])[: len(args[1]) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
         if name in SYNCS and not IS_LONG:
@@ -120,10 +116,8 @@ class DeadlyDisk:
 @contextlib.contextmanager
 def installed(disk):
     """Put this disk under the store."""
-    path, prefix = greenroom.session.__path__, "greenroom.session."
-    modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(path, prefix)]
     with pytest.MonkeyPatch.context() as patch:
-        for module in modules:
+        for module in MODULES:
             if hasattr(module, "os"):
                 patch.setattr(module, "os", disk)
         yield
@@ -154,21 +148,25 @@ def main(root, size, name):
     """Kill a child at each operation, once before it and, if it writes, once within."""
     template = os.path.join(root, "template")
     forked(lambda tell: trio.run(prepare, FileStore(template)))
-    nth, code = 0, -9
-    while code in KILLED:
-        nth += 1
-        for is_torn in (False, True):
-            folder = os.path.join(root, f"{nth}-{is_torn:d}")
-            shutil.copytree(template, folder)
-            disk = DeadlyDisk(nth, is_torn)
-            code, told = forked(lambda tell: live(FileStore(folder), disk, name, int(size), tell))  # noqa: B023
-            if code == UNTORN:
-                continue
-            found = {"folder": folder, "nth": nth, "code": code, "told": told}
-            sys.stdout.write(json.dumps(found) + "\n")
-            sys.stdout.flush()
-            if code not in KILLED:
-                break
+    for nth in itertools.count(1):
+        found = kill(root, nth, False, name, int(size))
+        if "write" in found["told"]:
+            kill(root, nth, True, name, int(size))
+        if found["code"] != -signal.SIGKILL:
+            return
+
+
+def kill(root, nth, is_torn, name, size):
+    """Kill a child at its n-th operation; print and return what it leaves."""
+    folder = os.path.join(root, f"{nth}-{is_torn:d}")
+    shutil.copytree(os.path.join(root, "template"), folder)
+    code, told = forked(
+        lambda tell: live(FileStore(folder), DeadlyDisk(nth, is_torn, tell), name, size, tell)
+    )
+    found = {"folder": folder, "nth": nth, "code": code, "told": told}
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+    return found
 
 
 def live(store, disk, name, size, tell):

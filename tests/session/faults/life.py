@@ -19,7 +19,11 @@ from greenroom.core import Message, SessionStorageError
 from greenroom.session import AgentSession, FileStore
 from tests.session.faults.simulated_disk import Crash, Folder, SimulatedDisk
 
-PACKAGE = (greenroom.session.__path__, "greenroom.session.")
+MODULES = [
+    importlib.import_module(each.name)
+    for each in pkgutil.walk_packages(greenroom.session.__path__, "greenroom.session.")
+]
+"""All that a store is made of, found once, since a disk is put under it thousands of times."""
 FOLDER = "/home/state/sessions"
 SIZES = (1, 1, 30, 500, 1100, 2600)
 OPERATIONS = 70  # a life is cut at one of its first so many operations
@@ -239,9 +243,8 @@ def installed(disk):
     async def at_once(work, *args, **options):
         return work(*args)
 
-    modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(*PACKAGE)]
     with pytest.MonkeyPatch.context() as patch:
-        for module in modules:
+        for module in MODULES:
             for name in {"os", "fcntl"} & vars(module).keys():
                 patch.setattr(module, name, disk)
         patch.setattr(trio.to_thread, "run_sync", at_once)
