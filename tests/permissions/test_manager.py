@@ -513,7 +513,17 @@ def test_expressions_allow_a_whole_command_and_deny_any_part(context):
     for command in ("/bin/curl x", "frob curl", "echo $(wget x)"):
         assert denying.check("Bash", {"command": command}, context) is DENY
     assert denying.check("Bash", {"command": "frob a"}, context) is ALLOW
-    assert denying.check("Bash", {"command": "frob " + "a" * 9000}, context) is ASK
+    assert denying.check("Bash", {"command": "frob " + "a" * 90_000}, context) is ALLOW
+    assert denying.check("Bash", {"command": f"frob {'a' * 90_000} curl"}, context) is DENY
+
+
+def test_an_expression_that_is_too_much_work_for_a_command_leads_to_a_question(context):
+    regex = RuleMatcher(regex=("[ab]*a[ab]{200}c",))
+    denying = PermissionRule(decision=DENY, matcher=regex)
+    manager = PermissionManager([denying, PermissionRule.allow_command("echo")])
+    text = "".join("ab"[n * n % 7919 % 2] for n in range(20_000))
+    assert manager.check("Bash", {"command": f"echo {text}"}, context) is ASK
+    assert manager.check("Bash", {"command": "echo abc"}, context) is ALLOW
 
 
 def test_a_command_beyond_all_measure_is_denied(context):

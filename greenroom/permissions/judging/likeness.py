@@ -12,9 +12,6 @@ __all__ = ["covers", "holds", "touches"]
 
 _logger = logging.getLogger("greenroom.permissions")
 
-# Denying expressions see this much of one command; whether more of it would match is asked about.
-MAX_SEARCHED = 4096
-
 
 def holds(matcher: RuleMatcher, call: Call) -> Likeness:
     """Ask the matcher's own condition, if it has one; MAYBE means that it failed."""
@@ -60,11 +57,7 @@ def _reach(matcher: RuleMatcher, fact: Command) -> int:
 
 def _is_plain(argv: tuple[Word, ...]) -> bool:
     """Tell whether joining the words hides nothing: all known, the program one word."""
-    return (
-        all(word.static for word in argv)
-        and not any(ch.isspace() for ch in argv[0].text)
-        and len(argv) < MAX_SEARCHED
-    )
+    return all(word.static for word in argv) and not any(ch.isspace() for ch in argv[0].text)
 
 
 def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
@@ -112,12 +105,13 @@ def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:
 
 
 def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
+    """Search the words, and once more with the program named without its folder."""
     text = fact.text
     base = text.removeprefix(fact.argv[0].text.rpartition("/")[0] + "/") if fact.argv else text
-    seen = (text[:MAX_SEARCHED], base[:MAX_SEARCHED])
-    if any(each.search(part) for each in matcher.searches for part in seen):
+    found = {each.search(part) for each in matcher.expressions for part in {text, base}}
+    if True in found:
         return Likeness.YES
-    return Likeness.MAYBE if len(text) > MAX_SEARCHED else Likeness.NO
+    return Likeness.MAYBE if None in found else Likeness.NO
 
 
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:

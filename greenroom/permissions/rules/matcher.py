@@ -1,12 +1,12 @@
 """Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
+from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
 from greenroom.permissions.shell.split import split_words
@@ -15,10 +15,6 @@ __all__ = ["Predicate", "RuleMatcher"]
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition of the programmer's: called with the tool's name and the call's input."""
-
-MAX_REGEX = 512
-# A repeated group whose inside repeats as well: the shape that takes exponential time.
-_NESTED_REPEAT = re.compile(r"[*+}][^()]*\)(?:[*+]|\{\d*,)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +70,7 @@ class RuleMatcher:
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
         # Reading them here makes a bad one an error at once, not at the first call.
-        _ = self.prefixes, self.paths, self.hosts, self.searches, self.targets
+        _ = self.prefixes, self.paths, self.hosts, self.expressions, self.targets
 
     @property
     def about_commands(self) -> bool:
@@ -107,14 +103,9 @@ class RuleMatcher:
         return tuple(HostPattern.parse(each) for each in self.domain)
 
     @cached_property
-    def expressions(self) -> tuple[re.Pattern[str], ...]:
-        """The regular expressions, compiled."""
-        return tuple(_compile(each) for each in self.regex)
-
-    @cached_property
-    def searches(self) -> tuple[re.Pattern[str], ...]:
-        """The same, to be searched for: a leading `.*` is dropped, which would cost the square."""
-        return tuple(_compile(each.removeprefix(".*") or each) for each in self.regex)
+    def expressions(self) -> tuple[Expression, ...]:
+        """The regular expressions, read."""
+        return tuple(Expression(each) for each in self.regex)
 
     def concerns(self, tool: str, category: str) -> bool:
         """Tell whether the tool is one that this matcher is about."""
@@ -147,17 +138,3 @@ def quoted_words(words: tuple[str, ...]) -> str:
     import shlex
 
     return shlex.join(words)
-
-
-def _compile(text: str) -> re.Pattern[str]:
-    if not text or len(text) > MAX_REGEX:
-        raise RuleFileError(f"a regex has 1 to {MAX_REGEX} characters, this has {len(text)}")
-    if _NESTED_REPEAT.search(text):
-        raise RuleFileError(
-            f"a repetition inside a repeated group can take for ever: {text!r}",
-            hint="write the group without its inner * or +, such as ( .*)?",
-        )
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error
