@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from greenroom.core import RuleDecision as RuleDecision
     from greenroom.core import RuleFileError as RuleFileError
     from greenroom.core import RuntimeClosedError as RuntimeClosedError
+    from greenroom.core import SandboxReport as SandboxReport
+    from greenroom.core import SandboxUnavailableError as SandboxUnavailableError
     from greenroom.core import SelfWaitError as SelfWaitError
     from greenroom.core import SessionCorruptError as SessionCorruptError
     from greenroom.core import SessionError as SessionError
@@ -173,6 +175,8 @@ if TYPE_CHECKING:
     from greenroom.session import export_session as export_session
     from greenroom.session import import_session as import_session
     from greenroom.tools import ProcessLimits as ProcessLimits
+    from greenroom.tools import Sandbox as Sandbox
+    from greenroom.tools import SandboxLimits as SandboxLimits
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
     from greenroom.tools import WorkerPool as WorkerPool
@@ -231,6 +235,8 @@ _HOMES = {
         "RuleDecision",
         "RuleFileError",
         "RuntimeClosedError",
+        "SandboxReport",
+        "SandboxUnavailableError",
         "SelfWaitError",
         "SessionCorruptError",
         "SessionError",
@@ -323,6 +329,8 @@ _HOMES = {
     ),
     "greenroom.tools": (
         "ProcessLimits",
+        "Sandbox",
+        "SandboxLimits",
         "Tool",
         "ToolRegistry",
         "WorkerPool",
@@ -440,6 +448,10 @@ __all__ = [
     "RuntimeStatistics",
     "RuntimeTree",
     "SQLiteStore",
+    "Sandbox",
+    "SandboxLimits",
+    "SandboxReport",
+    "SandboxUnavailableError",
     "SearchHit",
     "SearchReport",
     "SelfWaitError",

@@ -2,7 +2,7 @@
 
 Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
 receive and tell); `tooling`, `effects`, `permission` (tool calls); `checkpoint` (what they did to
-files); `context`, `resources`, `workspace` (what tools are given); `instrument`, `instruments` (who may watch); `errors`; and the small tools of the trade: `serde`, `text`,
+files); `context`, `resources`, `workspace` (what tools are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`; and the small tools of the trade: `serde`, `text`,
 `ids`, `clock`.
 """
 
@@ -133,6 +133,9 @@ from greenroom.core.errors import (
 )
 from greenroom.core.errors import (
     RuntimeClosedError as RuntimeClosedError,
+)
+from greenroom.core.errors import (
+    SandboxUnavailableError as SandboxUnavailableError,
 )
 from greenroom.core.errors import (
     SelfWaitError as SelfWaitError,
@@ -311,6 +314,15 @@ from greenroom.core.request import ToolChoice as ToolChoice
 from greenroom.core.resources import (
     ResourceMap as ResourceMap,
 )
+from greenroom.core.sandbox import (
+    SandboxPart as SandboxPart,
+)
+from greenroom.core.sandbox import (
+    SandboxReport as SandboxReport,
+)
+from greenroom.core.sandbox import (
+    SandboxTier as SandboxTier,
+)
 from greenroom.core.serde import (
     JSON as JSON,
 )
@@ -354,10 +366,14 @@ from greenroom.core.wire import (
     Wire as Wire,
 )
 from greenroom.core.workspace import (
+    CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
+)
+from greenroom.core.workspace import (
     Workspace as Workspace,
 )
 
 __all__ = [
+    "CONFIGURATION_FOLDERS",
     "JSON",
     "TRANSITIONS",
     "AddressRefusedError",
@@ -425,6 +441,10 @@ __all__ = [
     "RuleDecision",
     "RuleFileError",
     "RuntimeClosedError",
+    "SandboxPart",
+    "SandboxReport",
+    "SandboxTier",
+    "SandboxUnavailableError",
     "SelfWaitError",
     "SessionCorruptError",
     "SessionError",

@@ -21,6 +21,7 @@
     │   ├── SessionStorageError        the disk refused
     │   └── InvalidSessionIdError      an id that could leave the store
     ├── ToolError                      a tool failed, or is not usable as a tool
+    │   └── SandboxUnavailableError    what a sandbox must hold can't be held here
     ├── NetworkError                   no answer from the other side
     │   ├── NetworkTimeoutError        it took too long
     │   └── AddressRefusedError        we refuse to contact that address
@@ -60,6 +61,7 @@ __all__ = [
     "NetworkTimeoutError",
     "RuleFileError",
     "RuntimeClosedError",
+    "SandboxUnavailableError",
     "SelfWaitError",
     "SessionCorruptError",
     "SessionError",
@@ -216,6 +218,10 @@ class InvalidSessionIdError(SessionError):
 
 class ToolError(GreenroomError):
     """A tool failed, or something can't be used as a tool. Raise it to tell the model why."""
+
+
+class SandboxUnavailableError(ToolError):
+    """A sandbox must hold something that nothing holds on this machine, so nothing was run."""
 
 
 class NetworkError(GreenroomError):

@@ -8,6 +8,7 @@ how calls run, with `validation`, `spill` and, for threads, `blocking`. The room
 - `isolation`: plain functions in processes that can be killed: the pool, one worker as we hold it, the
   program in it, and what crosses.
 - `process`: commands and workers behind a launcher, so that nothing of them outlives us.
+- `sandbox`: what commands and workers can be held by: a policy, what of it holds on this machine, how.
 - `workspace`: what calls do to files: seen, kept, and undone; it loads at its first use, too.
 """
 
@@ -25,6 +26,9 @@ from greenroom.tools.protocol import Tool as Tool
 from greenroom.tools.registered_tool import RegisteredTool as RegisteredTool
 from greenroom.tools.registry import ToolRegistry as ToolRegistry
 from greenroom.tools.registry import ToolRegistryStatistics as ToolRegistryStatistics
+from greenroom.tools.sandbox.examination import examine_sandbox as examine_sandbox
+from greenroom.tools.sandbox.policy import Sandbox as Sandbox
+from greenroom.tools.sandbox.policy import SandboxLimits as SandboxLimits
 
 if TYPE_CHECKING:
     from greenroom.tools.builtin import AllowedPaths as AllowedPaths
@@ -61,6 +65,8 @@ __all__ = [
     "ProcessLimits",
     "Read",
     "RegisteredTool",
+    "Sandbox",
+    "SandboxLimits",
     "Todo",
     "TodoList",
     "Tool",
@@ -73,6 +79,7 @@ __all__ = [
     "WorkspaceRecorder",
     "Write",
     "builtin_tools",
+    "examine_sandbox",
     "look_at",
     "put_back",
     "run_batch",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from greenroom.core import ConfigurationError, RuleDecision
+from greenroom.core import CONFIGURATION_FOLDERS, ConfigurationError, RuleDecision
 from greenroom.permissions.facts.fact import PathUse
 from greenroom.permissions.facts.pattern import Segments, segments
 from greenroom.permissions.judging.call import Call
@@ -21,9 +21,6 @@ PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "
 - deny: what would be asked is denied.
 - bypass: what no rule denies is allowed.
 """
-
-# Folders whose files make programs run: an edit there is always asked about.
-_PROTECTED = frozenset({".git", ".greenroom", ".hg", ".svn", ".vscode", ".idea"})
 
 
 def check_mode(mode: str) -> None:
@@ -81,4 +78,6 @@ def _is_edit(verdict: Verdict, call: Call) -> bool:
 
 def _inside(names: Segments, root: Segments) -> bool:
     rest = names[len(root) :]
-    return names[: len(root)] == root and not _PROTECTED & {name.casefold() for name in rest}
+    return names[: len(root)] == root and not CONFIGURATION_FOLDERS & {
+        name.casefold() for name in rest
+    }

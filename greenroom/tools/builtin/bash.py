@@ -7,21 +7,27 @@ from pathlib import Path
 from greenroom.core import (
     AgentContext,
     Effect,
+    SandboxReport,
     ShellCommand,
     TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolStatus,
+    serde,
     valid_unicode,
 )
 from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.output_buffer import OutputBuffer
-from greenroom.tools.builtin.paths import in_thread, is_inside
+from greenroom.tools.builtin.paths import is_inside
+from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.contained_process import signal_name
 from greenroom.tools.process.live_output import LiveOutput
 from greenroom.tools.process.process import Exit, run_contained
+from greenroom.tools.sandbox.examination import confined
+from greenroom.tools.sandbox.policy import Sandbox
+from greenroom.tools.sandbox.reporting import remarks
 
 __all__ = ["Bash"]
 
@@ -40,6 +46,9 @@ class Bash:
     The working directory is kept from one command to the next and stays inside the workspace. The
     environment is that of `clean_environment`, with the variables given here. Standard input is
     empty. See `greenroom.tools.process.process.run_contained` for what ends with the command.
+
+    With a `Sandbox` the operating system holds the command to what that allows, as far as this
+    machine can; every result has the report in its metadata, and says in words what is not held.
     """
 
     name = "Bash"
@@ -77,9 +86,15 @@ class Bash:
         "additionalProperties": False,
     }
 
-    def __init__(self, *, environment: Mapping[str, str] | None = None) -> None:
-        """Give commands these variables on top of the clean environment."""
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """Give commands these variables on top of the clean environment, and hold them to a policy."""
         self._environment = dict(environment or {})
+        self.sandbox = sandbox
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Show the command as it will run."""
@@ -94,27 +109,33 @@ class Bash:
 
         Raises:
             ToolError: the command can't be given to bash, or bash can't be started.
+            SandboxUnavailableError: the sandbox requires what nothing holds here.
         """
         command = _checked(str(input["command"]))
         milliseconds = min(integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
         notes: list[str] = []
         cwd = await in_thread(lambda: _starting_folder(context, notes))
         stream = _Stream(context)
-        ended = await run_contained(
-            ["bash", "--noprofile", "--norc", "-c", command],
-            cwd=cwd,
-            environment={
-                **clean_environment(os.environ),
-                **self._environment,
-                "BASH_ENV": _STARTUP_FILE,
-            },
-            on_output=stream.add,
-            timeout=milliseconds / 1000,
-            cleanup=context.cleanup,
-        )
+        async with await confined(
+            self.sandbox, context.workspace, shown=(_STARTUP_FILE,), cleanup=context.cleanup
+        ) as held:
+            ended = await run_contained(
+                [*held.prefix, "bash", "--noprofile", "--norc", "-c", command],
+                cwd=cwd,
+                environment={
+                    **clean_environment(os.environ),
+                    **held.environment,
+                    **self._environment,
+                    "BASH_ENV": _STARTUP_FILE,
+                },
+                on_output=stream.add,
+                timeout=milliseconds / 1000,
+                cleanup=context.cleanup,
+            )
         stream.end()
         await in_thread(lambda: _move(ended.note, context, notes))
-        return _result(ended, stream.buffer, notes, context, milliseconds)
+        notes += remarks(held.report, self.sandbox, failed=ended.code != 0)
+        return _result(ended, stream.buffer, notes, context, milliseconds, held.report)
 
 
 class _Stream:
@@ -182,6 +203,7 @@ def _result(
     notes: list[str],
     context: AgentContext,
     milliseconds: int,
+    report: SandboxReport | None,
 ) -> ToolResult:
     status = ToolStatus.SUCCESS if ended.code == 0 else ToolStatus.ERROR
     if ended.timed_out:
@@ -196,6 +218,8 @@ def _result(
         "cwd": str(context.workspace.cwd),
         "characters": output.characters,
     }
+    if report is not None:
+        metadata["sandbox"] = serde.loads(serde.encode(report))
     return ToolResult((TextBlock(valid_unicode("\n".join(lines))),), status, metadata)
 
 

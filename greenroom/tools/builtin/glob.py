@@ -14,8 +14,9 @@ from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.glob_pattern import MAX_PATTERN, GlobPattern
-from greenroom.tools.builtin.paths import in_thread, os_errors, real_cwd, resolve, shown
+from greenroom.tools.builtin.paths import os_errors, real_cwd, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
+from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.process import run_contained
 
 __all__ = ["Glob"]

@@ -16,8 +16,9 @@ from greenroom.tools.builtin.file_filter import FileFilter
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.grep_rows import GrepRows
 from greenroom.tools.builtin.grep_schema import GREP_PARAMETERS, GrepQuery
-from greenroom.tools.builtin.paths import in_thread, os_errors, real_cwd, resolve, shown
+from greenroom.tools.builtin.paths import os_errors, real_cwd, resolve, shown
 from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
+from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.process import Exit, run_contained
 
 __all__ = ["Grep"]

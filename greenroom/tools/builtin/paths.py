@@ -1,19 +1,15 @@
 """Where file tools may go: the workspace, on resolved paths, and what was allowed beyond it."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
-
-import trio
 
 from greenroom.core import AgentContext, ToolError
 from greenroom.tools.spill import SpillFolder
 
 __all__ = [
     "AllowedPaths",
-    "in_thread",
     "is_inside",
     "os_errors",
     "real_cwd",
@@ -21,12 +17,6 @@ __all__ = [
     "resolve_and_show",
     "shown",
 ]
-
-T = TypeVar("T")
-
-# Apart from the limiter of function tools, which calls that never end may fill.
-_MAX_THREADS = 8
-_threads: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("file threads")
 
 
 class AllowedPaths:
@@ -54,20 +44,6 @@ class AllowedPaths:
     def __contains__(self, path: str | Path) -> bool:
         real = Path(path)
         return real in self._paths or not self._paths.isdisjoint(real.parents)
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run file work in a thread; it may call `trio.from_thread.check_cancelled` where it is long."""
-    return await trio.to_thread.run_sync(work, limiter=_limiter())
-
-
-def _limiter() -> trio.CapacityLimiter:
-    try:
-        return _threads.get()
-    except LookupError:
-        limiter = trio.CapacityLimiter(_MAX_THREADS)
-        _threads.set(limiter)
-        return limiter
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:

@@ -25,8 +25,9 @@ from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.atomic_file import open_regular, read_pieces
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.numbered_lines import NumberedLines
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
+from greenroom.tools.builtin.paths import os_errors, resolve_and_show
 from greenroom.tools.builtin.text_file import is_binary
+from greenroom.tools.file_threads import in_thread
 
 __all__ = ["Read"]
 

@@ -7,8 +7,9 @@ from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.builtin.atomic_file import open_regular, replace_file
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.path_locks import path_lock
-from greenroom.tools.builtin.paths import in_thread, os_errors, resolve_and_show
+from greenroom.tools.builtin.paths import os_errors, resolve_and_show
 from greenroom.tools.builtin.text_diff import MAX_DIFF_CHARACTERS, unified_diff
+from greenroom.tools.file_threads import in_thread
 
 __all__ = ["Write"]
 

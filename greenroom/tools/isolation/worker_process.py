@@ -23,6 +23,7 @@ from greenroom.tools.isolation.function_reference import is_loading_script
 from greenroom.tools.process.contained_process import Cleanup, ContainedProcess, Report
 from greenroom.tools.process.launcher import NOTE_FD
 from greenroom.tools.process.live_output import LiveOutput
+from greenroom.tools.process.our_python import our_python
 
 __all__ = ["WorkerProcess"]
 
@@ -157,6 +158,4 @@ class WorkerProcess:
 def _command(fd: int) -> list[str]:
     path = [*sys.path, _ROOT]
     program = _PROGRAM.format(path=path, argv=sys.argv, fd=fd)
-    # The launcher keeps these from commands; but this is our own Python, which may need them.
-    linker = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(("LD_", "DYLD_"))]
-    return [*(["env", *linker] if linker else []), sys.executable, "-P", "-c", program]
+    return our_python("-P", "-c", program)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import FileChange, FileState, clock, visible
-from greenroom.tools.builtin.paths import in_thread
+from greenroom.tools.file_threads import in_thread
 from greenroom.tools.workspace.file_state import Look, Stamp, is_unicode, look_at
 from greenroom.tools.workspace.packs import Packs, PackWriter
 from greenroom.tools.workspace.survey import MAX_FILES, Coverage

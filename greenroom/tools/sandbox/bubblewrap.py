@@ -1,0 +1,128 @@
+"""Bubblewrap: a command in namespaces of its own, which sees the disk as it may use it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from greenroom.tools.sandbox.confine import FILTER_FD
+from greenroom.tools.sandbox.ground import Ground
+
+__all__ = ["TEMPORARY", "bubblewrap_command", "listening_sockets"]
+
+TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
+
+_BYTES = 1 << 30
+"""What a private folder holds at the most; it lies in memory."""
+
+_MAX_SOCKETS = 1_000
+
+_Mount: TypeAlias = tuple[str, list[str]]
+"""Where something is mounted, and the arguments that say what."""
+
+
+def bubblewrap_command(
+    program: str,
+    ground: Ground,
+    *,
+    unreadable: str,
+    sockets: tuple[str, ...] = (),
+    network: bool = False,
+    filtered: bool = True,
+) -> list[str]:
+    """Return what to put before a command.
+
+    Args:
+        program: where bubblewrap is.
+        ground: what the command may do where; what is protected must exist by now.
+        unreadable: an empty file that nobody may read, to put in place of hidden files.
+        sockets: Unix sockets of programs outside.
+        network: whether the network is reached.
+        filtered: whether a filter of system calls comes by `FILTER_FD`.
+    """
+    mounts = [
+        *_system(),
+        *((path, ["--bind", path, path]) for path in ground.writable),
+        *((path, ["--ro-bind", path, path]) for path in ground.protected),
+        *((path, ["--ro-bind", path, path]) for path in _shown(ground, network=network)),
+        *((path, ["--ro-bind", unreadable, path]) for path in sockets),
+        *((path, _hiding(path, unreadable)) for path in ground.hidden),
+    ]
+    # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
+    mounts.sort(key=lambda mount: len(Path(mount[0]).parts))
+    return [
+        program,
+        "--unshare-all",
+        *(["--share-net"] if network else []),
+        "--die-with-parent",
+        *("--cap-drop", "ALL"),
+        *("--ro-bind", "/", "/"),
+        *(argument for _, arguments in mounts for argument in arguments),
+        # Not before, since what lies below has to be mounted somewhere.
+        *(word for path in _sealed(ground) for word in ("--remount-ro", path)),
+        *("--chdir", ground.cwd),
+        *(["--seccomp", str(FILTER_FD)] if filtered else []),
+        "--",
+    ]
+
+
+def _system() -> list[_Mount]:
+    """What every command gets in place of what the system has there: nothing of it is shared."""
+    size = ["--size", str(_BYTES), "--tmpfs"]
+    return [
+        ("/dev", ["--dev", "/dev"]),
+        ("/dev/shm", [*size, "/dev/shm"]),  # noqa: S108
+        ("/proc", ["--proc", "/proc"]),
+        # Programs listen there that would do for a command what it can't do itself.
+        ("/run", ["--tmpfs", "/run"]),
+        (TEMPORARY, [*size, TEMPORARY]),
+    ]
+
+
+def _hiding(path: str, unreadable: str) -> list[str]:
+    if os.path.isdir(path):
+        return ["--perms", "0111", "--tmpfs", path]  # what lies below may be open again
+    return ["--ro-bind", unreadable, path]
+
+
+def _sealed(ground: Ground) -> Iterator[str]:
+    """Name the empty folders in which nothing may be made."""
+    yield from ("/dev", "/run")
+    yield from filter(os.path.isdir, ground.hidden)
+
+
+def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
+    """Name what must be seen although its folder is not; what may be written is seen anyway."""
+    names = [*ground.shown, ground.cwd]
+    if network:
+        names.append(os.path.realpath("/etc/resolv.conf"))
+    covered = ("/run", TEMPORARY, *ground.hidden)
+    for path in map(os.path.realpath, names):
+        if not _is_below(path, covered) or _is_below(path, ground.writable):
+            continue
+        if os.path.exists(path):
+            yield path
+
+
+def _is_below(path: str, folders: tuple[str, ...]) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+def listening_sockets(ground: Ground) -> tuple[str, ...]:
+    """Return the Unix sockets of programs outside that a command would see, a thousand at the most.
+
+    Reads the disk: call it in a thread.
+    """
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        return ()
+    found = {fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8}
+    seen = (
+        path
+        for path in sorted(found)
+        if path.startswith("/")
+        and (_is_below(path, ground.writable) or not _is_below(path, ("/run", TEMPORARY)))
+    )
+    usable = [path for path in seen if os.access(path, os.W_OK)]
+    return tuple(usable[:_MAX_SOCKETS])

@@ -1,0 +1,228 @@
+"""A confinement: what one command is held to, from before it starts until it has ended."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from greenroom.core import SandboxReport, ToolError, Workspace, serde
+from greenroom.tools.file_threads import in_thread
+from greenroom.tools.process.contained_process import Cleanup, no_cleanup
+from greenroom.tools.process.our_python import our_python
+from greenroom.tools.sandbox import confine
+from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command, listening_sockets
+from greenroom.tools.sandbox.cgroup import Cgroup
+from greenroom.tools.sandbox.ground import Ground
+from greenroom.tools.sandbox.mechanisms import Mechanisms
+from greenroom.tools.sandbox.placeholder import Placeholders
+from greenroom.tools.sandbox.policy import Sandbox
+from greenroom.tools.sandbox.reporting import check_required, without
+from greenroom.tools.sandbox.seatbelt import seatbelt_profile
+from greenroom.tools.sandbox.seccomp import INSIDE_FAMILIES, seccomp_filter
+
+__all__ = ["Confinement", "Unconfined"]
+
+_CLEANUP_GRACE = 3.0
+_MEGABYTE = 1 << 20
+_BUBBLEWRAP_PROCESSES = 2
+"""One that waits outside, one that collects the dead inside."""
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+class Unconfined:
+    """Holds a command to nothing, where no sandbox is wanted."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self.report: SandboxReport | None = None
+        self.environment: dict[str, str] = {}
+        self.prefix: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        """Make nothing."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Remove nothing."""
+
+
+class Confinement:
+    """Holds one command to a policy; an async context manager, open for as long as it runs.
+
+    Attributes:
+        report: what is held, and by what.
+        environment: variables that the command needs on top of its own.
+        prefix: what to put before the command.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        mechanisms: Mechanisms,
+        report: SandboxReport,
+        workspace: Workspace,
+        *,
+        shown: Sequence[str] = (),
+        ignores_termination: bool = False,
+        cleanup: Cleanup = no_cleanup,
+    ) -> None:
+        """Hold nothing yet.
+
+        Args:
+            sandbox: the policy.
+            mechanisms: by what it is held here.
+            report: what of it is held.
+            workspace: where the command works.
+            shown: files and folders that it must be able to read, whatever is hidden.
+            ignores_termination: SIGTERM is for the command, not for what stands around it.
+            cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
+        """
+        self._sandbox = sandbox
+        self._mechanisms = mechanisms
+        self._workspace = workspace
+        self._shown = shown
+        self._ignores_termination = ignores_termination
+        self._cleanup = cleanup
+        self._held = ExitStack()
+        self.report = report
+        self.environment: dict[str, str] = {}
+        self.prefix: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        """Make what it needs.
+
+        Raises:
+            ToolError: it can't be made.
+        """
+        try:
+            await in_thread(self._prepare)
+        except BaseException:
+            await self._release()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Remove what was made."""
+        await self._release()
+
+    async def _release(self) -> None:
+        with self._cleanup(_CLEANUP_GRACE) as scope:
+            with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
+                # A folder that takes longer to remove goes on being removed.
+                await trio.to_thread.run_sync(self._held.close, abandon_on_cancel=True)
+
+    def _prepare(self) -> None:
+        try:
+            ground = Ground.of(self._sandbox, self._workspace, self._shown)
+            self._judge(ground)
+            temporary = tempfile.mkdtemp(prefix="greenroom-sandbox-")
+            self._held.callback(shutil.rmtree, temporary, ignore_errors=True)
+            cgroup = self._cgroup()
+            around, specification = self._around(ground, os.path.realpath(temporary))
+        except OSError as error:
+            raise ToolError(f"the sandbox could not be set up: {error}") from error
+        specification.update(self._limits(cgroup))
+        text = serde.dumps(specification).decode()
+        self.prefix = [*our_python("-I", "-S", confine.__file__, text), *around]
+
+    def _judge(self, ground: Ground) -> None:
+        """See what can't be held in this very place."""
+        if ground.unprotected:
+            why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
+            self.report = without(self.report, self._sandbox, "protected", why)
+            check_required(self._sandbox, self.report)
+
+    def _cgroup(self) -> Cgroup:
+        limits, inside = self._sandbox.limits, self._mechanisms.tier == "bubblewrap"
+        cgroup = Cgroup.make(
+            self._mechanisms.cgroups,
+            memory_megabytes=limits.memory_megabytes,
+            processes=limits.processes and limits.processes + _BUBBLEWRAP_PROCESSES * inside,
+        )
+        self._held.callback(cgroup.remove)
+        return cgroup
+
+    def _limits(self, cgroup: Cgroup) -> dict[str, object]:
+        asked, counted = self._sandbox.limits, dict(self._mechanisms.cgroups.folders)
+        limits = {
+            "RLIMIT_CPU": asked.cpu_seconds,
+            "RLIMIT_FSIZE": asked.file_megabytes and asked.file_megabytes * _MEGABYTE,
+        }
+        if "memory" not in counted:
+            limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
+        return {
+            "cgroups": cgroup.members,
+            "limits": {name: value for name, value in limits.items() if value},
+            "more_processes": 0 if "pids" in counted else asked.processes or 0,
+            "ignores_termination": self._ignores_termination,
+        }
+
+    def _around(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+        """Return what stands between our program and the command, and what our program does."""
+        match self._mechanisms.tier:
+            case "bubblewrap":
+                return self._bubblewrap(ground, temporary)
+            case "landlock":
+                return self._landlock(ground, temporary)
+            case "seatbelt":
+                profile = seatbelt_profile(ground, temporary, network=self._has_network)
+                self._set_temporary(temporary)
+                return [self._mechanisms.program, "-p", profile], {}
+            case "limits":
+                self._set_temporary(temporary)
+                return [], {"filter": self._filter(() if not self._has_network else None)}
+
+    @property
+    def _has_network(self) -> bool:
+        return self._sandbox.network == "all"
+
+    def _set_temporary(self, folder: str) -> None:
+        self.environment = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
+
+    def _filter(self, families: tuple[int, ...] | None) -> str:
+        return (seccomp_filter(INSIDE_FAMILIES if families is None else families) or b"").hex()
+
+    def _bubblewrap(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+        unreadable = os.path.join(temporary, "unreadable")
+        os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
+        self._held.callback(Placeholders.hold(ground.protected).release)
+        # Where none could be made nothing can, for want of the right.
+        protected = tuple(filter(os.path.exists, ground.protected))
+        self._set_temporary(TEMPORARY)
+        command = bubblewrap_command(
+            self._mechanisms.program,
+            replace(ground, protected=protected),
+            unreadable=unreadable,
+            sockets=listening_sockets(ground),
+            network=self._has_network,
+            filtered=self._mechanisms.filtered,
+        )
+        return command, {"passes_filter": True, "filter": self._filter(None)}
+
+    def _landlock(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+        self._set_temporary(temporary)
+        rules = {
+            "read": ["/", *ground.writable, *ground.shown],
+            "write": [*ground.writable, temporary],
+            "devices": [f"/dev/{name}" for name in _DEVICES],
+            "hidden": ["/dev", *ground.hidden],
+        }
+        return [], {
+            "landlock": rules,
+            "lists": not ground.hidden,
+            "scopes": self._mechanisms.scopes,
+            "drops_capabilities": True,
+            "filter": self._filter(() if not self._has_network else None),
+        }

@@ -1,0 +1,159 @@
+"""The examination of a machine: each way to hold commands is tried, the best that works is taken."""
+
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
+from greenroom.tools.file_threads import in_thread
+from greenroom.tools.process.contained_process import Cleanup, no_cleanup
+from greenroom.tools.process.our_python import our_python
+from greenroom.tools.process.process import run_contained
+from greenroom.tools.sandbox import trial
+from greenroom.tools.sandbox.confinement import Confinement, Unconfined
+from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
+from greenroom.tools.sandbox.policy import Sandbox, SandboxLimits
+from greenroom.tools.sandbox.reporting import check_required, report_on
+
+__all__ = ["confined", "examine_sandbox", "our_own_files"]
+
+_TRIAL_SECONDS = 20.0
+_MAX_REASON = 300
+# Not in the usual place, which bubblewrap hides, so that something else has to hold there.
+_TRIAL_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
+
+_found: list[Mechanisms] = []
+
+
+async def examine_sandbox(sandbox: Sandbox) -> SandboxReport:
+    """Say what of a policy holds on this machine.
+
+    The first time in a process this tries what there is, in a few short processes; the answer is
+    kept, since the same machine would give it again.
+
+    Example:
+        >>> import trio
+        >>> report = trio.run(examine_sandbox, Sandbox("read-only"))
+        >>> "cpu" in report.enforced
+        True
+    """
+    return report_on(sandbox, await _mechanisms())
+
+
+async def confined(
+    sandbox: Sandbox | None,
+    workspace: Workspace,
+    *,
+    shown: Sequence[str] = (),
+    ignores_termination: bool = False,
+    cleanup: Cleanup = no_cleanup,
+) -> Confinement | Unconfined:
+    """Return what holds one command to a policy; enter it, and put its prefix before the command.
+
+    Raises:
+        SandboxUnavailableError: something is required that nothing holds here.
+    """
+    if sandbox is None:
+        return Unconfined()
+    report = await examine_sandbox(sandbox)
+    check_required(sandbox, report)
+    return Confinement(
+        sandbox,
+        await _mechanisms(),
+        report,
+        workspace,
+        shown=shown,
+        ignores_termination=ignores_termination,
+        cleanup=cleanup,
+    )
+
+
+def our_own_files() -> tuple[str, ...]:
+    """Name the files of this Python, which a process of ours needs wherever they lie."""
+    places = (sys.prefix, sys.base_prefix, sys.executable, *sys.path)
+    return tuple(dict.fromkeys(each for each in places if os.path.isabs(each)))
+
+
+async def _mechanisms() -> Mechanisms:
+    if not _found:
+        _found.append(await _examine())
+    return _found[0]
+
+
+async def _examine() -> Mechanisms:
+    """Try one way after the other until one works."""
+    why: dict[str, str] = {}
+    ways = await in_thread(lambda: list(candidates()))
+    for way in ways:
+        held = await _tried(way)
+        if isinstance(held, frozenset):
+            return replace(way, held=held, why={**way.why, **why})
+        why[way.tier] = held
+    return replace(ways[-1], why=why)
+
+
+async def _tried(way: Mechanisms) -> frozenset[SandboxPart] | str:
+    """Run the trial in one way; the parts that it held, or why it did not work."""
+    output: list[bytes] = []
+    with ExitStack() as stack:
+        asked, sandbox, workspace = await in_thread(lambda: _questions(stack))
+        shown = (trial.__file__, *our_own_files())
+        confinement = Confinement(sandbox, way, report_on(sandbox, way), workspace, shown=shown)
+        try:
+            async with confinement as held:
+                questions = serde.dumps(asked).decode()
+                command = our_python("-I", "-S", trial.__file__, questions)
+                ended = await run_contained(
+                    [*held.prefix, *command],
+                    cwd=workspace.root,
+                    environment={**os.environ, **held.environment},
+                    on_output=output.append,
+                    timeout=_TRIAL_SECONDS,
+                )
+        except ToolError as error:
+            return str(error)
+    text = b"".join(output).decode(errors="replace").strip()
+    if ended.code != 0:
+        return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
+    return frozenset(cast("list[SandboxPart]", serde.loads(text.splitlines()[-1])))
+
+
+def _questions(stack: ExitStack) -> tuple[dict[str, str], Sandbox, Workspace]:
+    """Make the folders and the programs that a trial tries to reach."""
+    usable = (each for each in _TRIAL_FOLDERS if os.access(each, os.W_OK))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=next(usable, None))))
+    inside, outside = folder / "inside", folder / "outside"
+    for path in (inside / ".vscode", outside):
+        path.mkdir(parents=True)
+    for path in (outside / "file", outside / "kept", outside / "hidden"):
+        path.write_text("kept")
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+    listener.bind(str(outside / "socket"))
+    listener.listen()
+    asked = {
+        "inside": str(inside),
+        "outside": str(outside),
+        "protected": str(inside / ".vscode"),
+        "hidden": str(outside / "hidden"),
+        "socket": str(outside / "socket"),
+        "pid": str(os.getpid()),
+        "net": _namespace("net"),
+    }
+    asked["pid_namespace"] = _namespace("pid")
+    sandbox = Sandbox(
+        deny_read=(asked["hidden"],), limits=SandboxLimits(cpu_seconds=60), network="none"
+    )
+    return asked, sandbox, Workspace(inside)
+
+
+def _namespace(kind: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/ns/{kind}")
+    except OSError:
+        return ""

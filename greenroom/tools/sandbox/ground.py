@@ -1,0 +1,93 @@
+"""The ground that a command stands on: the real paths that a policy means in one workspace."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from greenroom.core import CONFIGURATION_FOLDERS, ToolError, Workspace
+from greenroom.tools.sandbox.policy import Sandbox
+
+__all__ = ["Ground"]
+
+_START_UP_FILES = frozenset(
+    {
+        ".bash_login",
+        ".bash_logout",
+        ".bash_profile",
+        ".bashrc",
+        ".gitconfig",
+        ".profile",
+        ".zlogin",
+        ".zlogout",
+        ".zprofile",
+        ".zshenv",
+        ".zshrc",
+    }
+)
+"""What shells and git read in a home folder, and run."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Real paths, and what a command may do there.
+
+    Attributes:
+        cwd: where the command starts.
+        writable: what may be written.
+        protected: names in there that must stay as they are; they may not exist.
+        hidden: what must not be read; all of it exists.
+        shown: what must be readable, wherever it lies.
+        unprotected: names that should be protected, and can't be, since they are symbolic links.
+    """
+
+    cwd: str
+    writable: tuple[str, ...]
+    protected: tuple[str, ...]
+    hidden: tuple[str, ...]
+    shown: tuple[str, ...]
+    unprotected: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "Ground":
+        """Resolve the paths of a policy. Reads the disk: call it in a thread.
+
+        Raises:
+            ToolError: something that is to be writable does not exist.
+        """
+        root = workspace.root
+        writable = []
+        if sandbox.mode == "workspace-write":
+            writable = [os.path.realpath(root), *_existing(sandbox.writable, root)]
+        named = list(dict.fromkeys(_protected(writable)))
+        protected = tuple(each for each in named if not os.path.islink(each))
+        hidden = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
+        return cls(
+            cwd=os.path.realpath(workspace.cwd),
+            writable=tuple(dict.fromkeys(writable)),
+            protected=tuple(each for each in protected if each not in writable),
+            hidden=tuple(dict.fromkeys(each for each in hidden if os.path.exists(each))),
+            shown=tuple(shown),
+            unprotected=tuple(each for each in named if os.path.islink(each)),
+        )
+
+
+def _absolute(path: str, root: Path) -> str:
+    return os.path.join(root, os.path.expanduser(path))
+
+
+def _existing(paths: Sequence[str], root: Path) -> Iterator[str]:
+    for path in paths:
+        real = os.path.realpath(_absolute(path, root))
+        if not os.path.exists(real):
+            raise ToolError(
+                f"the sandbox can't make {path} writable: it does not exist", hint="create it first"
+            )
+        yield real
+
+
+def _protected(writable: Sequence[str]) -> Iterator[str]:
+    home = os.path.realpath(os.path.expanduser("~"))
+    for folder in filter(os.path.isdir, writable):
+        names = CONFIGURATION_FOLDERS | (_START_UP_FILES if folder == home else frozenset())
+        yield from (os.path.join(folder, name) for name in sorted(names))

@@ -1,0 +1,97 @@
+"""Placeholders: empty folders and files where something that must not come to be would stand.
+
+Only what exists can be mounted over. So a protected name that does not exist yet is made, empty and
+with a mode that nothing else has, and removed when the last command that needs it has ended.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from greenroom.core import CONFIGURATION_FOLDERS
+
+__all__ = ["Placeholders"]
+
+# Everybody may look into them, so that no other program stumbles; the sticky bit tells them apart.
+_FOLDER_MODE, _FILE_MODE = 0o1555, 0o1444
+
+
+class Placeholders:
+    """Keeps placeholders in place, from `hold` to `release`, beside others who do so.
+
+    Each holder has a shared lock on the folder in which they stand, and the last one finds nobody
+    else there: so none is removed under a command that runs, in whatever process. Those of a process
+    that was killed are known by their mode, and go with the next ones.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self._folders: dict[str, int] = {}
+        self._names: list[str] = []
+
+    @classmethod
+    def hold(cls, names: tuple[str, ...]) -> Self:
+        """Make those that don't exist. Blocks while somebody makes or removes some.
+
+        In a folder that can't be written none is made; there the command can't make it either.
+
+        Raises:
+            OSError: one can't be made for another reason, such as a full disk.
+        """
+        held = cls()
+        try:
+            for name in names:
+                held._make(name)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def _make(self, name: str) -> None:
+        folder = os.path.dirname(name)
+        if folder not in self._folders:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            self._folders[folder] = fd
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        with _unless_refused():
+            if os.path.basename(name) in CONFIGURATION_FOLDERS:
+                os.mkdir(name, _FOLDER_MODE)
+            else:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL, _FILE_MODE))
+        if os.path.lexists(name) and _is_placeholder(name):
+            self._names.append(name)
+
+    def release(self) -> None:
+        """Let go of all; what nobody else holds is removed."""
+        for folder, fd in self._folders.items():
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._remove(folder)
+            os.close(fd)
+        self._folders.clear()
+
+    def _remove(self, folder: str) -> None:
+        for name in self._names:
+            with suppress(OSError):  # somebody has made it his own, or removed it
+                if os.path.dirname(name) == folder and _is_placeholder(name):
+                    (os.rmdir if os.path.isdir(name) else os.unlink)(name)
+
+
+@contextmanager
+def _unless_refused() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+
+
+def _is_placeholder(name: str) -> bool:
+    status = os.lstat(name)
+    is_marked = bool(status.st_mode & stat.S_ISVTX) and not status.st_mode & 0o222
+    is_empty_file = stat.S_ISREG(status.st_mode) and status.st_size == 0
+    return is_marked and (is_empty_file or stat.S_ISDIR(status.st_mode))

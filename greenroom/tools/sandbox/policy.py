@@ -1,0 +1,139 @@
+"""The policy of a sandbox: what is asked for, whatever of it this machine can hold."""
+
+import os
+from typing import Literal, TypeAlias, get_args
+
+from msgspec.structs import force_setattr
+
+from greenroom.core import ConfigurationError, SandboxPart, Wire
+
+__all__ = ["Sandbox", "SandboxLimits", "SandboxMode", "SandboxNetwork"]
+
+SandboxMode: TypeAlias = Literal["workspace-write", "read-only"]
+"""What may be written: the workspace and a private temporary folder, or that folder alone."""
+
+SandboxNetwork: TypeAlias = Literal["none", "all"]
+"""What may be reached: nothing, or everything."""
+
+_LIMITS: dict[str, SandboxPart] = {
+    "cpu_seconds": "cpu",
+    "memory_megabytes": "memory",
+    "file_megabytes": "file_size",
+    "processes": "processes",
+}
+
+
+class SandboxLimits(Wire, frozen=True):
+    """How much a sandboxed command may use; None for no limit.
+
+    The report of the sandbox says by what each is held, and so whether it counts all processes of
+    the command together or each alone.
+
+    Attributes:
+        cpu_seconds: seconds of processor time, of each process.
+        memory_megabytes: megabytes (2**20 bytes) of memory.
+        file_megabytes: megabytes that one file may grow to.
+        processes: processes and threads at a time.
+
+    Example:
+        >>> SandboxLimits(memory_megabytes=512, processes=100).processes
+        100
+    """
+
+    cpu_seconds: int | None = None
+    memory_megabytes: int | None = None
+    file_megabytes: int | None = None
+    processes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no limit.
+
+        Raises:
+            ConfigurationError: a limit is no whole number, or less than 1.
+        """
+        for name in _LIMITS:
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ConfigurationError(
+                    f"{name} is {value!r}", hint="give a whole number, 1 or more"
+                )
+
+
+class Sandbox(Wire, frozen=True):
+    """What commands are held to: a value that can be stored, sent and compared.
+
+    Reading is free except for what is hidden. A private temporary folder, `$TMPDIR`, may always be
+    written, and is gone with the command. In the mode `workspace-write` the workspace may be written
+    as well; in it stay `.git`, `.greenroom`, `.hg`, `.svn`, `.vscode` and `.idea` as they are, also
+    where they don't exist, and in a home folder the shell's start-up files, since what they hold
+    runs outside of the sandbox later. Name one in `writable` to open it.
+
+    What of this holds depends on the machine: `examine_sandbox` says so. What does not is told to
+    the model with every result, and to the person who is asked; `require` turns it into an error.
+
+    Attributes:
+        mode: what may be written.
+        network: what may be reached.
+        writable: more files and folders that exist and may be written, relative to the workspace.
+        deny_read: files and folders that can't be read, relative to the workspace, `~` expanded.
+        limits: how much may be used.
+        require: the parts that must be held, or nothing runs.
+
+    Example:
+        >>> sandbox = Sandbox(deny_read=["~/.ssh"], require={"files", "network"})
+        >>> sandbox.deny_read, sandbox.network
+        (('~/.ssh',), 'none')
+    """
+
+    mode: SandboxMode = "workspace-write"
+    network: SandboxNetwork = "none"
+    writable: tuple[str, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    limits: SandboxLimits = SandboxLimits()
+    require: frozenset[SandboxPart] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Take any sequence of paths and parts, and refuse what has no meaning.
+
+        Raises:
+            ConfigurationError: an unknown mode, network or part, an empty path, or `writable` in
+                the mode that writes nothing.
+        """
+        _check("mode", self.mode, get_args(SandboxMode))
+        _check("network", self.network, get_args(SandboxNetwork))
+        force_setattr(self, "writable", _paths("writable", self.writable))
+        force_setattr(self, "deny_read", _paths("deny_read", self.deny_read))
+        force_setattr(self, "require", frozenset(self.require))
+        for part in self.require:
+            _check("require", part, get_args(SandboxPart))
+        if self.writable and self.mode == "read-only":
+            raise ConfigurationError(
+                "a read-only sandbox has nothing writable", hint="use the mode workspace-write"
+            )
+
+    @property
+    def asked(self) -> frozenset[SandboxPart]:
+        """The parts that this policy asks for."""
+        parts: set[SandboxPart] = {"files", "attributes", "services", "signals", "syscalls"}
+        if self.mode == "workspace-write":
+            parts.add("protected")
+        if self.deny_read:
+            parts.add("hidden")
+        if self.network == "none":
+            parts.add("network")
+        limits = {part for name, part in _LIMITS.items() if getattr(self.limits, name) is not None}
+        return frozenset(parts | limits | self.require)
+
+
+def _check(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigurationError(f"{name}: no {value!r}", hint=f"one of {', '.join(known)}")
+
+
+def _paths(name: str, given: object) -> tuple[str, ...]:
+    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, tuple | list | set):
+        raise ConfigurationError(f"{name} is {given!r}", hint="give a list of paths")
+    paths = tuple(str(os.fspath(each)) for each in given)
+    if any(not path or "\0" in path for path in paths):
+        raise ConfigurationError(f"{name} holds what is no path: {paths!r}")
+    return paths

@@ -1,0 +1,168 @@
+"""Reports: what of a policy is held by the mechanisms of a machine, in words."""
+
+from collections.abc import Iterator
+from typing import get_args
+
+from msgspec.structs import replace
+
+from greenroom.core import (
+    SandboxPart,
+    SandboxReport,
+    SandboxTier,
+    SandboxUnavailableError,
+)
+from greenroom.tools.sandbox.mechanisms import Mechanisms
+from greenroom.tools.sandbox.policy import Sandbox
+
+__all__ = ["check_required", "remarks", "report_on", "without"]
+
+_LIMITS: dict[SandboxPart, str] = {
+    "memory": "RLIMIT_AS, each process",
+    "cpu": "RLIMIT_CPU, each process",
+    "file_size": "RLIMIT_FSIZE, each file",
+    "processes": "RLIMIT_NPROC, with all others of this user",
+}
+_TOGETHER: dict[str, tuple[SandboxPart, str]] = {
+    "memory": ("memory", "control group, all processes together"),
+    "pids": ("processes", "control group, all processes and threads together"),
+}
+_SECCOMP: dict[SandboxPart, str] = {
+    "syscalls": "seccomp",
+    "network": "seccomp",
+    "services": "seccomp",
+}
+_BY: dict[SandboxTier, dict[SandboxPart, str]] = {
+    "bubblewrap": {
+        "files": "mount namespace",
+        "attributes": "mount namespace",
+        "protected": "mount namespace",
+        "hidden": "mount namespace",
+        "network": "network namespace",
+        "services": "mount and network namespaces",
+        "signals": "process namespace",
+        "syscalls": "seccomp",
+    },
+    "landlock": {"files": "Landlock", "hidden": "Landlock", "signals": "Landlock", **_SECCOMP},
+    "seatbelt": dict.fromkeys(
+        ("files", "attributes", "protected", "hidden", "network", "services", "signals"), "Seatbelt"
+    ),
+    "limits": _SECCOMP,
+}
+_WHY: dict[SandboxPart, str] = {
+    "attributes": "Landlock knows no right for modes, owners and times",
+    "protected": "Landlock allows a folder as a whole",
+    "processes": "RLIMIT_NPROC does nothing for root, and no control group can be made",
+    "disk": "no limit on all files together",
+}
+_REACHED = "with the network on, programs can be asked over Unix sockets"
+
+
+def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
+    """Say what of a policy is held by these mechanisms, and why the rest is not.
+
+    Example:
+        >>> report = report_on(Sandbox(), Mechanisms("limits", held=frozenset({"cpu"})))
+        >>> report.enforced, report.missing[:3]
+        ({'cpu': 'RLIMIT_CPU, each process'}, ('files', 'attributes', 'protected'))
+    """
+    enforced = _enforced(sandbox, mechanisms)
+    missing: tuple[SandboxPart, ...] = tuple(
+        part for part in get_args(SandboxPart) if part not in enforced
+    )
+    lacking = tuple(part for part in missing if part in sandbox.asked)
+    why = {part: _why(part, sandbox, mechanisms) for part in missing}
+    return SandboxReport(
+        sandbox.mode, sandbox.network, mechanisms.tier, enforced, missing, lacking, why
+    )
+
+
+def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
+    """Refuse a policy whose requirements are not met.
+
+    Raises:
+        SandboxUnavailableError: it names what is missing, and why.
+    """
+    missing = [part for part in report.missing if part in sandbox.require]
+    if missing:
+        reasons = "; ".join(f"{part}: {report.why[part]}" for part in missing)
+        raise SandboxUnavailableError(
+            f"the sandbox must hold {', '.join(missing)}, which nothing does here ({reasons})",
+            hint="greenroom doctor says what would help; or leave it out of require",
+        )
+
+
+def without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str) -> SandboxReport:
+    """Return the report for a call in which, of all places, this part can't be held."""
+    missing = tuple(each for each in get_args(SandboxPart) if each in (*report.missing, part))
+    return replace(
+        report,
+        enforced={each: by for each, by in report.enforced.items() if each != part},
+        missing=missing,
+        lacking=tuple(each for each in missing if each in sandbox.asked),
+        why={**report.why, part: why},
+    )
+
+
+def remarks(report: SandboxReport | None, sandbox: Sandbox | None, *, failed: bool) -> list[str]:
+    """Say what the model should know: what is not held, and after a failure what may have caused it.
+
+    Example:
+        >>> report = report_on(Sandbox(), Mechanisms("limits", held=frozenset({"network"})))
+        >>> remarks(report, Sandbox(), failed=False)[0][:46]
+        'NOT HELD by the sandbox here: files, attribute'
+    """
+    if report is None or sandbox is None:
+        return []
+    lines = []
+    if report.lacking:
+        lines.append(f"NOT HELD by the sandbox here: {', '.join(report.lacking)}")
+    if failed:
+        lines.append(f"it ran in a sandbox: {', '.join(_refusals(sandbox))}")
+    return lines
+
+
+def _refusals(sandbox: Sandbox) -> Iterator[str]:
+    workspace = "the workspace and " if sandbox.mode == "workspace-write" else ""
+    yield f"only {workspace}$TMPDIR can be written"
+    if sandbox.network == "none":
+        yield "no network"
+    limits = sandbox.limits
+    for value, words in (
+        (limits.cpu_seconds, "s of CPU time"),
+        (limits.memory_megabytes, "MB of memory"),
+        (limits.file_megabytes, "MB for one file"),
+        (limits.processes, "processes"),
+    ):
+        if value is not None:
+            yield f"{value} {words}"
+
+
+def _enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str]:
+    by = {**_LIMITS, **_BY[mechanisms.tier]}
+    found = {
+        part: by[part] for part in get_args(SandboxPart) if part in mechanisms.held & by.keys()
+    }
+    for controller, _ in mechanisms.cgroups.folders:
+        part, words = _TOGETHER[controller]
+        found[part] = words
+    if sandbox.mode == "read-only":
+        if "files" in found:
+            found["protected"] = found["files"]
+        if mechanisms.tier == "bubblewrap":
+            found["disk"] = "private folders of 1 GiB, in memory"
+    if sandbox.network == "all":
+        found.pop("network", None)
+        found.pop("services", None)
+    return found
+
+
+def _why(part: SandboxPart, sandbox: Sandbox, mechanisms: Mechanisms) -> str:
+    if sandbox.network == "all" and part in ("network", "services"):
+        return "the policy leaves it open" if part == "network" else _REACHED
+    known = mechanisms.why.get(part)
+    if known is None and mechanisms.tier == "landlock":
+        known = _WHY.get(part)
+    if known is None and part in ("processes", "disk"):
+        known = _WHY[part]
+    above = "; ".join(f"{name}: {reason}" for name, reason in mechanisms.why.items())
+    return known or above or f"nothing in the tier {mechanisms.tier} holds it"

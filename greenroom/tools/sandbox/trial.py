@@ -1,0 +1,140 @@
+"""Try to do what a sandbox should hold, and say what could not be done.
+
+This file runs as a program of its own, with the standard library alone, in the sandbox:
+
+    python -I -S trial.py QUESTIONS
+
+The questions are a JSON object: the folders `inside` and `outside`, a `hidden` file, the name of a
+`protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and the
+namespaces that it is in, `net` and `pid_namespace`. The answer is a JSON list of the parts that were held. What can't be
+asked here, since it needs more than one command, is not in it.
+"""
+
+import contextlib
+import ctypes
+import json  # noqa: TID251  (the standard library alone)
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+
+_TRACE_ME = 0
+_MEGABYTE = 1 << 20
+
+Questions = dict[str, str]
+
+
+def refused(*attempts: Callable[[], object]) -> bool:
+    """Whether the system refuses every one of these attempts."""
+    for attempt in attempts:
+        try:
+            attempt()
+        except (OSError, MemoryError):
+            continue
+        return False
+    return True
+
+
+def write(path: str, content: str = "written") -> None:
+    """Write a file."""
+    with open(path, "w") as file:
+        file.write(content)
+
+
+def read(path: str) -> None:
+    """Read a file."""
+    with open(path, "rb") as file:
+        file.read()
+
+
+def connect(path: str) -> None:
+    """Connect to a program through a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+
+
+def open_socket(kind: int) -> None:
+    """Make a socket that could reach an address."""
+    socket.socket(socket.AF_INET, kind).close()
+
+
+def trace() -> None:
+    """Ask to be traced, which no filter lets pass."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(_TRACE_ME, 0, None, None) < 0:
+        raise OSError(ctypes.get_errno(), "ptrace")
+
+
+def is_apart(kind: str, outside: str) -> bool:
+    """Whether this process is in another namespace than the one outside."""
+    with contextlib.suppress(OSError):
+        return bool(outside) and os.readlink(f"/proc/self/ns/{kind}") != outside
+    return False
+
+
+def fill(megabytes: int) -> None:
+    """Use memory."""
+    del [bytearray(megabytes * _MEGABYTE)][:]
+
+
+def fork() -> None:
+    """Start a process."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
+    """Whether a limit of this process makes the system refuse an attempt."""
+    before = resource.getrlimit(which)
+    resource.setrlimit(which, (value, before[1]))
+    try:
+        return refused(attempt)
+    finally:
+        resource.setrlimit(which, before)
+
+
+def held(asked: Questions) -> "dict[str, bool]":
+    """Try everything; what is inside must work, or this is no sandbox but a wall."""
+    inside, outside = asked["inside"], asked["outside"]
+    write(f"{inside}/new")
+    os.rename(f"{inside}/new", f"{inside}/renamed")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+    return {
+        "files": refused(
+            partial(write, f"{outside}/new"),
+            partial(write, f"{outside}/file"),
+            partial(os.truncate, f"{outside}/file", 0),
+            partial(os.rename, f"{inside}/renamed", f"{outside}/renamed"),
+            partial(os.unlink, f"{outside}/file"),
+        ),
+        "attributes": refused(partial(os.chmod, f"{outside}/kept", 0o600)),
+        "protected": refused(
+            partial(write, f"{asked['protected']}/new"),
+            partial(os.rename, asked["protected"], f"{inside}/moved"),
+            partial(os.makedirs, f"{inside}/.git/hooks"),
+        ),
+        "hidden": refused(partial(read, asked["hidden"])),
+        "network": is_apart("net", asked["net"])
+        or refused(*(partial(open_socket, kind) for kind in kinds)),
+        "services": refused(partial(connect, asked["socket"])),
+        "signals": is_apart("pid", asked["pid_namespace"])
+        or refused(partial(os.kill, int(asked["pid"]), 0)),
+        "syscalls": refused(trace),
+        "memory": limited(resource.RLIMIT_AS, 256 * _MEGABYTE, partial(fill, 512)),
+        "cpu": resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY,
+        "file_size": limited(
+            resource.RLIMIT_FSIZE, 10, partial(write, f"{inside}/long", "x" * 100)
+        ),
+        "processes": limited(resource.RLIMIT_NPROC, 1, fork),
+    }
+
+
+if __name__ == "__main__":
+    found = held(json.loads(sys.argv[1]))
+    sys.stdout.write(json.dumps([part for part, is_held in found.items() if is_held]))

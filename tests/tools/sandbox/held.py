@@ -1,0 +1,33 @@
+"""Commands in one tier, for tests that try something in each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from greenroom.core import AgentContext, SandboxPart, SandboxReport, ToolResult
+from greenroom.tools import Bash, Sandbox, examine_sandbox
+
+
+@dataclass
+class Held:
+    """Commands in one tier: `run` one, and ask what `is_missing` there."""
+
+    tier: str
+    context: AgentContext
+    outside: Path
+
+    @property
+    def root(self) -> Path:
+        return self.context.workspace.root
+
+    async def run(self, command: str, sandbox: Sandbox | None = None) -> ToolResult:
+        with trio.fail_after(60):
+            tool = Bash(sandbox=sandbox or Sandbox())
+            return await tool.execute({"command": command}, self.context)
+
+    async def report(self, sandbox: Sandbox | None = None) -> SandboxReport:
+        return await examine_sandbox(sandbox or Sandbox())
+
+    async def is_missing(self, part: SandboxPart, sandbox: Sandbox | None = None) -> bool:
+        return part in (await self.report(sandbox)).missing
