@@ -8,10 +8,17 @@ __all__ = ["Contact", "Effect", "Execute", "Opaque", "ReadPath", "ShellCommand",
 
 
 class Execute(Wire, frozen=True, tag="execute"):
-    """Runs one program with exactly these words."""
+    """Runs one program with exactly these words.
+
+    Attributes:
+        argv: the program and its words; none of them is read by a shell.
+        cwd: the folder that it runs in; relative to the agent's working directory.
+        environment: variables that are set for it, beyond those it has anyway: names and values.
+    """
 
     argv: tuple[str, ...]
     cwd: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 class ShellCommand(Wire, frozen=True, tag="shell"):

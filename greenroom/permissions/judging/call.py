@@ -20,8 +20,7 @@ from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Wh
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.pattern import Anchors
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.analyse import analyse
+from greenroom.permissions.shell.analyse import analyse, execute
 
 __all__ = ["Call", "JudgedTool", "read_call"]
 
@@ -174,15 +173,9 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return (place.use("write", path),)
         case Contact(url):
             return (HostUse(url=url, host=Host.of(url)),)
-        case Execute(argv, cwd):
-            return (_executed(argv),)
+        case Execute(argv, cwd, environment):
+            return execute(argv, environment, place.moved(cwd) if cwd else place)
         case ShellCommand(command, cwd):
             return analyse(command, place.moved(cwd) if cwd else place)
         case Opaque(reason):
             return (Unknown(reason=reason),)
-
-
-def _executed(argv: tuple[str, ...]) -> Fact:
-    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
-        return Unknown(reason="no usable command")
-    return Command(argv=tuple(Word(word) for word in argv))

@@ -1,9 +1,10 @@
 """A shell command, taken apart into facts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.hidden import hidden_characters
 from greenroom.permissions.shell.nodes import Assignment, Script, SimpleCommand
@@ -11,7 +12,7 @@ from greenroom.permissions.shell.parser import parse
 from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.variables import changes_programs, is_display, may_hold_code
 
-__all__ = ["MAX_LENGTH", "analyse"]
+__all__ = ["MAX_LENGTH", "analyse", "execute"]
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
@@ -37,6 +38,28 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
 
+def execute(
+    argv: Sequence[str], environment: Iterable[tuple[str, str]], place: Place
+) -> Sequence[Fact]:
+    """Say what a program with these words would do; no shell reads them.
+
+    Example:
+        >>> facts = execute(["timeout", "5", "ls"], [("LD_PRELOAD", "x.so")], Place("/w", "/w"))
+        >>> [str(fact) for fact in facts]
+        ['sets the variable LD_PRELOAD', 'timeout 5 ls', 'ls']
+    """
+    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
+        return (Unknown(reason="no usable command"),)
+    words = tuple(Word(word, quoted=True) for word in argv)
+    assignments = tuple(Assignment(name, Word(value)) for name, value in environment)
+    node = SimpleCommand(words, assignments)
+    length = sum(len(word) for word in argv)
+    try:
+        return tuple(_Analyser(place, length).simple(node))
+    except RecursionError:  # the caller stands deep in its own stack
+        return (Unknown(reason="the command is nested too deeply to be told"),)
+
+
 class _Analyser:
     """Turns what the parser found into facts, in order."""
 
@@ -44,6 +67,8 @@ class _Analyser:
         """Begin in a place; `length` bounds how much text inside texts is read."""
         self._commands = CommandReader(place, self.facts)
         self._budget = 4 * length + 4096
+        self._computes = False
+        self._holds_code = False
 
     def facts(self, text: str, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Take a text apart; texts that its commands run come back here, one level deeper."""
@@ -53,9 +78,12 @@ class _Analyser:
             return
         script = parse(text)
         self._commands.bodies += _bodies(script)
+        # A text that a command runs sees the variables of the text around it.
+        self._computes |= script.computes
+        self._holds_code |= any(may_hold_code(node) for node in script.found)
         for node in script.found:
             if isinstance(node, SimpleCommand):
-                yield from self._simple(node, level, guard)
+                yield from self.simple(node, level, guard)
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
@@ -63,10 +91,11 @@ class _Analyser:
                 yield Change(reason=node.reason)
             else:
                 yield Unknown(reason=node.reason)
-        if script.computes and any(may_hold_code(node) for node in script.found):
+        if self._computes and (self._holds_code or self._commands.gives_code):
             yield Unknown(reason="computes with a variable whose value may run a command")
 
-    def _simple(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
+    def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
+        """Say what one simple command does."""
         for assignment in node.assignments:
             if not is_display(assignment):
                 yield Change(reason=f"sets the variable {assignment.name}")

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
+from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.cautions import cautions
 from greenroom.permissions.shell.evaluated import Evaluated, evaluated
 from greenroom.permissions.shell.programs import is_known
@@ -37,6 +38,7 @@ class CommandReader:
         """Begin in a place; `read_text` takes apart a text that a command runs."""
         self.place = place
         self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
+        self.gives_code = False  # whether a shell is given arguments that arithmetic may run
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
 
@@ -181,6 +183,8 @@ class CommandReader:
         if not known:
             yield Unknown(reason=f"{name} runs a text that is only known at run time")
         joined = " ".join(word.text for word in text.words)
+        arguments = command.argv[text.start + 1 :] if text.arguments else ()
+        self.gives_code |= not all(is_plain_value(word.text) for word in arguments)
         yield from self._read_text(joined, level + 1, guard or not known)
 
     def _change_folder(self, words: Sequence[Word]) -> None:

@@ -21,11 +21,13 @@ class Evaluated:
         words: the words that make up the text, joined by blanks.
         start: where they begin.
         stdin: the text comes from the standard input instead.
+        arguments: the words behind the text are given to it as $0, $1 ….
     """
 
     words: tuple[Word, ...]
     start: int
     stdin: bool = False
+    arguments: bool = False
 
 
 def evaluated(argv: Sequence[Word]) -> Evaluated | None:
@@ -72,7 +74,7 @@ def _shell(argv: Sequence[Word]) -> Evaluated | None:
                 return Evaluated((), at, stdin=True)
             at += option[-1] in "oO"
     if text:
-        return Evaluated(tuple(argv[at : at + 1]), at)
+        return Evaluated(tuple(argv[at : at + 1]), at, arguments=True)
     return Evaluated((), at, stdin=True) if at >= len(argv) or argv[at].text == "-" else None
 
 

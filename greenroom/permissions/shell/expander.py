@@ -234,7 +234,8 @@ class Expander(Cursor):
             if text:
                 continue
             if char in "$`" and char:
-                self.expansion(quoted=True)
+                # What stands here once it is expanded is evaluated like the rest.
+                self.findings.computes |= self.expansion(quoted=True).dynamic
                 continue
             if char not in ("(", ")"):
                 self._odd_sum(char)

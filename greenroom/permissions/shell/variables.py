@@ -2,13 +2,15 @@
 
 import re
 
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
 
 __all__ = ["changes_programs", "is_display", "may_hold_code"]
 
+MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
-_DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf"})
+_DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
 _INFLUENCE = re.compile(
@@ -38,12 +40,18 @@ def changes_programs(name: str) -> bool:
 def may_hold_code(node: Finding) -> bool:
     """Tell whether it gives a variable a value that arithmetic would run as a command."""
     if isinstance(node, Assignment):
-        return not is_plain_value(node.value.text)
+        return not _is_plain(node.value)
     if not isinstance(node, SimpleCommand):
         return False
-    values = [assignment.value.text for assignment in node.assignments]
-    if node.words and node.words[0].text in _READERS:
+    values = [assignment.value for assignment in node.assignments]
+    names = {word.text for word in node.words[:MAX_PREFIXES]}  # such as `builtin read`
+    if names & _READERS:
         return True
-    if node.words and node.words[0].text in _DECLARERS:
-        values += [word.text for word in node.words[1:]]
-    return not all(is_plain_value(value) for value in values)
+    if names & _DECLARERS:
+        values += node.words[1:]
+    return not all(_is_plain(value) for value in values)
+
+
+def _is_plain(value: Word) -> bool:
+    """Tell whether it is surely no code; the name of a file may be some."""
+    return not value.pattern and is_plain_value(value.text)

@@ -1,0 +1,46 @@
+"""Options as programs read them: long ones abbreviated, short ones in clusters with their values."""
+
+from dataclasses import dataclass
+
+__all__ = ["Options", "abbreviates", "letter_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Short options to be careful with, those that take a value, and other careful words."""
+
+    letters: str = ""
+    values: str = ""
+    words: tuple[str, ...] = ()
+
+    def names(self, word: str) -> bool:
+        """Tell whether a word is one of them, in any spelling, with its value or without."""
+        name = word.partition("=")[0]
+        return letter_of(word, self.letters, self.values) is not None or any(
+            word.startswith(each) if each.endswith("=") else abbreviates(name, each)
+            for each in self.words
+        )
+
+
+def abbreviates(name: str, wanted: str) -> bool:
+    """Tell whether a name is this word, or a beginning of it if it is a long option."""
+    return name == wanted or (len(name) > 2 and name.startswith("--") and wanted.startswith(name))
+
+
+def letter_of(word: str, letters: str, values: str) -> int | None:
+    """Find the first of these letters in a cluster of short options.
+
+    What follows a letter that takes a value is that value.
+
+    Example:
+        >>> letter_of("-nrofile", "o", "k"), letter_of("-ko", "o", "k"), letter_of("--o", "o", "")
+        (3, None, None)
+    """
+    if not letters or word[:1] != "-" or word[:2] == "--":
+        return None
+    for at, letter in enumerate(word[1:], 1):
+        if letter in letters:
+            return at
+        if letter in values:
+            return None
+    return None
