@@ -274,7 +274,7 @@ def test_a_session_is_described_with_its_first_input(terminal, run, project):
     ask(program, "read README.md")
     program.wait_for("README.md, 1 line:", "idle")
     ask(program, "list *")
-    program.wait_for("> list *", "idle")
+    program.wait_for("Files that match *, 1 line:", "idle")
     program.type(CTRL_D)
     assert program.wait() == 0
     [session] = run("sessions", "list", "--json").json

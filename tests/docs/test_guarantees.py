@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -9,6 +10,7 @@ PAGE = (ROOT / "docs" / "guarantees.md").read_text()
 LINK = r"\[`(tests/[\w/]+\.py)::(\w+)`\]\(\.\./([\w/.]+)\)"
 
 
+@cache
 def defined_in(path):
     tree = ast.parse((ROOT / path).read_text())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)

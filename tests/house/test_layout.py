@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ ROOT = Path(greenroom.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
-def tree(module):
-    return ast.parse(module.read_text())
+@cache
+def imports(module):
+    nodes = ast.walk(ast.parse(module.read_text()))
+    return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def package_of(module):
@@ -32,7 +35,7 @@ def test_a_module_fits_on_a_few_screens(module):
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_across_packages_name_the_package(module):
-    for node in ast.walk(tree(module)):
+    for node in imports(module):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("greenroom."):
             parts = node.module.split(".")
             assert parts[1] == package_of(module) or len(parts) == 2, ast.unparse(node)
@@ -41,11 +44,10 @@ def test_imports_across_packages_name_the_package(module):
 def importers(name):
     found = set()
     for module in MODULES:
-        for node in ast.walk(tree(module)):
-            names = []
+        for node in imports(module):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 names = [node.module or ""]
             if any(each.split(".")[0] == name for each in names):
                 found.add(str(module.relative_to(ROOT)))

@@ -95,7 +95,7 @@ async def model_server(answer: Answer | Callable[[Request], Answer]) -> AsyncIte
     port = listeners[0].socket.getsockname()[1]
     server.url = f"http://127.0.0.1:{port}"
     # A safety net: no test waits for anything that does not come at once.
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.serve_listeners, server.serve, listeners)
             yield server

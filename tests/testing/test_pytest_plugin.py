@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 AGENT = """
@@ -79,19 +77,24 @@ def test_it_is_found_by_option_too(tmp_path):
 
 
 def test_nothing_of_it_is_loaded_where_nobody_asks(tmp_path):
-    tests = "def test_loaded(request): import sys; assert 'greenroom.testing' not in sys.modules\n"
-    assert "1 passed" in run_tests(tmp_path, tests, "")
-    assert "fixture 'run_agent' not found" in run_tests(
-        tmp_path, "def test_plain(run_agent): pass\n", ""
-    )
-
-
-@pytest.mark.parametrize("head", ["async def", "def"])
-def test_without_pytest_trio_the_fixture_says_what_to_install(tmp_path, head):
-    tests = f"{head} test_it(agent_runtime): pass\ndef test_plain(run_agent): pass\n"
-    said = run_tests(tmp_path, tests, OPT_IN, "-p", "no:trio")
-    assert "agent_runtime needs pytest-trio: pip install 'greenroom[testing]'" in said
+    tests = """
+def test_loaded(): import sys; assert 'greenroom.testing' not in sys.modules
+def test_plain(run_agent): pass
+"""
+    said = run_tests(tmp_path, tests, "")
+    assert "fixture 'run_agent' not found" in said
     assert "1 passed, 1 error" in said
+
+
+def test_without_pytest_trio_the_fixture_says_what_to_install(tmp_path):
+    tests = """
+async def test_it(agent_runtime): pass
+def test_that(agent_runtime): pass
+def test_plain(run_agent): pass
+"""
+    said = run_tests(tmp_path, tests, OPT_IN, "-p", "no:trio")
+    assert said.count("agent_runtime needs pytest-trio: pip install 'greenroom[testing]'") == 2
+    assert "1 passed, 2 errors" in said
 
 
 def test_without_pytest_importing_it_says_what_to_install(tmp_path):
