@@ -82,5 +82,9 @@ def _weightiest(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]
 
 def _clipped(part: PermissionPart) -> PermissionPart:
     return PermissionPart(
-        clip(part.text, _TEXT), part.decision, clip(part.reason, _TEXT), clip(part.rule_id, _TEXT)
+        text=clip(part.text, _TEXT),
+        decision=part.decision,
+        reason=clip(part.reason, _TEXT),
+        rule_id=clip(part.rule_id, _TEXT),
+        source=clip(part.source, _TEXT),
     )

@@ -5,6 +5,7 @@ import sys
 from typing import cast
 
 from greenroom._version import __version__
+from greenroom.cli.commands.permissions.arguments import add_permissions
 from greenroom.cli.commands.sessions.arguments import add_sessions
 from greenroom.cli.completion.arguments import add_completion
 from greenroom.cli.options import (
@@ -13,13 +14,13 @@ from greenroom.cli.options import (
     Parser,
     add_folder,
     add_report,
+    add_rules,
     positive,
 )
 
 __all__ = ["Options", "OutputFormat", "command_parser", "read_arguments"]
 
 _FORMATS = ("text", "json", "stream-json")
-_MODES = ("default", "accept-edits", "plan", "deny", "bypass")
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
 not go on; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
@@ -69,6 +70,7 @@ def command_parser() -> Parser:
     parser.set_defaults(command="run", kind=Options, json=False)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     add_sessions(commands)
+    add_permissions(commands)
     doctor = commands.add_parser(
         "doctor", help="say what is set up, what is missing, how to fix it"
     )
@@ -85,8 +87,6 @@ def _add_run(parser: Parser) -> None:
     resume = "go on with this session; without ID, choose one"
     add("--resume", metavar="ID", nargs="?", const="", help=resume)
     add("--continue", dest="continue_last", action="store_true", help="go on with the newest here")
-    add("--allow", metavar="RULE", action="append", default=[], help="allow this without asking")
-    add("--deny", metavar="RULE", action="append", default=[], help="never allow this")
-    add("--permission-mode", dest="mode", choices=_MODES, default="default", help="(default)")
+    add_rules(parser, default=None)
     add("--max-steps", metavar="N", type=positive, default=100, help="model calls a turn (100)")
     add("--log", metavar="FILE", help="write a log to this file")

@@ -11,6 +11,7 @@ __all__ = [
     "Parsers",
     "add_folder",
     "add_report",
+    "add_rules",
     "natural",
     "positive",
 ]
@@ -54,6 +55,9 @@ class Options:
     json: bool = False
 
 
+_MODES = ("default", "accept-edits", "plan", "deny", "bypass")
+
+
 class Parser(argparse.ArgumentParser):
     """Reads a command line, or the part of one that belongs to a command."""
 
@@ -74,6 +78,15 @@ def add_report(parser: Parser, command: str, kind: type[Options]) -> None:
     # Suppressed where it is not given, so that it may also stand before the command.
     add_folder(parser, default=argparse.SUPPRESS)
     parser.set_defaults(command=command, kind=kind)
+
+
+def add_rules(parser: Parser, default: str | None) -> None:
+    """Take rules and the mode; `default` is argparse's where they may also stand elsewhere."""
+    add, rules = parser.add_argument, [] if default is None else default
+    add("--allow", metavar="RULE", action="append", default=rules, help="allow this without asking")
+    add("--deny", metavar="RULE", action="append", default=rules, help="never allow this")
+    mode = "default" if default is None else default
+    add("--permission-mode", dest="mode", choices=_MODES, default=mode, help="(default)")
 
 
 def add_folder(parser: Parser, default: str | None) -> None:

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.prefixed import indented
+from greenroom.cli.render_part import render_part
 from greenroom.cli.render_tool import diff_text
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import PermissionRequest, Remember, RuleDecision, visible
@@ -15,7 +16,6 @@ from greenroom.permissions import user_rules_path
 __all__ = ["CHOICES", "Choice", "choices_for", "find_choice", "render_choices", "render_request"]
 
 _HEAD, _TAIL = 8, 6  # lines of a long diff that leave room for the rest in a small terminal
-_MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def render_request(
         parts.append(
             Text("  it holds characters that would hide; they are shown as \\u{…}", "bold")
         )
-    parts += [_part(part.text, part.decision, part.reason, scheme) for part in request.parts]
+    parts += [render_part(part, scheme) for part in request.parts]
     parts += [Text(f"  {line}", scheme.note) for line in _remarks(request)]
     if warning:
         parts.append(Text(f"  {visible(warning)}", scheme.error))
@@ -112,14 +112,6 @@ def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text
     if waiting:
         head.append(f"  {waiting} more waiting", scheme.note)
     return head
-
-
-def _part(text: str, decision: RuleDecision, reason: str, scheme: ColorScheme) -> Text:
-    style = {_ALLOW: scheme.added, _DENY: scheme.error}.get(decision, "")
-    line = Text(f"  {_MARKS[decision]:<8}", style)
-    line.append(f"{visible(text)}")
-    line.append(f"  ({visible(reason)})", scheme.note)
-    return line
 
 
 def _remarks(request: PermissionRequest) -> list[str]:

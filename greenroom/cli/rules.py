@@ -23,10 +23,11 @@ __all__ = ["RunRules", "ignored_rules", "is_foreign", "project_rules_path", "rul
 
 @dataclass(frozen=True)
 class RunRules:
-    """The manager of a run, and what the user should know about its rules."""
+    """The manager of a run, what the user should know about its rules, and those left out."""
 
     manager: PermissionManager
     notes: tuple[str, ...]
+    ignored: tuple[PermissionRule, ...] = ()
 
 
 def rules_of_run(
@@ -56,8 +57,9 @@ def rules_of_run(
         *(_parse(text, RuleDecision.DENY, RuleScope.USER) for text in deny),
     ]
     manager = PermissionManager(rules, mode=cast("PermissionMode", mode))
-    ignored = len(project) - len(usable)
-    return RunRules(manager, (_ignored_note(workspace, ignored),) if ignored else ())
+    ignored = tuple(rule for rule in project if rule not in usable)
+    notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
+    return RunRules(manager, notes, ignored)
 
 
 def project_rules_path(workspace: Path) -> Path:
@@ -89,6 +91,7 @@ def _read_inside() -> PermissionRule:
         matcher=RuleMatcher(category=("read",), path=("**",)),
         id="read-workspace",
         description="reading inside the workspace",
+        source="built in",
     )
 
 
@@ -104,7 +107,7 @@ def _read(path: Path, source: str) -> list[PermissionRule]:
 def _parse(text: str, decision: RuleDecision, scope: RuleScope) -> PermissionRule:
     option = "--allow" if decision is RuleDecision.ALLOW else "--deny"
     try:
-        return PermissionRule.parse(text, decision, scope=scope)
+        return replace(PermissionRule.parse(text, decision, scope=scope), source=option)
     except RuleFileError as error:
         raise RuleFileError(f"{option}: {error.message}", hint=error.hint) from error
 

@@ -28,12 +28,14 @@ class PermissionPart(Wire, frozen=True):
         decision: what the rules say to this part.
         reason: why, in words; names the rule where one decided.
         rule_id: the id of the rule that decided, or empty.
+        source: where that rule comes from, such as a file, or empty.
     """
 
     text: str
     decision: RuleDecision
     reason: str
     rule_id: str = ""
+    source: str = ""
 
 
 class Answer(Wire, frozen=True):

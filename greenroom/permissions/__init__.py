@@ -13,6 +13,8 @@ from greenroom.permissions.judging.mode import PermissionMode as PermissionMode
 from greenroom.permissions.manager import PermissionManager as PermissionManager
 from greenroom.permissions.rule_files.location import remembered_path as remembered_path
 from greenroom.permissions.rule_files.location import user_rules_path as user_rules_path
+from greenroom.permissions.rule_files.rule_file import encode_rule as encode_rule
+from greenroom.permissions.rule_files.rule_file import parse_rules as parse_rules
 from greenroom.permissions.rule_files.rule_file import read_rules as read_rules
 from greenroom.permissions.rule_files.rule_file import store_rules as store_rules
 from greenroom.permissions.rule_files.rule_file import tightening as tightening
@@ -35,8 +37,10 @@ __all__ = [
     "Predicate",
     "RuleMatcher",
     "RuleScope",
+    "encode_rule",
     "is_trusted",
     "keep_rules",
+    "parse_rules",
     "read_rules",
     "remembered_path",
     "store_rules",

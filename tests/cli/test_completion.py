@@ -65,6 +65,9 @@ def complete(run):
         ("greenroom --nonsense x", []),
         ("greenroom doctor --", ["--help", "--json", "--sessions"]),
         ("greenroom doctor ", []),
+        ("greenroom permissions ", ["explain", "list", "test", "log"]),
+        ("greenroom permissions explain --", ["--allow", "--input", "--permission-mode", "--tool"]),
+        ("greenroom permissions explain --permission-mode pl", ["plan"]),
         ("greenroom nonsense ", []),
         ("greenroom completion ", ["bash", "zsh", "fish"]),
         ("greenroom completion zsh ", []),
@@ -85,7 +88,9 @@ def test_a_short_option_is_offered_only_once_it_stands_there(complete):
     assert "--prompt" in complete("greenroom -")[1]
 
 
-@pytest.mark.parametrize("line", ["--log ", "--sessions=", "sessions list --sessions x"])
+@pytest.mark.parametrize(
+    "line", ["--log ", "--sessions=", "sessions list --sessions x", "permissions test "]
+)
 def test_where_a_file_may_stand_the_shell_offers_files(complete, line):
     assert complete(f"greenroom {line}") == ("files", [])
 
@@ -96,6 +101,7 @@ def test_where_a_file_may_stand_the_shell_offers_files(complete, line):
         "greenroom --sessions {} --resume ",
         "greenroom --resume --sessions={} --resume ",
         "greenroom sessions show --sessions {} ",
+        "greenroom permissions log --sessions {} ",
     ],
 )
 def test_ids_of_sessions_are_offered_but_for_subagents(complete, folder, line):

@@ -1,3 +1,3 @@
-"""The commands besides running an agent: `sessions` and `doctor`."""
+"""The commands besides running an agent: `sessions`, `permissions` and `doctor`."""
 
 __all__: list[str] = []

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.rule import ANSWER, PermissionRule, RuleScope
+from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
 __all__ = ["BoundSessions", "GrantKeeper", "encode_grants", "read_grants"]
 
@@ -157,4 +157,5 @@ def _answer(decision: RuleDecision, matcher: RuleMatcher, session_id: str) -> Pe
         scope=RuleScope.USER,
         session=session_id,
         created_by=ANSWER,
+        source=ANSWERED,
     )

@@ -13,7 +13,7 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.rule import ANSWER, PermissionRule, RuleScope
+from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
 __all__ = ["forbid", "remembered", "suggest"]
 
@@ -62,7 +62,10 @@ def remembered(
     """Turn the proposed rules into those of an answer."""
     proposed = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
     session = context.session_id if lifetime == "session" else ""
-    return tuple(replace(rule, session=session, created_by=ANSWER, id="") for rule in proposed)
+    return tuple(
+        replace(rule, session=session, created_by=ANSWER, source=ANSWERED, id="")
+        for rule in proposed
+    )
 
 
 def _exact(fact: Fact, call: Call) -> RuleMatcher | None:

@@ -28,8 +28,8 @@ class Verdict:
     @property
     def part(self) -> PermissionPart:
         """The same in words, as prompts show it."""
-        rule = self.rule.id if self.rule else ""
-        return PermissionPart(str(self.fact), self.decision, self.reason, rule)
+        rule, source = (self.rule.id, self.rule.source) if self.rule else ("", "")
+        return PermissionPart(str(self.fact), self.decision, self.reason, rule, source)
 
 
 def stricter(first: RuleDecision, second: RuleDecision) -> RuleDecision:

@@ -2,6 +2,7 @@
 
 import json  # noqa: TID251 - only its error, which tells line and column
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from greenroom.permissions.rule_files.model import RuleModel
 
-__all__ = ["read_rules", "store_rules", "tightening", "write_rules"]
+__all__ = ["encode_rule", "parse_rules", "read_rules", "store_rules", "tightening", "write_rules"]
 
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
 
@@ -33,8 +34,24 @@ def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
-    data = _decoded(text, str(path))
-    return _rules(data, text, str(path))
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
+    """Read the text of a rule file; `source` is what its rules and its errors name as its place.
+
+    Raises:
+        RuleFileError: as `read_rules`.
+    """
+    rules = _rules(_decoded(text, source), text, source)
+    return tuple(replace(rule, source=source) for rule in rules)
+
+
+def encode_rule(rule: PermissionRule) -> dict[str, object]:
+    """Describe a rule as a rule file does; a condition in Python is left out."""
+    from greenroom.permissions.rule_files.model import RuleModel
+
+    return RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True)
 
 
 def _decoded(text: str, path: str) -> dict[str, object]:
@@ -102,8 +119,6 @@ def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
     Raises:
         RuleFileError: a rule with a Python condition, or a disk that refuses.
     """
-    from greenroom.permissions.rule_files.model import RuleModel
-
     kept = list(rules)
     for rule in kept:
         if rule.matcher.predicate is not None:
@@ -111,8 +126,8 @@ def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
                 f"the rule {rule.id!r} has a condition in Python, which no file can hold",
                 hint="add such rules in code",
             )
-    models = [RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True) for rule in kept]
-    data = serde.dumps({"version": 1, "rules": models}, pretty=True) + b"\n"
+    encoded = [encode_rule(rule) for rule in kept]
+    data = serde.dumps({"version": 1, "rules": encoded}, pretty=True) + b"\n"
     write_atomically(Path(path), data)
 
 

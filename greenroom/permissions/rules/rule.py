@@ -1,6 +1,6 @@
 """Permission rules: a decision, what it is about, and for whom it holds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -10,10 +10,14 @@ from greenroom.core import RuleDecision, RuleFileError, clock
 from greenroom.permissions.rules.builders import RuleBuilders
 from greenroom.permissions.rules.matcher import RuleMatcher
 
-__all__ = ["ANSWER", "PermissionRule", "RuleScope"]
+__all__ = ["ANSWER", "ANSWERED", "PermissionRule", "RuleScope"]
 
 ANSWER = "prompt"
 """The `created_by` of rules that were made of a person's answer."""
+
+
+ANSWERED = "an answer in this session"
+"""The `source` of the same, as long as they were not read from a file."""
 
 
 class RuleScope(StrEnum):
@@ -48,6 +52,7 @@ class PermissionRule(RuleBuilders):
         created_by: where it came from, such as "prompt".
         match: commands, paths or URLs that it must match, verified when the rule is added.
         not_match: those that it must not match.
+        source: where it comes from, such as the file that it was read from; it makes no other rule of it.
 
     Raises:
         RuleFileError: a scope without its agent or session, or an expiry without a time zone.
@@ -74,6 +79,7 @@ class PermissionRule(RuleBuilders):
     created_by: str = ""
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.scope is RuleScope.AGENT and not self.agent:
