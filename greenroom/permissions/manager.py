@@ -17,6 +17,7 @@ from greenroom.permissions.judging.call import AnyTool, Call, read_call
 from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
 from greenroom.permissions.judging.explanation import Explanation, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, apply_mode, check_mode
+from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rule_files.examples import check_examples
 from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
 from greenroom.permissions.rules.rule import PermissionRule
@@ -57,7 +58,7 @@ class PermissionManager:
         self._rules: list[PermissionRule] = []
         self._parent: PermissionManager | None = None
         self._lineage = Who(frozenset(), frozenset())
-        self._relevant: dict[tuple[str, str, Who], tuple[PermissionRule, ...]] = {}
+        self._relevant: dict[tuple[str, str, Who], RuleIndex] = {}
         self._bound = BoundSessions()
         self.add_rules(rules)
 
@@ -282,13 +283,13 @@ class PermissionManager:
         settled = apply_mode(verdicts, call, self.mode)
         return combine(settled), settled
 
-    def _rules_for(self, call: Call, who: Who) -> tuple[PermissionRule, ...]:
+    def _rules_for(self, call: Call, who: Who) -> RuleIndex:
         """Choose the rules for this tool and agent, once; a check then looks at no others."""
         key = (call.tool, call.category, who)
         if key not in self._relevant:
             if len(self._relevant) >= MAX_CACHED:
                 self._relevant.clear()
-            self._relevant[key] = tuple(
+            self._relevant[key] = RuleIndex(
                 rule
                 for rule in self.rules
                 if rule.holds_for(who.sessions, who.agents)

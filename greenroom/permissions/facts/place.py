@@ -2,11 +2,11 @@
 
 import os
 import posixpath
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from greenroom.permissions.facts.fact import Command, PathUse, Unknown
+from greenroom.permissions.facts.links import Links
 from greenroom.permissions.facts.pattern import Anchors
 
 __all__ = ["Place"]
@@ -26,20 +26,21 @@ class Place:
         folder: the folder that the call begins in.
         others: folders that it may have changed to.
         lost: whether it may be anywhere.
+        links: the symbolic links that were looked up for this check.
     """
 
     root: str
     folder: str
     others: tuple[str, ...] = ()
     lost: bool = False
+    links: Links = field(default_factory=Links, compare=False, repr=False)
 
     @property
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as they are written, and with links followed."""
         home = os.path.expanduser("~")
-        return _anchors(self.root, home), _anchors(
-            os.path.realpath(self.root), os.path.realpath(home)
-        )
+        real = self.links.real
+        return Anchors.of(self.root, home), Anchors.of(real(self.root), real(home))
 
     def moved(self, path: str) -> "Place":
         """Return the place after a change of folder that may or may not take effect."""
@@ -63,12 +64,8 @@ class Place:
         tilde: bool = True,
         guard: bool = False,
         command: Command | None = None,
-        follow: bool = True,
     ) -> PathUse | Unknown:
-        """Say which files a path means; one that no disk can hold is unknown.
-
-        Without `follow` symbolic links are not looked at; that is only good enough for a guard.
-        """
+        """Say which files a path means; one that no disk can hold is unknown."""
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
         name = os.path.expanduser(path) if tilde else path
@@ -76,21 +73,14 @@ class Place:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         joined = [posixpath.join(folder, name) for folder in (self.folder, *self.others)]
         lexical = tuple(dict.fromkeys(_normal(each) for each in joined))
-        if not follow:
-            return PathUse(kind=kind, text=path, lexical=lexical, real=(), guard=True)
         try:
             # A program follows links before it goes up; a tool may go up first. Judge both.
-            real = tuple(dict.fromkeys(os.path.realpath(each) for each in (*joined, *lexical)))
+            real = tuple({self.links.real(each): None for each in (*joined, *lexical)})
         except (OSError, ValueError) as error:
             return Unknown(reason=f"no usable path: {path!r}: {error}")
         return PathUse(
             kind=kind, text=path, lexical=lexical, real=real, guard=guard, command=command
         )
-
-
-@lru_cache(maxsize=256)
-def _anchors(root: str, home: str) -> Anchors:
-    return Anchors.of(root, home)
 
 
 def _normal(path: str) -> str:

@@ -1,6 +1,6 @@
 """The order of the rules, and how the verdicts on the facts of one call become one decision."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from greenroom.core import PermissionPart, RuleDecision
@@ -9,11 +9,15 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.likeness import covers, holds, touches
 from greenroom.permissions.judging.operands import operands
 from greenroom.permissions.judging.prefix import Likeness
+from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["Verdict", "combine", "judge", "stricter"]
 
 _STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
+
+
+_UNFOLLOWED = Unknown(reason="it names more files than are looked up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +50,16 @@ def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
     )
 
 
-def judge(call: Call, rules: Sequence[PermissionRule]) -> tuple[Verdict, ...]:
-    """Judge each fact by the first rule that is about it; the rules are in their order.
+def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
+    """Judge each fact by the first rule that is about it.
 
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
     or asks.
     """
-    live = [rule for rule in rules if not (rule.expires and rule.expired)]
-    verdicts = [_verdict(fact, call, live) for fact in call.facts]
-    verdicts += [_verdict(fact, call, live) for fact in operands(call, live)]
+    verdicts = [_verdict(fact, call, rules) for fact in call.facts]
+    verdicts += [_verdict(fact, call, rules) for fact in operands(call, rules)]
+    if call.place.links.full:
+        verdicts.append(_verdict(_UNFOLLOWED, call, rules))
     return tuple(
         verdict
         for verdict in verdicts
@@ -63,11 +68,11 @@ def judge(call: Call, rules: Sequence[PermissionRule]) -> tuple[Verdict, ...]:
     )
 
 
-def _verdict(fact: Fact, call: Call, rules: Sequence[PermissionRule]) -> Verdict:
+def _verdict(fact: Fact, call: Call, rules: RuleIndex) -> Verdict:
     if isinstance(fact, Unknown) and fact.refused:
         return Verdict(fact, RuleDecision.DENY, fact.reason)
-    for rule in rules:
-        decision = _decision(rule, fact, call)
+    for rule in rules.about(fact):
+        decision = None if rule.expired else _decision(rule, fact, call)
         if decision is not None:
             return Verdict(fact, decision, _reason(rule, decision), rule)
     return Verdict(fact, RuleDecision.ASK, _open_reason(fact))

@@ -5,29 +5,25 @@ names can't be known, so an operand never allows anything.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from greenroom.core import RuleDecision
 from greenroom.permissions.facts.fact import Command, Fact, HostUse
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.rules.rule import PermissionRule
+from greenroom.permissions.judging.rule_index import RuleIndex
 
 __all__ = ["operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text
 MAX_LENGTH = 4096
-MAX_FOLLOWED = 256  # links are followed for so many words; the others are judged by their text
 
 
-def operands(call: Call, rules: Sequence[PermissionRule]) -> Iterator[Fact]:
+def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     """Find the files and hosts that words of the call's commands name, if a rule cares."""
-    careful = [rule.matcher for rule in rules if rule.decision is not RuleDecision.ALLOW]
-    paths = any(matcher.path for matcher in careful)
-    hosts = any(matcher.domain for matcher in careful)
+    paths, hosts = rules.careful_paths, rules.careful_hosts
     if not (paths or hosts):
         return
     seen: set[tuple[str, Place | None, bool]] = set()
@@ -42,7 +38,7 @@ def operands(call: Call, rules: Sequence[PermissionRule]) -> Iterator[Fact]:
                 if hosts:
                     yield from _hosts(word)
                 if paths:
-                    yield from _paths(word, place, follow=len(seen) <= MAX_FOLLOWED)
+                    yield from _paths(word, place)
 
 
 def _hosts(word: Word) -> Iterator[Fact]:
@@ -50,9 +46,9 @@ def _hosts(word: Word) -> Iterator[Fact]:
         yield HostUse(url=url, host=Host.of(url), guard=True)
 
 
-def _paths(word: Word, place: Place, *, follow: bool) -> Iterator[Fact]:
+def _paths(word: Word, place: Place) -> Iterator[Fact]:
     for name in _candidates(word.text):
-        fact = place.use("read", name, tilde=not word.quoted, guard=True, follow=follow)
+        fact = place.use("read", name, tilde=not word.quoted, guard=True)
         if fact.guard:
             yield fact
 

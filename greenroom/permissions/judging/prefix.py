@@ -7,7 +7,7 @@ from posixpath import basename
 
 from greenroom.permissions.facts.word import Word
 
-__all__ = ["Likeness", "begins", "contains", "resembles"]
+__all__ = ["Likeness", "begins", "contains", "program_name", "resembles"]
 
 # Long names of the short options that denials are usually written with.
 _LONG = {
@@ -63,7 +63,12 @@ def _same_program(word: Word, wanted: str) -> bool:
     if word.text == wanted:
         return True
     # A rule may name a program by its path; a command may name it by another.
-    return basename(word.text).casefold() == basename(wanted).casefold()
+    return program_name(word.text) == program_name(wanted)
+
+
+def program_name(program: str) -> str:
+    """Name a program as every spelling of it is named: without its folder and without case."""
+    return program.rpartition("/")[2].casefold()
 
 
 def _has_words(argv: Sequence[Word], words: Sequence[str]) -> Likeness:

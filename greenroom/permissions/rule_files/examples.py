@@ -5,6 +5,7 @@ from dataclasses import replace
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions.judging.call import Call, read_call
 from greenroom.permissions.judging.evaluator import combine, judge
+from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["check_examples"]
@@ -28,7 +29,7 @@ def _meets(rule: PermissionRule, example: str) -> bool:
     call = _call(rule, example)
     if rule.matcher.about_calls and not rule.matcher.concerns(call.tool, call.category):
         return False
-    verdicts = judge(call, (replace(rule, expires=None, match=(), not_match=()),))
+    verdicts = judge(call, RuleIndex((replace(rule, expires=None, match=(), not_match=()),)))
     if rule.decision is RuleDecision.ASK:
         return any(verdict.rule is not None for verdict in verdicts)
     return combine(verdicts) is rule.decision

@@ -1,0 +1,65 @@
+"""Symbolic links, looked up once for each name within one check."""
+
+import os
+import stat
+
+__all__ = ["Links"]
+
+MAX_LOOKUPS = 50_000
+
+
+class Links:
+    """Where paths lead on this disk, at the time of one check.
+
+    A command may name thousands of files in one folder; each name is looked up once, and the
+    folder as well.
+
+    Attributes:
+        full: there were more names than are looked up for one check; links among the others are
+            not followed, so nothing but a denial may rely on where they lead.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing looked up."""
+        self.full = False
+        self._ends: dict[str, str] = {}
+
+    def real(self, path: str) -> str:
+        """Follow every link of an absolute path, as `os.path.realpath` does.
+
+        Raises:
+            ValueError: no disk can hold the path.
+        """
+        return self._walked(path) or "/"
+
+    def _walked(self, path: str) -> str:
+        """The same, without the slash of the root folder."""
+        at = ""
+        for name in path.split("/"):
+            if name == "..":
+                at = at.rpartition("/")[0]
+            elif name not in ("", "."):
+                at = self._end(f"{at}/{name}")
+        return at
+
+    def _end(self, path: str) -> str:
+        """Follow the last name of a path whose other names are no links."""
+        end = self._ends.get(path)
+        if end is None:
+            if len(self._ends) >= MAX_LOOKUPS:
+                self.full = True
+                return path
+            # What leads back here is a circle, and stands for itself.
+            self._ends[path] = path
+            end = self._ends[path] = self._target(path)
+        return end
+
+    def _target(self, path: str) -> str:
+        try:
+            if not stat.S_ISLNK(os.lstat(path).st_mode):
+                return path
+            target = os.readlink(path)
+        except OSError:
+            return path
+        folder = "" if target.startswith("/") else path.rpartition("/")[0]
+        return self._walked(f"{folder}/{target}")

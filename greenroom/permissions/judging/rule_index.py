@@ -1,0 +1,110 @@
+"""Which rules may be about a fact, so that a check looks at a few of many."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from greenroom.core import RuleDecision
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse
+from greenroom.permissions.facts.pattern import PathPattern, Segments, fold, folded_segments
+from greenroom.permissions.judging.prefix import program_name
+from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.rule import PermissionRule
+
+__all__ = ["RuleIndex"]
+
+_WILD = re.compile(r"[*?\[]")
+_ENDING = re.compile(r"\*[^*?\[]*(\.[^*?\[.]+)")
+
+
+class RuleIndex:
+    """Rules in their order, found by the program, or by a name in the path, that they are about.
+
+    It leaves out only rules that surely are not about a fact, in any spelling; what the others say
+    is for `evaluator` to find out.
+
+    Attributes:
+        careful_paths: whether a denial or a question is about paths.
+        careful_hosts: whether a denial or a question is about hosts.
+    """
+
+    def __init__(self, rules: Iterable[PermissionRule]) -> None:
+        """File the rules, which are in their order."""
+        self._rules = tuple(rules)
+        self._calls: set[int] = set()
+        self._commands: set[int] = set()
+        self._expressions: set[int] = set()
+        self._programs: defaultdict[str, set[int]] = defaultdict(set)
+        self._paths: set[int] = set()
+        self._names: defaultdict[str, set[int]] = defaultdict(set)
+        self._hosts: set[int] = set()
+        for number, rule in enumerate(self._rules):
+            self._file(number, rule.matcher)
+        careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
+        self.careful_paths = any(matcher.path for matcher in careful)
+        self.careful_hosts = any(matcher.domain for matcher in careful)
+
+    def _file(self, number: int, matcher: RuleMatcher) -> None:
+        if matcher.about_calls:
+            self._calls.add(number)
+        elif matcher.about_commands:
+            self._commands.add(number)
+            if matcher.regex:
+                self._expressions.add(number)
+            for words in (*matcher.prefixes, matcher.argv_exact):
+                if words:
+                    self._programs[program_name(words[0])].add(number)
+        elif matcher.path:
+            for key in (key for pattern in matcher.paths for key in _keys(pattern)):
+                (self._paths if key is None else self._names[key]).add(number)
+        else:
+            self._hosts.add(number)
+
+    def about(self, fact: Fact) -> Iterator[PermissionRule]:
+        """Find the rules that may be about a fact, in their order."""
+        numbers = set(self._calls)
+        if isinstance(fact, Command):
+            numbers |= self._about_command(fact)
+        elif isinstance(fact, PathUse):
+            numbers |= self._paths.union(*_filed(self._names, _names(fact)))
+            if fact.command is not None:
+                numbers |= self._about_command(fact.command)
+        elif isinstance(fact, HostUse):
+            numbers |= self._hosts
+        return map(self._rules.__getitem__, sorted(numbers))
+
+    def _about_command(self, fact: Command) -> set[int]:
+        if not (fact.argv and fact.argv[0].static):
+            return self._commands
+        return self._expressions.union(*_filed(self._programs, _programs(fact)))
+
+
+def _filed(index: dict[str, set[int]], keys: Iterable[str]) -> Iterator[set[int]]:
+    return (index[key] for key in keys if key in index)
+
+
+def _programs(fact: Command) -> Iterator[str]:
+    """Name the program, the one that runs it, and all that an unknown program may run."""
+    words = fact.argv if fact.loose else fact.argv[:1]
+    runner = fact.outer.argv[:1] if fact.outer is not None else ()
+    return (program_name(word.text) for word in (*words, *runner))
+
+
+def _names(fact: PathUse) -> set[str]:
+    """Collect the names in a path, and how they end."""
+    names = {name for path in {*fact.lexical, *fact.real} for name in folded_segments(path)}
+    return names | {f"*{name[name.rindex('.') :]}" for name in names if "." in name}
+
+
+def _keys(pattern: PathPattern) -> Iterator[str | None]:
+    """For each alternative, give a name that a path must hold, or None if there is none."""
+    return (_key(alternative) for alternative in pattern.alternatives)
+
+
+def _key(alternative: Segments) -> str | None:
+    """Take the last name that is written out, else the last ending, such as `*.pem`."""
+    plain = [name for name in alternative if not _WILD.search(name)]
+    if plain:
+        return fold(plain[-1])
+    endings = filter(None, map(_ENDING.fullmatch, alternative))
+    return next((f"*{fold(found[1])}" for found in reversed(list(endings))), None)
