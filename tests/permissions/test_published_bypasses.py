@@ -24,6 +24,8 @@ RULES = (
     PermissionRule.allow_command("git grep", "git rebase", "git clone", "git fetch", "set", "tar"),
     PermissionRule.allow_command("git show", "base64", "wget", "xxd", "tree", "file", "gawk", "rg"),
     PermissionRule.allow_command("sh -c", "env", "command", "eval", "builtin", "nproc", "basename"),
+    PermissionRule.allow_command("git ls-files", "git rev-parse", "git merge-base", "git describe"),
+    PermissionRule.allow_command("whoami"),
     PermissionRule.deny_path("**/.env", "secrets/**"),
 )
 MANAGER = PermissionManager(RULES)
@@ -58,6 +60,12 @@ sh -c 'echo $(($0))' 'a[$(shred f)]'
 ls | xargs bash -c 'echo $(($1))' _
 find . -exec sh -c 'echo $(($1))' _ {} \;
 echo $[ x='a[$(shred f)]', x ]
+echo $(( $(cat f) ))
+echo $(( `cat f` + 1 ))
+echo $(( $(ls | head -1) ))
+echo $(( $(echo 'a[$(shred f)]') ))
+for i in $(cat f); do echo $((i)); done
+for i in $(ls); do echo $((i)); done
 """
 
 PLAIN_ARITHMETIC = r"""
@@ -195,7 +203,153 @@ def test_scripts_of_sed_and_awk_as_in_cve_2025_64755(command):
     assert decide(command).decision is not ALLOW
 
 
-@not_allowed(PLAIN_ARITHMETIC + ALIKE_OPTIONS[1:] + HARMLESS_SCRIPTS[1:])
+# Claude Code 2.1.98, opencode 42979: an option that the text does not show, because a variable, a
+# substitution or the standard input brings it.
+UNSEEN_OPTIONS = r"""
+for x in -oz; do sort $x f; done
+for x in -oz; do sort "$x" f; done
+for x in a -oz; do sort "${x}" f; done
+for x in 'a -oz'; do sort $x f; done
+for x in oz; do sort -$x f; done
+for x in ut=z; do sort --outp$x f; done
+for x in '' ; do sort $x-oz f; done
+sort $x-oz f
+sort "$x"-oz f
+sort -$x-oz f
+sort ${x:--oz} f
+sort ${x:-a -oz} f
+sort "${x:-"-oz"}" f
+sort ${x+-oz} f
+sort ${HOME/*/-oz} f
+sort ${x#a} f
+sort $"-oz" f
+sort $(echo -oz) f
+sort "$(echo -oz)" f
+sort `echo -oz` f
+sort -$(echo oz) f
+sort --outp$(echo ut)=z f
+sort -k$(echo '1 -oz') f
+sort $(printf '\055oz') f
+sort $(cat list) f
+sort $(basename a/-oz) f
+sort $(git log --format=-oz -1) f
+sort $(git rev-parse --sq-quote -oz) f
+sort $(find . -printf '-oz') f
+sort $(date +-oz) f
+sort $(date '+%n-oz') f
+sort $(ls | sed s/x/-o/) f
+sort $_ f
+sort $BASH_EXECUTION_STRING # -oz
+echo -oz | xargs sort
+echo -oz | xargs -I{} sort {}
+echo -oz | xargs timeout 5 sort
+cat list | xargs sort
+cat list | sort | xargs sort
+git ls-files | sed s/a/-o/ | xargs sort
+git ls-files | xargs sort < list
+git ls-files | while read x; do sort "$x"; done < list
+xargs sort < list
+xargs -a list sort
+read x; sort $x
+read x <<< -oz; sort "$x" f
+cat list | while read -r x; do sort "$x"; done
+while read -r x; do sort "$x"; done < list
+set -- -oz; sort $1
+set -- -oz; sort "$@"
+set -- -oz; for x; do sort $x; done
+bash -c 'sort $0' -oz
+bash -c 'sort "$@"' _ -oz f
+echo -oz | xargs bash -c 'sort "$@"' _
+for y in -oz; do for x in $y; do sort "$x"; done; done
+for x in -oz; do eval 'sort $x'; done
+for x in {-o,b}z; do sort $x; done
+find . $(echo -delete)
+for x in -delete; do find . "$x"; done
+for x in -exec; do find . "$x" shred {} +; done
+for x in '-name a -delete'; do find . -name $x; done
+read x; find "$x"
+git log $(echo --output=x)
+git log "$(echo --output=x)"
+git diff $(cat list)
+for x in --output=x; do git log "$x"; done
+git grep $(echo -O./pg) a
+echo --output=x | xargs git log
+for x in -i; do sed -n $x p f; done
+for x in --pre=./x; do rg $x a; done
+for x in SHELL=./x; do make $x; done
+make $(cat list)
+date $(echo -s2020-01-01)
+printf "$(echo -v)" PATH x
+test $(echo -v) 'a[$(shred f)]'
+uniq $(echo a b)
+tree $(echo -oz)
+"""
+
+SEEN_OPTIONS = r"""
+sort $x
+sort "$HOME/f" ${x:-f} "${x:-a.txt}"
+sort $(git ls-files)
+sort $(git ls-files '*.py' | head -5)
+sort $(find . -name '*.txt' | sort)
+sort "$(git rev-parse --show-toplevel)/f"
+sort -k$n f
+sort -k "$n" f
+sort -t "$(printf '\t')" f
+sort "a$(cat b)"
+sort -- $(cat list)
+sort ${x%.txt} ${x%%.*}
+for f in a b; do sort $f "$f.txt" "${f}-x" "src/$f" "${f%.a}"; done
+for f in *.txt; do sort "$f" > /dev/null; done
+for f in $(git ls-files); do sort "$f"; done
+for n in 1 2 3; do sort -k$n f; done
+for x in -n -r; do sort $x f; done
+for x in -n; do for f in a b; do sort "$x" "$f"; done; done
+for d in src tests; do find "$d" -name '*.py'; done
+find . -name "$x" -type f
+for x in '*.py' '-x'; do find . -name "$x"; done
+read x; find . -name "$x"
+find "$(pwd)" -name '*.py'
+find . -newer "$(ls -t | head -1)"
+git ls-files | xargs sort
+git ls-files | grep -v test | sort | head -3 | xargs sort
+find . -name '*.txt' -print0 | xargs -0 sort
+find . -name '*.py' | while read -r f; do sort "$f"; done
+git diff --name-only | xargs git diff --
+git log --oneline $(git merge-base main HEAD)..HEAD
+git diff "$(git merge-base main HEAD)" HEAD
+git log -n "$N" --format="%h $x"
+git log --author "$(whoami)" --oneline
+git commit -m "$(cat <<'E'⏎Fix: a⏎E⏎)"
+git commit -m "$(date)"
+git show $(git rev-parse HEAD)
+git log -1 "$(git describe --tags)"
+for c in $(git log -3 --format=%h); do git show $c; done
+for b in main dev; do git log $b; done
+date -d "$(git log -1 --format=%ci)"
+date -d "$x" +%s
+make -j$(nproc)
+for t in all test; do make $t; done
+test "$(git status -s)" = ""
+test -n "$(cat f)" -a -f "$x"
+printf '%s\n' "$(cat f)"
+printf "$(cat f)"
+head -n "$(wc -l < f)" f
+cat $(cat list)
+cat list | xargs cat
+read x; cat "$x"
+seq 1 $(nproc)
+echo $(( $(wc -l < f) + $(date +%s) ))
+for i in $(seq 3); do echo $((i * 2)); done
+bash -c 'sort "$@"' _ a b
+"""
+
+
+@not_allowed(UNSEEN_OPTIONS)
+def test_options_that_the_text_does_not_show_as_in_claude_code_2_1_98(command):
+    assert decide(command).decision is not ALLOW
+
+
+@not_allowed(PLAIN_ARITHMETIC + SEEN_OPTIONS[1:] + ALIKE_OPTIONS[1:] + HARMLESS_SCRIPTS[1:])
 def test_what_only_looks_like_a_bypass_stays_allowed(command):
     explanation = decide(command)
     assert explanation.decision is ALLOW, explanation.reason

@@ -2,7 +2,28 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Word"]
+__all__ = ["Opening", "Word"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a word that is only known at run time may begin with, which may make it an option.
+
+    Attributes:
+        text: its beginning, as far as that is certain.
+        names: variables whose values come next, or anywhere if the word may become several.
+        printed: text that can't be told comes next, such as what a command prints.
+        dash: behind variables, which may be empty, comes a dash.
+        whole: the word is the value of one variable, and nothing else.
+        number: the word is a number, or several.
+    """
+
+    text: str = ""
+    names: tuple[str, ...] = ()
+    printed: bool = False
+    dash: bool = False
+    whole: bool = False
+    number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +36,7 @@ class Word:
         pattern: it holds unquoted characters that match file names.
         split: it is dynamic outside quotes, so it may become several words, or none.
         quoted: part of it was quoted, so it is no keyword and no tilde path.
+        opening: what it begins with, if part of it is only known at run time.
     """
 
     text: str
@@ -22,6 +44,7 @@ class Word:
     pattern: bool = False
     split: bool = False
     quoted: bool = False
+    opening: Opening | None = None
 
     @property
     def static(self) -> bool:

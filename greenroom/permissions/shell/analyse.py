@@ -78,6 +78,7 @@ class _Analyser:
             return
         script = parse(text)
         self._commands.bodies += _bodies(script)
+        self._commands.bindings.note(script.found)
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes
         self._holds_code |= any(may_hold_code(node) for node in script.found)
@@ -102,6 +103,7 @@ class _Analyser:
         command: Command | None = None
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
+        self._commands.source = node.source
         for fact in self._commands.command(node.words, level=level, guard=guard):
             command = command or (fact if isinstance(fact, Command) else None)
             yield fact

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import basename
 
 from greenroom.permissions.facts.word import Word
+from greenroom.permissions.shell.bindings import Bindings
 from greenroom.permissions.shell.options import Options
 from greenroom.permissions.shell.scripts import awk_scripts, sed_scripts
+from greenroom.permissions.shell.unseen_options import unseen_options
 from greenroom.permissions.shell.variables import changes_programs
 
 __all__ = ["cautions"]
@@ -116,7 +118,15 @@ _GIT_ANY = Options(
 )
 _GIT_HARMLESS = frozenset({"--text"})  # exact names go before abbreviations
 _GIT_VERBS = {
-    "clone": Options("cu", "bojS"),
+    "clone": Options("cu", "boj"),
+    "commit": Options(values="mFtcC"),
+    "tag": Options(values="mFu"),
+    "merge": Options(values="mFsX"),
+    "log": Options(values="nSGLlO"),
+    "show": Options(values="nSGLlO"),
+    "diff": Options(values="SGlO"),
+    "checkout": Options(values="bB"),
+    "switch": Options(values="cC"),
     "rebase": Options("x", "sXCS"),
     "grep": Options("O", "efmABC"),
     "difftool": Options("x", "t"),
@@ -128,8 +138,28 @@ _GIT_VERBS = {
 _GIT_CAREFUL = frozenset({"filter-branch", "mergetool", "config"})  # whatever their words are
 
 
-def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
+def cautions(argv: Sequence[Word], bindings: Bindings) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why."""
+    found = known_cautions(argv)
+    careful = careful_options(argv)
+    if careful and any(word.dynamic for word in argv):
+        found += unseen_options(argv, careful, bindings, known_cautions)
+    return tuple(sorted(found))
+
+
+def careful_options(argv: Sequence[Word]) -> tuple[Options, ...]:
+    """Return the options of a program that may make it do more; none if it has none."""
+    name = basename(argv[0].text)
+    name = _SAME.get(name, name)
+    if name == "git":
+        verb = next((word.text for word in argv if word.text in _GIT_VERBS), "")
+        return (_GIT_ANY, _GIT_VERBS.get(verb, Options()))
+    own = (_TABLE[name],) if name in _TABLE else ()
+    return own or ((Options(),) if name in ("uniq", "xxd") else ())
+
+
+def known_cautions(argv: Sequence[Word]) -> list[tuple[int, str]]:
+    """Find those words that are to be seen."""
     name = basename(argv[0].text)
     name = _SAME.get(name, name)
     # Behind its format, printf has only values.
@@ -137,7 +167,7 @@ def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
     found = list(_options(options, _TABLE[name], name)) if name in _TABLE else []
     if name in _SPECIAL:
         found += _SPECIAL[name](argv)
-    return tuple(sorted(found))
+    return found
 
 
 def _options(argv: Sequence[Word], options: Options, name: str) -> Iterator[tuple[int, str]]:

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from posixpath import basename
 from typing import TypeAlias
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Opening, Word
 from greenroom.permissions.shell.arithmetic import is_plain_value
+from greenroom.permissions.shell.bindings import Bindings
 from greenroom.permissions.shell.cautions import cautions
 from greenroom.permissions.shell.evaluated import Evaluated, evaluated
+from greenroom.permissions.shell.output import Output
 from greenroom.permissions.shell.programs import is_known
 from greenroom.permissions.shell.wrappers import ELSEWHERE, WRAPPERS, Wrapper, inner_start
 
@@ -26,7 +29,8 @@ _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 # A word of whatever the standard input will bring.
-_FROM_INPUT = Word("…", dynamic=True, split=True)
+_FROM_INPUT = Word("…", dynamic=True, split=True, opening=Opening(printed=True))
+_NAME_FROM_INPUT = replace(_FROM_INPUT, opening=Opening())
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
 
@@ -37,6 +41,8 @@ class CommandReader:
     def __init__(self, place: Place, read_text: TextReader) -> None:
         """Begin in a place; `read_text` takes apart a text that a command runs."""
         self.place = place
+        self.source = Output.TEXT  # what the standard input brings
+        self.bindings = Bindings()
         self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
         self.gives_code = False  # whether a shell is given arguments that arithmetic may run
         self._read_text = read_text
@@ -83,7 +89,7 @@ class CommandReader:
             guard=guard or self._transparent(words, wrapper),
             outer=outer,
             start=start,
-            cautions=cautions(words),
+            cautions=cautions(words, self.bindings),
             loose=not is_known(words[0]),
             place=self.place,
         )
@@ -128,7 +134,8 @@ class CommandReader:
             ends = [at for at, word in enumerate(inner) if word.text.startswith(":::")]
             inner = (*inner[: ends[0] if ends else len(inner)], _FROM_INPUT)
         if name == "xargs" and inner:
-            inner = (*tuple(_with_input(word) for word in inner), _FROM_INPUT)
+            given = _FROM_INPUT if self.source is Output.TEXT else _NAME_FROM_INPUT
+            inner = (*tuple(_with_input(word) for word in inner), given)
         if wrapper.text and any(" " in word.text for word in inner):
             yield from self._text(Evaluated(inner, start), command, level, guard)
         yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
@@ -185,6 +192,7 @@ class CommandReader:
         joined = " ".join(word.text for word in text.words)
         arguments = command.argv[text.start + 1 :] if text.arguments else ()
         self.gives_code |= not all(is_plain_value(word.text) for word in arguments)
+        self.bindings.arguments(arguments)
         yield from self._read_text(joined, level + 1, guard or not known)
 
     def _change_folder(self, words: Sequence[Word]) -> None:

@@ -3,6 +3,7 @@
 import re
 from abc import abstractmethod
 
+from greenroom.permissions.facts.word import Opening, Word
 from greenroom.permissions.shell.cursor import ShellSyntaxError
 from greenroom.permissions.shell.nodes import Assignment
 from greenroom.permissions.shell.redirection_reader import RedirectionReader
@@ -14,6 +15,7 @@ _KEYWORD = re.compile(
     r"|\[\[|!|\{|\})(?=[ \t\n;&|<>()]|\\\n|$)"
 )
 _NAME = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
+_ARGUMENTS = Word('"$@"', dynamic=True, split=True, opening=Opening(names=("@",)))
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
 # Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
 _EVALUATING = frozenset(
@@ -122,6 +124,7 @@ class CompoundReader(RedirectionReader):
             raise ShellSyntaxError(f"a loop without its variable {self.here}")
         self.skip_lines()
         if not re.match(r"in(?=[ \t\n;])", self.text[self.at : self.at + 3]):
+            self.loop_value(Assignment(name, _ARGUMENTS))
             return
         self.at += 2
         while True:

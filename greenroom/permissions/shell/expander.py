@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from greenroom.permissions.shell.arithmetic import NAMES, SAFE_OFFSET
 from greenroom.permissions.shell.cursor import Cursor, Findings, ShellSyntaxError
+from greenroom.permissions.shell.openings import beginning
+from greenroom.permissions.shell.output import Output
 from greenroom.permissions.shell.quoting import decode_ansi_c
 
 __all__ = ["Expander", "Piece"]
@@ -27,12 +29,19 @@ _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a word: its text, whether it was quoted, whether it is known, whether it splits."""
+    """Part of a word: its text, whether it was quoted, whether it is known, whether it splits.
+
+    One that is not known begins with the value of one of these variables, or with printed text
+    of any kind, or is a number.
+    """
 
     text: str
     quoted: bool = True
     dynamic: bool = False
     split: bool = False
+    names: tuple[str, ...] = ()
+    printed: bool = False
+    number: bool = False
 
 
 class Expander(Cursor):
@@ -41,6 +50,9 @@ class Expander(Cursor):
     def __init__(self, text: str, at: int = 0, *, findings: Findings, depth: int = 0) -> None:
         """Begin at a place."""
         super().__init__(text, at, findings=findings, depth=depth)
+        self.printed: Output | None = (
+            None  # what the expansion just read prints, if it is a command
+        )
         self._no_sum: set[int] = set()  # places of `((` that turned out to be two parentheses
 
     @abstractmethod
@@ -102,6 +114,7 @@ class Expander(Cursor):
     def expansion(self, *, quoted: bool) -> Piece:
         """Read what begins with a dollar sign or a backtick."""
         start = self.at
+        self.printed = None
         with self.nested():
             static = None
             if self.peek() == "`":
@@ -111,7 +124,14 @@ class Expander(Cursor):
         if static is not None:
             return static
         raw = self.text[start : self.at]
-        return Piece(raw, quoted, dynamic=True, split=not quoted or "@" in raw)
+        if not raw.startswith(("`", "$(")):
+            self.printed = None
+        names, unsure = beginning(raw)
+        if self.printed is not None:
+            names, unsure = (), self.printed is Output.TEXT
+        split = not quoted or "@" in raw
+        number = self.printed is Output.NUMBERS
+        return Piece(raw, quoted, True, split, names, printed=unsure, number=number)
 
     def _backticks(self, *, quoted: bool) -> None:
         body = self.take(_BACKTICKS)
@@ -199,6 +219,7 @@ class Expander(Cursor):
         self.at += len(opening)
         try:
             self.sum(closing)
+            self.printed = Output.NUMBERS
         except ShellSyntaxError:
             self.no_sum(start, known)
             self.at = start
@@ -234,8 +255,7 @@ class Expander(Cursor):
             if text:
                 continue
             if char in "$`" and char:
-                # What stands here once it is expanded is evaluated like the rest.
-                self.findings.computes |= self.expansion(quoted=True).dynamic
+                self._in_sum()
                 continue
             if char not in ("(", ")"):
                 self._odd_sum(char)
@@ -243,6 +263,14 @@ class Expander(Cursor):
             if not 0 <= open_parentheses <= MAX_PARENTHESES or not char:
                 raise ShellSyntaxError(f"arithmetic is not closed {self.here}")
             self.at += 1
+
+    def _in_sum(self) -> None:
+        """Read an expansion in arithmetic: what it turns into is evaluated like the rest."""
+        piece = self.expansion(quoted=True)
+        self.findings.computes |= piece.dynamic
+        numbers = self.printed in (None, Output.NUMBERS)
+        if piece.printed or not numbers:
+            self.unclear("computes with text that is only known at run time")
 
     def _odd_sum(self, char: str) -> None:
         self.unclear(f"uses {char!r} in arithmetic, which may run what it names")

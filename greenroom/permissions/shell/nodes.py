@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from greenroom.permissions.facts.word import Word
+from greenroom.permissions.shell.output import Output
 
 __all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear"]
 
@@ -34,11 +35,20 @@ class SimpleCommand:
     """A program or builtin with its words, the variables set for it, and its redirections.
 
     A redirection of a compound command stands as a simple command without words.
+
+    Attributes:
+        words: the program and its words.
+        assignments: variables set for it.
+        redirections: of its descriptors.
+        source: what its standard input brings.
+        captured: what it prints goes to another command, or into its words.
     """
 
     words: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
+    source: Output = Output.TEXT
+    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ the reading, and commands that were found by then are judged all the same.
 """
 
 import re
+from dataclasses import replace
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.compound_reader import CompoundReader
 from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError, TooDeepError
 from greenroom.permissions.shell.nodes import Assignment, Redirection, Script, SimpleCommand
+from greenroom.permissions.shell.output import Output, printed_by
 
 __all__ = ["parse"]
 
@@ -22,29 +24,8 @@ _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
 _PREFIX = re.compile(
     r"(?:!|time(?:[ \t]+-p(?=[ \t]))?(?:[ \t]+--(?=[ \t]))?(?![ \t]+-))(?=[ \t\n;&|()]|\\\n|$)"
 )
-_KEYWORDS = frozenset(
-    (
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "select",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "function",
-        "coproc",
-        "[[",
-        "!",
-        "{",
-        "}",
-    )
-)
+_WORDS = "if then elif else fi for select while until do done case esac function coproc [[ ! { }"
+_KEYWORDS = frozenset(_WORDS.split())
 # Behind what lay too deep stand the ends of what it lay in.
 _CLOSERS = re.compile(r"[)}\"'`\s;]*")
 _NEXT_COMMAND = re.compile(r"[^\n;&|]*[\n;&|]+|\)")
@@ -54,6 +35,13 @@ MAX_ERRORS = 50
 
 class Parser(CompoundReader):
     """Reads lists of commands."""
+
+    def __init__(self, text: str, at: int = 0, *, findings: Findings, depth: int = 0) -> None:
+        """Begin at a place."""
+        super().__init__(text, at, findings=findings, depth=depth)
+        self.source = Output.TEXT  # what the standard input brings
+        self.output = Output.NUMBERS  # what the commands of this list have printed
+        self.simple = False  # whether the last command was a simple one
 
     def commands(self, *ends: str, empty: bool = False) -> str:
         """Read a list of commands up to one of these ends, which is moved over and returned.
@@ -94,22 +82,50 @@ class Parser(CompoundReader):
 
     def _pipeline(self) -> bool:
         """Read commands joined by `|`, `&&` and `||`."""
+        source = self.source
         while True:
             timed = False
             while self.take(_PREFIX):
                 timed = True
                 self.skip_blanks()
+            known = len(self.findings.nodes)
             if not self.command():
+                self.source = source
                 return timed
             self.skip_blanks()
-            if not self.take(_CONNECTOR):
+            connector = self.take(_CONNECTOR)
+            prints = self._prints(known)
+            self.source = prints if connector == "|" else source
+            if connector in ("|", "|&"):
+                self._captured(known)
+            else:
+                self.output = min(self.output, prints)
+            if not connector:
                 return True
             self.skip_lines()
+
+    def _prints(self, known: int) -> Output:
+        """Say what the command just read prints; of a compound one nothing is known."""
+        last = self.findings.nodes[-1] if len(self.findings.nodes) > known else None
+        if not self.simple or not isinstance(last, SimpleCommand):
+            return Output.TEXT
+        return printed_by(last.words, last.source)
+
+    def _captured(self, known: int) -> None:
+        """Note that what these commands print goes to another one."""
+        nodes = self.findings.nodes
+        for at in range(known, len(nodes)):
+            node = nodes[at]
+            if isinstance(node, SimpleCommand) and not node.captured:
+                nodes[at] = replace(node, captured=True)
 
     def command(self) -> bool:
         """Read one command; False if none begins here."""
         if self.compound():
+            self.simple = False
             redirections = self._redirections()
+            if self.source and any(each.operator.startswith("<") for each in redirections):
+                self.unclear("reads a file in the place of a pipe")
             if redirections:
                 self.findings.nodes.append(SimpleCommand(redirections=redirections))
             return True
@@ -147,8 +163,15 @@ class Parser(CompoundReader):
             raise ShellSyntaxError(f"a keyword in an unexpected place {self.here}")
         if self.at == start:
             return False
+        self.simple = True
+        reads = any(each.operator.startswith("<") for each in redirections)
         self.findings.nodes.append(
-            SimpleCommand(tuple(words), tuple(assignments), tuple(redirections))
+            SimpleCommand(
+                tuple(words),
+                tuple(assignments),
+                tuple(redirections),
+                source=Output.TEXT if reads else self.source,
+            )
         )
         return True
 
@@ -198,8 +221,12 @@ class Parser(CompoundReader):
         """Read the commands of a substitution up to its end, which is moved over."""
         waiting, self.waiting = self.waiting, []
         outer, self.outer_waiting = self.outer_waiting, self.outer_waiting or bool(waiting)
+        output, self.output = self.output, Output.NUMBERS
+        known = len(self.findings.nodes)
         self.commands(end, empty=True)
         self.finish_here_documents()
+        self._captured(known)
+        self.printed, self.output = self.output, output
         self.waiting, self.outer_waiting = waiting, outer
 
     def read_apart(self, text: str, *, commands: bool) -> bool:
@@ -208,8 +235,11 @@ class Parser(CompoundReader):
         try:
             if not commands:
                 return reader.here_document()
+            known = len(self.findings.nodes)
             reader.commands("", empty=True)
             reader.finish_here_documents()
+            reader._captured(known)
+            self.printed = reader.output
         except TooDeepError:
             self.findings.deferred.append((self.text, self.at))
             raise

@@ -6,7 +6,7 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
 
-__all__ = ["changes_programs", "is_display", "may_hold_code"]
+__all__ = ["changes_programs", "declares", "is_display", "may_hold_code", "reads_into"]
 
 MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
@@ -44,14 +44,29 @@ def may_hold_code(node: Finding) -> bool:
     if not isinstance(node, SimpleCommand):
         return False
     values = [assignment.value for assignment in node.assignments]
-    names = {word.text for word in node.words[:MAX_PREFIXES]}  # such as `builtin read`
-    if names & _READERS:
+    if reads_into(node):
         return True
-    if names & _DECLARERS:
+    if declares(node):
         values += node.words[1:]
     return not all(_is_plain(value) for value in values)
 
 
+def reads_into(node: SimpleCommand) -> bool:
+    """Tell whether it is a builtin that reads text into variables."""
+    return not _programs(node).isdisjoint(_READERS)
+
+
+def declares(node: SimpleCommand) -> bool:
+    """Tell whether it is a builtin that sets variables, or the arguments, to its own words."""
+    return not _programs(node).isdisjoint(_DECLARERS)
+
+
+def _programs(node: SimpleCommand) -> set[str]:
+    return {word.text for word in node.words[:MAX_PREFIXES]}  # such as `builtin read`
+
+
 def _is_plain(value: Word) -> bool:
     """Tell whether it is surely no code; the name of a file may be some."""
+    if value.opening is not None and value.opening.number:
+        return True
     return not value.pattern and is_plain_value(value.text)

@@ -5,6 +5,7 @@ import re
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.braces import expand
 from greenroom.permissions.shell.expander import Expander, Piece
+from greenroom.permissions.shell.openings import opening
 
 __all__ = ["WordReader", "join"]
 
@@ -75,4 +76,5 @@ def join(pieces: list[Piece]) -> Word:
         ),
         split=any(piece.split for piece in pieces),
         quoted=any(piece.quoted for piece in pieces),
+        opening=opening(pieces),
     )

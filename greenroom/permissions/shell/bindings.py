@@ -1,0 +1,112 @@
+"""Which options the variables of a command may hold, as far as its text sets them.
+
+A variable that the text does not set has the value of the environment, which is no concern here.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from greenroom.permissions.facts.word import Word
+from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
+from greenroom.permissions.shell.output import Output
+from greenroom.permissions.shell.variables import declares, reads_into
+
+__all__ = ["Bindings"]
+
+MAX_OPTIONS = 16  # of one variable; one that may hold more may hold any
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_HIDDEN = re.compile(r"\s-|/-|\s$|^$")  # an option behind a blank, or behind the last slash
+
+
+class Bindings:
+    """What loops, assignments and builtins may put into variables, arguments (`@`) included."""
+
+    def __init__(self) -> None:
+        """Begin with nothing set."""
+        self._values: dict[str, list[Word]] = {}
+        self._any: set[str] = set()  # variables that may hold any text
+        self._all = False  # whether every variable may
+        self._options: dict[str, frozenset[str] | None] = {}
+
+    def note(self, found: Iterable[Finding]) -> None:
+        """Take up what a text sets."""
+        self._options.clear()
+        for node in found:
+            if isinstance(node, Assignment):
+                self._set(node.name, node.value)
+            elif isinstance(node, SimpleCommand):
+                self._note_command(node)
+
+    def arguments(self, words: Sequence[Word]) -> None:
+        """Take up words that a text is given as `$0`, `$1` …."""
+        self._options.clear()
+        for word in words:
+            self._set("@", word)
+
+    def _set(self, name: str, value: Word) -> None:
+        self._values.setdefault(name, []).append(value)
+
+    def _note_command(self, node: SimpleCommand) -> None:
+        for assignment in node.assignments:
+            self._set(assignment.name, assignment.value)
+        if reads_into(node) and node.source is Output.TEXT:
+            self._any |= {name for word in node.words for name in _NAME.findall(word.text)}
+            self._all |= any(word.dynamic for word in node.words)
+        elif reads_into(node):
+            for word in node.words:
+                self._set(word.text, Word("…"))
+        elif declares(node):
+            for word in node.words[1:]:
+                name, _, value = word.text.partition("=")
+                self._set(name if "=" in word.text else "@", Word(value or word.text))
+                self._any |= {name} if word.dynamic else set()
+                self._all |= word.dynamic
+
+    def is_set(self, name: str) -> bool:
+        """Tell whether the text gives the variable some value."""
+        return self._all or name in self._any or name in self._values
+
+    def may_be_empty(self, name: str) -> bool:
+        """Tell whether the variable may hold nothing."""
+        return not self.is_set(name) or any(
+            value.opening is not None or not value.text.strip() for value in self._values[name]
+        )
+
+    def options(self, names: Iterable[str]) -> frozenset[str] | None:
+        """Say which options and settings (`a=b`) these variables may hold; None if any."""
+        found: set[str] = set()
+        for name in names:
+            if name not in self._options:
+                self._options[name] = self._told(name)
+            options = self._options[name]
+            if options is None:
+                return None
+            found |= options
+        return frozenset(found) if len(found) <= MAX_OPTIONS else None
+
+    def _told(self, start: str) -> frozenset[str] | None:
+        """Follow a variable through those that its values name."""
+        found: set[str] = set()
+        waiting, seen = [start], {start}
+        while waiting:
+            name = waiting.pop()
+            if self._all or name in self._any:
+                return None
+            for value in self._values.get(name, ()):
+                if not _is_told(value):
+                    return None
+                opening = value.opening
+                if opening is None and (value.text.startswith("-") or "=" in value.text):
+                    found.add(value.text)
+                more = set(opening.names if opening else ()) - seen
+                seen |= more
+                waiting += more
+        return frozenset(found)
+
+
+def _is_told(value: Word) -> bool:
+    """Tell whether its options can be read off: it is one, or surely holds none."""
+    opening = value.opening
+    if opening is None:
+        return not value.dynamic and _HIDDEN.search(value.text) is None
+    return not (opening.printed or opening.dash or opening.text.startswith("-"))

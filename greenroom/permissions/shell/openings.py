@@ -1,0 +1,62 @@
+"""What words that are only known at run time begin with: an option, or surely none."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from greenroom.permissions.facts.word import Opening
+
+if TYPE_CHECKING:
+    from greenroom.permissions.shell.expander import Piece
+
+__all__ = ["beginning", "opening"]
+
+_VARIABLE = re.compile(r"\$(?P<bare>[A-Za-z_]\w*|[0-9@*])|\$\{(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])")
+_SAME = re.compile(r"\}|%|\^|,|##\*/\}")  # what leaves the beginning of a path as it is
+_DEFAULT = re.compile(r":?[-+?][\w./~][\w./~:@%+,-]*\}")
+_NUMBER = re.compile(r"\$(?:[?#$!]|\{#\w+\})")
+_WHOLE = re.compile(r"\$\w+|\$\{\w+\}")
+_TEXT = re.compile(r"\$?[\"'][\w./]")
+# Variables that the shell fills with words of the command itself.
+_FILLED = re.compile(r"_|BASH_\w+|DIRSTACK|FUNCNAME|OPTARG|REPLY|MAPFILE")
+
+
+def beginning(raw: str) -> tuple[tuple[str, ...], bool]:
+    """Say what an expansion begins with: a variable's value, or text that can't be told.
+
+    Example:
+        >>> beginning("$x"), beginning("${x:-y}"), beginning("${x:--y}"), beginning("$?")
+        ((('x',), False), (('x',), False), (('x',), True), ((), False))
+    """
+    if _NUMBER.match(raw) or _TEXT.match(raw):
+        return (), False
+    found = _VARIABLE.match(raw)
+    if found is None:
+        return (), True
+    name = found["bare"] or found["name"]
+    if _FILLED.fullmatch(name):
+        return (), True
+    rest = raw[found.end() :]
+    plain = found["bare"] is not None or _SAME.match(rest) or _DEFAULT.fullmatch(rest)
+    return ("@" if name.isdigit() or name == "*" else name,), not plain
+
+
+def opening(pieces: Sequence["Piece"]) -> Opening | None:
+    """Say what a word of these pieces begins with; None if all of it is known."""
+    if not any(piece.dynamic for piece in pieces):
+        return None
+    text, names, printed, dash = "", tuple[str, ...](), False, False
+    certain, begun, loose = True, False, False  # loose: an option may begin here
+    for piece in pieces:
+        if piece.dynamic:
+            certain = False
+            if not begun or piece.split:
+                names, printed, loose = names + piece.names, printed | piece.printed, True
+        elif piece.text:
+            text += piece.text if certain else ""
+            dash |= loose and piece.text.startswith("-")
+            begun, loose = True, False
+    known = [piece for piece in pieces if piece.text]
+    whole = len(known) == 1 and _WHOLE.fullmatch(known[0].text) is not None
+    number = len(known) == 1 and known[0].number
+    return Opening(text, names, printed, dash, whole, number)
