@@ -40,7 +40,8 @@ async def coder(
     """
     prompt = system.replace("{root}", str(agent.context.workspace.root))
     if delegates:
-        child = partial(coder, llm=llm, tools=tools, permissions=permissions.child())
+        below = permissions.child(context=agent.context)
+        child = partial(coder, llm=llm, tools=tools, permissions=below)
         helper = partial(child, system=system, max_steps=max_steps, delegates=False)
         tools = tools.extended(Task(agent, helper))
     kept = FileCheckpoints(agent) if checkpoints else None

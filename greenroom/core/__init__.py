@@ -2,7 +2,9 @@
 
 Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
 receive and tell); `tooling`, `effects`, `permission` (tool calls); `checkpoint` (what they did to
-files); `context`, `resources`, `workspace` (what tools are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`; and the small tools of the trade: `serde`, `text`,
+files); `protection` (files that make programs run); `context`, `resources`, `workspace` (what tools
+are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`; and the
+small tools of the trade: `serde`, `text`,
 `ids`, `clock`.
 """
 
@@ -308,6 +310,21 @@ from greenroom.core.permission import (
     RuleDecision as RuleDecision,
 )
 from greenroom.core.price import Price as Price
+from greenroom.core.protection import (
+    CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
+)
+from greenroom.core.protection import (
+    PROTECTED_FILES as PROTECTED_FILES,
+)
+from greenroom.core.protection import (
+    PROTECTED_FOLDERS as PROTECTED_FOLDERS,
+)
+from greenroom.core.protection import (
+    own_rules as own_rules,
+)
+from greenroom.core.protection import (
+    protected_names as protected_names,
+)
 from greenroom.core.request import ModelRequest as ModelRequest
 from greenroom.core.request import NamedTool as NamedTool
 from greenroom.core.request import ToolChoice as ToolChoice
@@ -366,15 +383,14 @@ from greenroom.core.wire import (
     Wire as Wire,
 )
 from greenroom.core.workspace import (
-    CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
-)
-from greenroom.core.workspace import (
     Workspace as Workspace,
 )
 
 __all__ = [
     "CONFIGURATION_FOLDERS",
     "JSON",
+    "PROTECTED_FILES",
+    "PROTECTED_FOLDERS",
     "TRANSITIONS",
     "AddressRefusedError",
     "AgentContext",
@@ -498,6 +514,8 @@ __all__ = [
     "clip",
     "clock",
     "new_id",
+    "own_rules",
+    "protected_names",
     "seed_ids",
     "serde",
     "valid_unicode",

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["clip", "valid_unicode", "visible"]
+__all__ = ["clip", "valid_unicode", "visible", "without_hidden"]
 
 # Controls except tab and newline; DEL and C1; soft hyphen and the invisible, joining and
 # bidirectional format characters; line and paragraph separators; BOM; tags; lone surrogates.
@@ -38,6 +38,16 @@ def visible(text: str) -> str:
         ls \u{202e}.txt
     """
     return _HIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
+
+
+def without_hidden(text: str) -> str:
+    r"""Leave out every character that would hide or disguise text, which some disks ignore in names.
+
+    Example:
+        >>> without_hidden(".g\u200bit")
+        '.git'
+    """
+    return _HIDDEN.sub("", text)
 
 
 def clip(text: str, limit: int) -> str:

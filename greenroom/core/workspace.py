@@ -4,10 +4,7 @@ import os
 from copy import copy
 from pathlib import Path
 
-__all__ = ["CONFIGURATION_FOLDERS", "Workspace"]
-
-CONFIGURATION_FOLDERS = frozenset({".git", ".greenroom", ".hg", ".svn", ".vscode", ".idea"})
-"""Folders in a workspace whose files make programs run: hooks, tasks, an agent's own rules."""
+__all__ = ["Workspace"]
 
 
 class Workspace:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
+from greenroom.core import AgentContext, Remember, RuleDecision
 from greenroom.permissions.answers.grants import (
     BoundSessions,
     GrantKeeper,
@@ -17,16 +17,13 @@ from greenroom.permissions.judging.call import AnyTool, Call, read_call
 from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
 from greenroom.permissions.judging.explanation import Explanation, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, apply_mode, check_mode
-from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.rule_files.examples import check_examples
+from greenroom.permissions.rule_book import RuleBook
 from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
 from greenroom.permissions.rules.rule import PermissionRule
 from greenroom.permissions.statistics import PermissionStatistics
 from greenroom.permissions.who import Who
 
 __all__ = ["PermissionManager"]
-
-MAX_CACHED = 256
 
 
 class PermissionManager:
@@ -55,23 +52,23 @@ class PermissionManager:
         """
         check_mode(mode)
         self.mode: PermissionMode = mode
-        self._rules: list[PermissionRule] = []
+        self._book = RuleBook()
         self._parent: PermissionManager | None = None
-        self._lineage = Who(frozenset(), frozenset())
-        self._relevant: dict[tuple[str, str, Who], RuleIndex] = {}
+        self._spawner: Who | None = None
+        self._pass_grants = False
         self._bound = BoundSessions()
         self.add_rules(rules)
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
         """Its own rules in the order in which they are asked."""
-        return tuple(sorted(self._rules, key=lambda rule: rule.order))
+        return self._book.in_order()
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
         above = self._parent.statistics() if self._parent else None
         inherited = above.inherited + sum(above.rules.values()) if above else 0
-        return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
+        return PermissionStatistics(Counter(rule.scope for rule in self._book), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
         """Add a rule; it holds from the next call on. One that it already has changes nothing.
@@ -88,24 +85,7 @@ class PermissionManager:
             TypeError: something is no rule.
             RuleFileError: as `add_rule`.
         """
-        added = list(self._rules)
-        known = {rule.id: rule for rule in added}
-        for rule in rules:
-            if not isinstance(rule, PermissionRule):
-                raise TypeError(
-                    f"{rule!r} is no rule: write PermissionRule.allow_tool('Read'), "
-                    "or PermissionRule.parse('Bash(ls:*)', 'allow')"
-                )
-            same = known.get(rule.id)
-            if same == rule:
-                continue
-            if same is not None and rule.id != rule.generated_id:
-                raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
-            check_examples(rule)
-            known[rule.id] = rule
-            added.append(rule)
-        self._rules = added
-        self._relevant.clear()
+        self._book.add(rules)
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that holds for one session only, until `clear_session_rules`.
@@ -122,8 +102,7 @@ class PermissionManager:
         """
         if session := self._bound.get(session_id):
             session.revoke_grants()
-        self._rules = [rule for rule in self._rules if rule.session != session_id]
-        self._relevant.clear()
+        self._book.keep(rule for rule in self._book if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
         """Take up the answers that were remembered for a session, and keep further ones in it.
@@ -142,8 +121,7 @@ class PermissionManager:
         rules, notes = read_grants(session.grants, session.session_id, root)
         for manager in self._line():
             manager._bound.note_read(session, root)
-            manager._rules = manager._bound.without_old(manager._rules, session.session_id)
-            manager._relevant.clear()
+            manager._book.keep(manager._bound.without_old(manager._book, session.session_id))
         self._add_answers(rules)
         return notes
 
@@ -187,24 +165,33 @@ class PermissionManager:
         )
 
     def child(
-        self, rules: Iterable[PermissionRule] = (), *, context: AgentContext | None = None
+        self,
+        rules: Iterable[PermissionRule] = (),
+        *,
+        context: AgentContext | None = None,
+        pass_grants: bool = False,
     ) -> "PermissionManager":
         """Make the manager of a subagent, which can never be allowed what this one does not allow.
 
         The effective decision is the stricter of its own and this manager's. As long as it has no
-        rules of its own, this manager's decision stands.
+        rules of its own, this manager's decision stands. What is denied to the agent that spawns it
+        is denied to the subagent as well; what is allowed to that agent's session or type alone,
+        such as an answer for the session, is not allowed to the subagent unless it is passed on.
 
         Args:
             rules: the subagent's own rules.
-            context: the agent that spawns it; rules for that agent's session and type then bind
-                the subagent as well.
+            context: the agent that spawns it; without it nobody's, so that no rule for one session
+                or one agent type is passed down.
+            pass_grants: whether what is allowed to that agent's session or type reaches the
+                subagent, and with its own `pass_grants` those below it.
 
         Raises:
             RuleFileError: as `add_rule`.
         """
         child = PermissionManager(rules, mode=self.mode)
         child._parent = self
-        child._lineage = Who.of(context) if context else self._lineage
+        child._spawner = Who.of(context) if context else self._spawner
+        child._pass_grants = pass_grants
         return child
 
     def remember(
@@ -241,7 +228,7 @@ class PermissionManager:
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
         for manager in self._line():
-            if manager._rules or manager._parent is None:
+            if manager._book or manager._parent is None:
                 manager.add_rules(rules)
 
     def _line(self) -> "Iterator[PermissionManager]":
@@ -270,29 +257,25 @@ class PermissionManager:
         write_rules(path, self.rules)
 
     def _judge(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+        """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
+        found = self._seen(call, who)
+        if self._parent is None or self._spawner is None:
+            return found
+        above = self._parent._judge(call, self._spawner)
+        return above if above[0] is RuleDecision.DENY is not found[0] else found
+
+    def _seen(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+        """Take the stricter of what these rules and those above say about an agent."""
         if self._parent is None:
             return self._own(call, who)
-        above = self._parent._judge(call, who | self._lineage)
-        if not self._rules:
+        below = who.below(self._spawner, pass_grants=self._pass_grants) if self._spawner else who
+        above = self._parent._seen(call, below)
+        if not self._book:
             return above
         own = self._own(call, who)
         return own if stricter(own[0], above[0]) is own[0] else above
 
     def _own(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
-        verdicts = judge(call, self._rules_for(call, who))
+        verdicts = judge(call, self._book.about(call, who))
         settled = apply_mode(verdicts, call, self.mode)
         return combine(settled), settled
-
-    def _rules_for(self, call: Call, who: Who) -> RuleIndex:
-        """Choose the rules for this tool and agent, once; a check then looks at no others."""
-        key = (call.tool, call.category, who)
-        if key not in self._relevant:
-            if len(self._relevant) >= MAX_CACHED:
-                self._relevant.clear()
-            self._relevant[key] = RuleIndex(
-                rule
-                for rule in self.rules
-                if rule.holds_for(who.sessions, who.agents)
-                and rule.matcher.concerns(call.tool, call.category)
-            )
-        return self._relevant[key]

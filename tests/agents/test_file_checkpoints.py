@@ -359,14 +359,14 @@ async def test_contents_beyond_a_pack_are_lost(shop, monkeypatch):
     assert [action for action, _ in told(await shop.plan())].count("write") == 1
 
 
-@tool(effects=lambda *_: [WritePath("/etc/passwd-of-nobody"), WritePath("link")])
+@tool(effects=lambda *_: [WritePath("/opt/passwd-of-nobody"), WritePath("link")])
 async def elsewhere() -> str:
     """Name a file outside, and a link."""
     return "done"
 
 
 async def test_a_file_outside_of_the_workspace_is_not_kept(shop):
-    (shop.root / "link").symlink_to("/etc/hostname-of-nobody")
+    (shop.root / "link").symlink_to("/opt/hostname-of-nobody")
     shop.tools = [elsewhere]
     await shop.turn(call("elsewhere"))
     plan = await shop.plan()

@@ -47,6 +47,11 @@ class Anchors:
             tuple(fold(name) for name in self.root), tuple(fold(name) for name in self.home)
         )
 
+    @cached_property
+    def texts(self) -> tuple[str, str]:
+        """The two as absolute paths."""
+        return "/" + "/".join(self.root), "/" + "/".join(self.home)
+
     @classmethod
     def of(cls, root: str, home: str) -> "Anchors":
         """Split two absolute paths."""
@@ -91,6 +96,14 @@ class PathPattern:
         With `folder` the folder before a final `/**` belongs to it, as for a search in it.
         """
         return self._matches(segments(path), anchors, folded=False, folder=folder)
+
+    def names(self, wanted: Segments) -> bool:
+        """Tell whether these folded names stand in the pattern one after the other, as such."""
+        return any(
+            tuple(fold(name) for name in each[at : at + len(wanted)]) == wanted
+            for each in self.alternatives
+            for at in range(len(each))
+        )
 
     def touches(self, path: str, anchors: Anchors) -> bool:
         """Match generously, as a deny rule does.

@@ -74,7 +74,8 @@ class Call:
         tool: the tool's name.
         category: its category, or empty for a name that is unknown.
         input: what the model sent.
-        facts: what the call would do; never empty.
+        effects: what the tool states that the call would do.
+        facts: the same taken apart; never empty.
         place: where its paths begin.
         unless_denied: whether it is allowed unless a rule says otherwise.
     """
@@ -82,6 +83,7 @@ class Call:
     tool: str
     category: str
     input: Mapping[str, object]
+    effects: tuple[Effect, ...]
     facts: tuple[Fact, ...]
     place: Place
     unless_denied: bool = False
@@ -97,15 +99,13 @@ def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentCont
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
     category = _CATEGORIES.get(name, "") if isinstance(tool, str) else str(tool.category)
-    facts = [
-        fact
-        for effect in _effects(tool, name, arguments, context)
-        for fact in _facts(effect, place)
-    ]
+    effects = tuple(_effects(tool, name, arguments, context))
+    facts = [fact for effect in effects for fact in _facts(effect, place)]
     return Call(
         name,
         category,
         arguments,
+        effects,
         tuple(_distinct(facts)) or (Whole(tool=name),),
         place,
         unless_denied=not getattr(tool, "requires_permission", True),

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from greenroom.core import PermissionPart, RuleDecision
-from greenroom.permissions.facts.fact import Command, Fact, Unknown
+from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.likeness import covers, holds, touches
 from greenroom.permissions.judging.operands import operands
 from greenroom.permissions.judging.prefix import Likeness
+from greenroom.permissions.judging.protection import protected_text, protected_words
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
@@ -22,12 +23,21 @@ _UNFOLLOWED = Unknown(reason="it names more files than are looked up")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rules say to one fact; `rule` is the rule that said it, or None."""
+    """What the rules say to one fact.
+
+    Attributes:
+        fact: the fact.
+        decision: what they say.
+        reason: why, in words.
+        rule: the rule that said it, or None.
+        doubt: a rule may deny the fact; whether it does can't be told.
+    """
 
     fact: Fact
     decision: RuleDecision
     reason: str
     rule: PermissionRule | None = None
+    doubt: bool = False
 
     @property
     def part(self) -> PermissionPart:
@@ -74,8 +84,11 @@ def _verdict(fact: Fact, call: Call, rules: RuleIndex) -> Verdict:
     for rule in rules.about(fact):
         decision = None if rule.expired else _decision(rule, fact, call)
         if decision is not None:
-            return Verdict(fact, decision, _reason(rule, decision), rule)
-    return Verdict(fact, RuleDecision.ASK, _open_reason(fact))
+            doubt = rule.decision is RuleDecision.DENY is not decision
+            return Verdict(fact, decision, _reason(rule, decision), rule, doubt)
+    # A text that can't be read may hold whatever a rule denies.
+    doubt = isinstance(fact, Unknown) and any(not rule.expired for rule in rules.denials)
+    return Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=doubt)
 
 
 def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
@@ -101,9 +114,13 @@ def _reason(rule: PermissionRule, decision: RuleDecision) -> str:
     return f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")
 
 
-def _open_reason(fact: Fact) -> str:
+def _open_reason(fact: Fact, call: Call) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
+    if isinstance(fact, PathUse) and (name := protected_text(fact, call)):
+        return f"{name} is protected: it makes programs run or rules change, and no rule names it"
+    if isinstance(fact, Command) and (at := next(protected_words(fact, call), 0)):
+        return f"{fact.argv[at].text} is protected: it makes programs run or rules change, and no rule names it"
     if isinstance(fact, Command) and fact.cautions:
         return f"no rule allows this: {fact.cautions[0][1]}"
     return "no rule is about this"

@@ -1,10 +1,12 @@
 """Why a call is allowed, denied or asked about, and what exactly was judged."""
 
 import hashlib
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, is_dataclass
 
-from greenroom.core import PermissionPart, RuleDecision, serde
-from greenroom.permissions.facts.fact import Command, PathUse
+from greenroom.core import PermissionPart, RuleDecision
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.rules.rule import PermissionRule
 
@@ -20,8 +22,9 @@ class Explanation:
         reason: why, in words for people and models.
         rule: the rule that decided, or None.
         parts: the verdict on each part of the call.
-        digest: SHA-256 over the tool, the input, the folder, the words of every command and the
-            resolved paths; if it differs when the call runs, what was approved is not what runs.
+        digest: SHA-256 over the tool, the input, the folder, and every byte of what the tool
+            states and what follows from it, such as the words of a command and resolved paths; if
+            it differs when the call runs, what was approved is not what runs.
         remembers: the rules that an "always" would add, or none if no narrow rule fits.
         forbids: the rule that a "never" would add, or none if it can't be told what was meant.
         message: what the model is told when the call is denied.
@@ -39,15 +42,32 @@ class Explanation:
 
 def digest_of(call: Call) -> str:
     """Hash what would run: equal digests mean the same call with the same meaning on this disk."""
-    commands = [[word.text for word in f.argv] for f in call.facts if isinstance(f, Command)]
-    paths = [list(fact.real) for fact in call.facts if isinstance(fact, PathUse)]
-    judged = [call.tool, dict(call.input), call.place.folder, commands, paths]
-    return hashlib.sha256(_canonical(judged)).hexdigest()
+    stated = (call.tool, call.input, call.effects)
+    meant = (call.place, os.path.realpath(call.place.folder), call.facts)
+    return hashlib.sha256(
+        repr(_stated((stated, meant))).encode("utf-8", "backslashreplace")
+    ).hexdigest()
 
 
-def _canonical(value: object) -> bytes:
-    try:
-        return serde.dumps(value, pretty=True)
-    except serde.InvalidJSONError:
-        # A programmer may pass values that JSON does not know; they are told apart by their repr.
-        return repr(value).encode("utf-8", "backslashreplace")
+def _stated(value: object) -> object:
+    """Write a value out, so that whatever differs in it differs in its repr.
+
+    Every field that tells facts apart counts, also where their repr leaves it out. What JSON does not know,
+    which a programmer may pass, is told apart by its repr.
+    """
+    if isinstance(value, (list, tuple)):
+        return _all_stated(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        told = [each.name for each in value.__dataclass_fields__.values() if each.compare]
+        return type(value).__name__, _all_stated(getattr(value, name) for name in told)
+    if isinstance(value, Mapping):
+        stated = {repr(key): _stated(each) for key, each in value.items()}
+        return "mapping", [(key, stated[key]) for key in sorted(stated)]
+    if isinstance(value, AbstractSet):
+        return "set", sorted(repr(_stated(each)) for each in value)
+    return value
+
+
+def _all_stated(values: Iterable[object]) -> list[object]:
+    # Most are plain, and a long command has tens of thousands of them.
+    return [each if type(each) in (str, bool) else _stated(each) for each in values]

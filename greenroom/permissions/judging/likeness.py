@@ -6,6 +6,7 @@ from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Un
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.prefix import Likeness, begins, contains, resembles
+from greenroom.permissions.judging.protection import protected_words, protections, protects
 from greenroom.permissions.rules.matcher import RuleMatcher
 
 __all__ = ["covers", "holds", "touches"]
@@ -25,21 +26,25 @@ def holds(matcher: RuleMatcher, call: Call) -> Likeness:
 
 
 def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
-    """Tell whether an allowance is about all of this fact."""
+    """Tell whether an allowance is about all of this fact; what is protected it has to name."""
     if isinstance(fact, Unknown):
         return False
     if matcher.about_calls:
-        return True
+        return not (isinstance(fact, PathUse) and protects(fact, call))
     if isinstance(fact, Command):
-        return _covers_command(matcher, fact)
+        return _covers_command(matcher, fact, call)
     if isinstance(fact, PathUse):
         return _covers_path(matcher, fact, call)
     return isinstance(fact, HostUse) and any(each.matches(fact.host) for each in matcher.hosts)
 
 
-def _covers_command(matcher: RuleMatcher, fact: Command) -> bool:
+def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
     reach = _reach(matcher, fact)
-    if reach and all(at < reach for at, _ in fact.cautions):
+    if (
+        reach
+        and all(at < reach for at, _ in fact.cautions)
+        and all(at < reach for at in protected_words(fact, call))
+    ):
         return True
     outer = fact.outer
     return outer is not None and _reach(matcher, outer) > fact.start
@@ -64,12 +69,13 @@ def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     patterns = matcher.paths
     if matcher.targets and fact.command is not None:
         patterns = matcher.targets if _reach(matcher, fact.command) else ()
-    written, followed = call.anchors
     folder = fact.kind == "read"
     return bool(patterns) and all(
-        any(pattern.matches(path, anchors, folder=folder) for pattern in patterns)
-        for paths, anchors in ((fact.lexical, written), (fact.real, followed))
-        for path in paths
+        any(
+            pattern.matches(path, anchors, folder=folder) and all(map(pattern.names, protected))
+            for pattern in patterns
+        )
+        for path, anchors, protected in protections(fact, call)
     )
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from greenroom.core import CONFIGURATION_FOLDERS, ConfigurationError, RuleDecision
+from greenroom.core import ConfigurationError, RuleDecision
 from greenroom.permissions.facts.fact import PathUse
-from greenroom.permissions.facts.pattern import Segments, segments
+from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
+from greenroom.permissions.judging.protection import protections, protects_own_rules
 
 __all__ = ["PermissionMode", "apply_mode", "check_mode"]
 
@@ -16,10 +17,11 @@ PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "
 """How open questions are settled.
 
 - default: they are asked.
-- accept-edits: tools of the category write may write in the workspace.
+- accept-edits: tools of the category write may write in the workspace what is not protected.
 - plan: only tools that read are allowed.
 - deny: what would be asked is denied.
-- bypass: what no rule denies is allowed.
+- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
+  Greenroom's own rules are written, it is asked nevertheless.
 """
 
 
@@ -53,7 +55,7 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
         return verdict
     if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
         return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
-    if mode == "bypass":
+    if mode == "bypass" and not (verdict.doubt or _writes_own_rules(verdict, call)):
         return _as(verdict, RuleDecision.ALLOW, "the mode bypass allows what no rule denies")
     if mode == "deny":
         return _as(verdict, RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody")
@@ -68,16 +70,11 @@ def _is_edit(verdict: Verdict, call: Call) -> bool:
     fact = verdict.fact
     if not isinstance(fact, PathUse) or call.category != "write":
         return False
-    written, followed = call.anchors
     return all(
-        _inside(segments(path), anchors.root)
-        for paths, anchors in ((fact.lexical, written), (fact.real, followed))
-        for path in paths
+        segments(path)[: len(anchors.root)] == anchors.root and not protected
+        for path, anchors, protected in protections(fact, call)
     )
 
 
-def _inside(names: Segments, root: Segments) -> bool:
-    rest = names[len(root) :]
-    return names[: len(root)] == root and not CONFIGURATION_FOLDERS & {
-        name.casefold() for name in rest
-    }
+def _writes_own_rules(verdict: Verdict, call: Call) -> bool:
+    return isinstance(verdict.fact, PathUse) and protects_own_rules(verdict.fact, call)

@@ -26,6 +26,7 @@ class RuleIndex:
     Attributes:
         careful_paths: whether a denial or a question is about paths.
         careful_hosts: whether a denial or a question is about hosts.
+        denials: the rules that deny, whatever they are about.
     """
 
     def __init__(self, rules: Iterable[PermissionRule]) -> None:
@@ -40,6 +41,7 @@ class RuleIndex:
         self._hosts: set[int] = set()
         for number, rule in enumerate(self._rules):
             self._file(number, rule.matcher)
+        self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
         self.careful_paths = any(matcher.path for matcher in careful)
         self.careful_hosts = any(matcher.domain for matcher in careful)

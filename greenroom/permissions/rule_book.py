@@ -1,0 +1,76 @@
+"""The rules that one manager holds."""
+
+from collections.abc import Iterable, Iterator
+
+from greenroom.core import RuleFileError
+from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.rule_index import RuleIndex
+from greenroom.permissions.rule_files.examples import check_examples
+from greenroom.permissions.rules.rule import PermissionRule
+from greenroom.permissions.who import Who
+
+__all__ = ["RuleBook"]
+
+MAX_CACHED = 256
+
+
+class RuleBook:
+    """Rules, no two of one id, and which of them are about a call."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._rules: list[PermissionRule] = []
+        self._relevant: dict[tuple[str, str, Who], RuleIndex] = {}
+
+    def __iter__(self) -> Iterator[PermissionRule]:
+        return iter(self._rules)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def in_order(self) -> tuple[PermissionRule, ...]:
+        """Return them in the order in which they are asked."""
+        return tuple(sorted(self._rules, key=lambda rule: rule.order))
+
+    def add(self, rules: Iterable[PermissionRule]) -> None:
+        """Add several rules, or none of them if one can't be used.
+
+        Raises:
+            TypeError: something is no rule.
+            RuleFileError: two rules of one id, or a rule whose examples it does not meet.
+        """
+        added = list(self._rules)
+        known = {rule.id: rule for rule in added}
+        for rule in rules:
+            if not isinstance(rule, PermissionRule):
+                raise TypeError(
+                    f"{rule!r} is no rule: write PermissionRule.allow_tool('Read'), "
+                    "or PermissionRule.parse('Bash(ls:*)', 'allow')"
+                )
+            same = known.get(rule.id)
+            if same == rule:
+                continue
+            if same is not None and rule.id != rule.generated_id:
+                raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
+            check_examples(rule)
+            known[rule.id] = rule
+            added.append(rule)
+        self.keep(added)
+
+    def keep(self, rules: Iterable[PermissionRule]) -> None:
+        """Hold these and no others."""
+        self._rules = list(rules)
+        self._relevant.clear()
+
+    def about(self, call: Call, who: Who) -> RuleIndex:
+        """Choose the rules for this tool and agent, once; a check then looks at no others."""
+        key = (call.tool, call.category, who)
+        if key not in self._relevant:
+            if len(self._relevant) >= MAX_CACHED:
+                self._relevant.clear()
+            self._relevant[key] = RuleIndex(
+                rule
+                for rule in self.in_order()
+                if who.is_bound_by(rule) and rule.matcher.concerns(call.tool, call.category)
+            )
+        return self._relevant[key]
