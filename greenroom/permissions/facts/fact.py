@@ -29,7 +29,7 @@ class Command:
 
     argv: tuple[Word, ...]
     guard: bool = False
-    outer: "Command | None" = None
+    outer: "Command | None" = field(default=None, hash=False)
     start: int = 0
     cautions: tuple[tuple[int, str], ...] = ()
     loose: bool = False

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Opening", "Word"]
+__all__ = ["Opening", "Word", "basename"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +50,8 @@ class Word:
     def static(self) -> bool:
         """Whether the text is exactly what the program will be given."""
         return not (self.dynamic or self.pattern)
+
+
+def basename(program: str) -> str:
+    """Name a program without its folder; a long command asks this very often."""
+    return program.rpartition("/")[2]

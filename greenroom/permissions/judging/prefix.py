@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from enum import IntEnum
 from fnmatch import fnmatchcase
-from posixpath import basename
 
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Word, basename
 
 __all__ = ["Likeness", "begins", "contains", "program_name", "resembles"]
 
@@ -68,7 +67,7 @@ def _same_program(word: Word, wanted: str) -> bool:
 
 def program_name(program: str) -> str:
     """Name a program as every spelling of it is named: without its folder and without case."""
-    return program.rpartition("/")[2].casefold()
+    return basename(program).casefold()
 
 
 def _has_words(argv: Sequence[Word], words: Sequence[str]) -> Likeness:

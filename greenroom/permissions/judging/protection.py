@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from posixpath import basename
 
 from greenroom.core import own_rules, protected_names
 from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.pattern import Anchors, Segments
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.judging.call import Call
 
 __all__ = [

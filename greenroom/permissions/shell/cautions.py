@@ -4,9 +4,8 @@ A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that sa
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from posixpath import basename
 
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.bindings import Bindings
 from greenroom.permissions.shell.options import Options
 from greenroom.permissions.shell.scripts import awk_scripts, sed_scripts

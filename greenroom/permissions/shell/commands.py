@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from posixpath import basename
 from typing import TypeAlias
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Opening, Word
+from greenroom.permissions.facts.word import Opening, Word, basename
 from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.bindings import Bindings
 from greenroom.permissions.shell.cautions import cautions

@@ -2,6 +2,7 @@
 
 import re
 from abc import abstractmethod
+from collections.abc import Callable
 
 from greenroom.permissions.facts.word import Opening, Word
 from greenroom.permissions.shell.cursor import ShellSyntaxError
@@ -47,33 +48,21 @@ class CompoundReader(RedirectionReader):
 
     def compound(self) -> bool:
         """Read a compound command without its redirections; False if none begins here."""
-        if self.is_sum("(("):
-            with self.nested():
-                self._sum_command()
-            return True
-        if self.accept("("):
-            with self.nested():
-                self.commands(")")
-            return True
-        keyword = self.keyword()
-        readers = {
-            "{": lambda: self.commands("}"),
-            "if": self._if,
-            "while": self._loop,
-            "until": self._loop,
-            "for": self._for,
-            "select": self._select,
-            "case": self._case,
-            "[[": self._condition,
-            "function": self._function,
-            "coproc": self._coproc,
-        }
-        if keyword not in readers:
+        opening = "((" if self.is_sum("((") else "(" if self.peek() == "(" else self.keyword()
+        reader = _READERS.get(opening)
+        if reader is None:
             return False
-        self.accept(keyword)
         with self.nested():
-            readers[keyword]()
+            if opening != "((":  # which is taken back where it turns out to be two parentheses
+                self.accept(opening)
+            reader(self)
         return True
+
+    def _subshell(self) -> None:
+        self.commands(")")
+
+    def _group(self) -> None:
+        self.commands("}")
 
     def _sum_command(self) -> None:
         start, known = self.at, len(self.findings.nodes)
@@ -216,3 +205,19 @@ class CompoundReader(RedirectionReader):
             self.at = start
         if not self.command():
             raise ShellSyntaxError(f"a coprocess without its command {self.here}")
+
+
+_READERS: dict[str, Callable[[CompoundReader], None]] = {
+    "((": CompoundReader._sum_command,
+    "(": CompoundReader._subshell,
+    "{": CompoundReader._group,
+    "if": CompoundReader._if,
+    "while": CompoundReader._loop,
+    "until": CompoundReader._loop,
+    "for": CompoundReader._for,
+    "select": CompoundReader._select,
+    "case": CompoundReader._case,
+    "[[": CompoundReader._condition,
+    "function": CompoundReader._function,
+    "coproc": CompoundReader._coproc,
+}

@@ -7,9 +7,8 @@ about.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 from greenroom.permissions.shell.nodes import Finding, Unclear
 
@@ -19,6 +18,7 @@ __all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError", "TooDeepError"
 MAX_DEPTH = 40
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+_BLANK_STARTS = frozenset(" \t\\#")
 _COMMENT = re.compile(r"#[^\n]*")
 
 
@@ -98,8 +98,9 @@ class Cursor:
 
     def skip_blanks(self) -> None:
         """Move over blanks and continued lines, and over a comment."""
-        self.take(_BLANKS)
-        self.take(_COMMENT)
+        if self.text[self.at : self.at + 1] in _BLANK_STARTS:
+            self.take(_BLANKS)
+            self.take(_COMMENT)
 
     def unclear(self, reason: str, *, change: bool = False) -> None:
         """Note something that can't be told, or a change that is no command."""
@@ -108,9 +109,8 @@ class Cursor:
         if not nodes or nodes[-1] != note:
             nodes.append(note)
 
-    @contextmanager
-    def nested(self) -> Iterator[None]:
-        """Go one level deeper.
+    def nested(self) -> Self:
+        """Go one level deeper for the length of a `with` block.
 
         Raises:
             TooDeepError: it is one level too many.
@@ -119,5 +119,11 @@ class Cursor:
             self.findings.deferred.append((self.text, self.at))
             raise TooDeepError
         self.depth += 1
-        yield
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Come back up, also from what could not be read."""
         self.depth -= 1

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from posixpath import basename
 
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.wrappers import SHELLS
 
 __all__ = ["Evaluated", "evaluated"]

@@ -8,9 +8,8 @@ lie on the disk are taken at their word: who can make a file called `-delete` co
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from posixpath import basename
 
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Word, basename
 
 __all__ = ["Output", "printed_by"]
 

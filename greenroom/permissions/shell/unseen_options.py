@@ -5,10 +5,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from posixpath import basename
 from typing import TypeAlias
 
-from greenroom.permissions.facts.word import Opening, Word
+from greenroom.permissions.facts.word import Opening, Word, basename
 from greenroom.permissions.shell.bindings import Bindings
 from greenroom.permissions.shell.options import Options, letter_of
 

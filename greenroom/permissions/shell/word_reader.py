@@ -10,6 +10,8 @@ from greenroom.permissions.shell.openings import opening
 __all__ = ["WordReader", "join"]
 
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
+# A word without quotes, expansions, braces and patterns, which is most of them.
+_SIMPLE = re.compile(r"[\w./:@%+,^=~!#-]+(?=[ \t\n;&|]|\Z)", re.ASCII)
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -55,6 +57,8 @@ class WordReader(Expander):
 
     def words(self) -> list[Word] | None:
         """Read one word, which braces may turn into several or none; None if none begins here."""
+        if simple := self.take(_SIMPLE):
+            return [Word(simple)]
         start = self.at
         pieces = self.pieces()
         if self.at == start:
