@@ -1,6 +1,7 @@
 """Deleting on disks that fail and machines that lose power: a session is whole or gone."""
 
 import contextlib
+import copy
 import random
 
 import pytest
@@ -60,11 +61,18 @@ async def check(disk, done):
     expect(disk.listdir(FOLDER) == ["other"], "nothing is left lying", disk.listdir(FOLDER))
 
 
-async def delete_at(model, nth, seed, *, end, failing=False):
+def copied(disk, seed):
+    """Return a disk with the same on it, which nobody has in use, and with chances of its own."""
+    assert not disk.open_files
+    fresh = new_disk(disk.model, random.Random(seed))
+    fresh.root, fresh.changes = copy.deepcopy((disk.root, disk.changes))
+    return fresh
+
+
+async def delete_at(prepared, nth, seed, *, end, failing=False):
     """Delete a session on a disk that stops or fails at this operation; return whether it did."""
-    disk = new_disk(model, random.Random(seed))
+    disk = copied(prepared, seed)
     with installed(disk):
-        await store_two(disk)
         if failing:
             disk.fail_at = nth
         else:
@@ -81,11 +89,14 @@ async def delete_at(model, nth, seed, *, end, failing=False):
 
 async def delete_everywhere(model, end, *, failing=False):
     """Do so at every operation that deleting takes; return how many there are."""
+    prepared = new_disk(model)
+    with installed(prepared):
+        await store_two(prepared)
     nth = 1
     while [
         None
         for seed in range(tries(4, 40))
-        if await delete_at(model, nth, seed, end=end, failing=failing)
+        if await delete_at(prepared, nth, seed, end=end, failing=failing)
     ]:
         nth += 1
     return nth
