@@ -17,6 +17,7 @@ from greenroom.core import (
     Remember,
     RuleDecision,
     RuleFileError,
+    SandboxUnavailableError,
     ToolResult,
     ToolStatus,
     ToolUseBlock,
@@ -91,7 +92,7 @@ async def judge(
     tool = tools.get(call.name)
     if tool is None:
         return Verdict(call, call.input)  # the registry answers with the names that exist
-    fault = tool.fault(call.input)
+    fault = tool.fault(call.input) or await _unavailable(tool)
     if fault is not None:  # nobody is asked about a call that can't run
         return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
@@ -104,6 +105,15 @@ async def judge(
     by_path = found.rule is not None and bool(found.rule.matcher.path)
     paths = _paths(tool, call.input, context) if by_path else ()
     return Verdict(call, call.input, tool, found.digest, paths)
+
+
+async def _unavailable(tool: RegisteredTool) -> str | None:
+    """Say why the sandbox of a tool can't hold what it requires, or None."""
+    try:
+        await tool.examine_sandbox()
+    except SandboxUnavailableError as error:
+        return str(error)
+    return None
 
 
 async def _explain(
@@ -177,6 +187,7 @@ async def _answer(
         forbids=tuple(str(rule) for rule in found.forbids),
         digest=found.digest,
         tool_use_id=call.id,
+        sandbox=await tool.examine_sandbox(),
     )
 
 

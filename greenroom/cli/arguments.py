@@ -21,6 +21,8 @@ from greenroom.cli.options import (
 __all__ = ["Options", "OutputFormat", "command_parser", "read_arguments"]
 
 _FORMATS = ("text", "json", "stream-json")
+_SANDBOXES = ("off", "read-only", "workspace-write")
+_NETWORKS = ("none", "all")
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
 not go on; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
@@ -48,7 +50,10 @@ def read_arguments(argv: list[str] | None = None) -> Options:
         parser.error("--resume needs an id where -p PROMPT stands: nobody is asked")
     if values["resume"] is not None and values["continue_last"]:
         parser.error("--resume and --continue exclude each other")
+    if values["sandbox"] == "off" and values["sandbox_network"] is not None:
+        parser.error("--sandbox-network belongs to a sandbox: add --sandbox workspace-write")
     values["output_format"] = values["output_format"] or "text"
+    values["sandbox_network"] = values["sandbox_network"] or "none"
     values = {
         name: tuple(each) if isinstance(each, list) else each for name, each in values.items()
     }
@@ -88,5 +93,8 @@ def _add_run(parser: Parser) -> None:
     add("--resume", metavar="ID", nargs="?", const="", help=resume)
     add("--continue", dest="continue_last", action="store_true", help="go on with the newest here")
     add_rules(parser, default=None)
+    add("--sandbox", choices=_SANDBOXES, default="off", help="what commands are held to (off)")
+    reached = "what they reach in a sandbox (none)"
+    add("--sandbox-network", choices=_NETWORKS, help=reached)
     add("--max-steps", metavar="N", type=positive, default=100, help="model calls a turn (100)")
     add("--log", metavar="FILE", help="write a log to this file")

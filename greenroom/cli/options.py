@@ -9,12 +9,16 @@ __all__ = [
     "OutputFormat",
     "Parser",
     "Parsers",
+    "SandboxChoice",
     "add_folder",
     "add_report",
     "add_rules",
     "natural",
     "positive",
 ]
+
+SandboxChoice: TypeAlias = Literal["off", "read-only", "workspace-write"]
+"""What commands are held to: nothing, or a sandbox of this mode."""
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 """What a headless run prints: the answer, one result object, or one chunk a line."""
@@ -34,6 +38,8 @@ class Options:
         allow: rules that allow, in the short form.
         deny: rules that deny, in the short form.
         mode: the permission mode.
+        sandbox: what commands are held to.
+        sandbox_network: what they may reach there.
         sessions: the folder or database of the sessions, or None for the user's own.
         max_steps: model calls in one turn at the most.
         log: the file for the log, or None.
@@ -49,6 +55,8 @@ class Options:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     mode: str = "default"
+    sandbox: SandboxChoice = "off"
+    sandbox_network: Literal["none", "all"] = "none"
     sessions: str | None = None
     max_steps: int = 100
     log: str | None = None

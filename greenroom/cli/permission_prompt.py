@@ -10,7 +10,7 @@ from greenroom.cli.prefixed import indented
 from greenroom.cli.render_part import render_part
 from greenroom.cli.render_tool import diff_text
 from greenroom.cli.theme import ColorScheme
-from greenroom.core import PermissionRequest, Remember, RuleDecision, visible
+from greenroom.core import PermissionRequest, Remember, RuleDecision, SandboxReport, visible
 from greenroom.permissions import user_rules_path
 
 __all__ = ["CHOICES", "Choice", "choices_for", "find_choice", "render_choices", "render_request"]
@@ -90,6 +90,8 @@ def render_request(
         )
     parts += [render_part(part, scheme) for part in request.parts]
     parts += [Text(f"  {line}", scheme.note) for line in _remarks(request)]
+    if request.sandbox is not None:
+        parts.append(_sandbox(request.sandbox, scheme))
     if warning:
         parts.append(Text(f"  {visible(warning)}", scheme.error))
     parts.append(render_choices(request, scheme))
@@ -112,6 +114,11 @@ def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text
     if waiting:
         head.append(f"  {waiting} more waiting", scheme.note)
     return head
+
+
+def _sandbox(report: SandboxReport, scheme: ColorScheme) -> Text:
+    """Say what holds the call; what does not hold is the one thing to see."""
+    return Text(f"  sandbox: {report}", scheme.error if report.lacking else scheme.note)
 
 
 def _remarks(request: PermissionRequest) -> list[str]:

@@ -15,12 +15,13 @@ from greenroom.cli.conversation import load_session, newest_session
 from greenroom.cli.folders import working_folder
 from greenroom.cli.resumption import model_of_run, take_over
 from greenroom.cli.rules import rules_of_run
+from greenroom.cli.sandbox import sandbox_of_run
 from greenroom.cli.store import open_store
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime
 from greenroom.session import AgentSession, SessionStore
-from greenroom.tools import ToolRegistry, builtin_tools
+from greenroom.tools import Sandbox, ToolRegistry, builtin_tools, examine_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,13 +93,15 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     notes += take_over(session, rules.manager, workspace, options)
     model, about_model = model_of_run(options.model, session, env)
     notes += about_model
+    sandbox = sandbox_of_run(options)
+    notes += await _not_held(sandbox)
     try:
         yield RunSetup(
             workspace=workspace,
             store=store,
             session=session,
             model=model,
-            tools=ToolRegistry(builtin_tools()),
+            tools=ToolRegistry(builtin_tools(sandbox=sandbox)),
             permissions=rules.manager,
             max_steps=options.max_steps,
             notes=tuple(notes),
@@ -106,6 +109,14 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
             await model.aclose()
+
+
+async def _not_held(sandbox: Sandbox | None) -> list[str]:
+    """Say what a sandbox that was asked for does not hold on this machine."""
+    if sandbox is None:
+        return []
+    report = await examine_sandbox(sandbox)
+    return [f"sandbox: {report}; greenroom doctor says why"] if report.lacking else []
 
 
 async def _session(options: "Options", store: SessionStore, workspace: Path) -> AgentSession:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionPart, Remember, RuleDecision
+from greenroom.core.sandbox import SandboxReport
 from greenroom.core.state import AgentState
 from greenroom.core.tooling import ToolInfo, ToolResult
 from greenroom.core.usage import Usage
@@ -128,6 +129,8 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         session_id: the session of the agent that asks.
         lineage: the agents' names from the root to the one that asks.
         cwd: the working directory in which it would run.
+        sandbox: what it would be held to, and what of that is not held here; None where it would run
+            with all of our rights.
     """
 
     request_id: str
@@ -145,6 +148,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     session_id: str = ""
     lineage: tuple[str, ...] = ()
     cwd: str = ""
+    sandbox: SandboxReport | None = None
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):

@@ -13,6 +13,7 @@ from greenroom.core import (
     OutputChunk,
     PermissionPart,
     PermissionRequest,
+    SandboxReport,
     Shutdown,
     ToolResult,
     TurnError,
@@ -196,6 +197,7 @@ class AgentInternals(Boundaries):
         forbids: tuple[str, ...] = (),
         digest: str = "",
         tool_use_id: str = "",
+        sandbox: SandboxReport | None = None,
         timeout: float | None = None,
     ) -> Answer:
         """Ask whoever answers for this agent, or for one above it, and wait for the answer.
@@ -223,6 +225,7 @@ class AgentInternals(Boundaries):
             session_id=self._actor.session.session_id,
             lineage=self._actor.lineage(),
             cwd=str(self.context.workspace.cwd),
+            sandbox=sandbox,
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)

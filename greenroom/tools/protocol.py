@@ -24,6 +24,7 @@ class Tool(Protocol):
     - `concurrent: bool = False`: whether a call may run beside others.
     - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
       permission rules judge. Without it a tool states none, and is judged by its name and category.
+    - `sandbox: Sandbox | None = None`: what each call is held to, for the person who is asked.
 
     Example:
         >>> class Shout:

@@ -10,6 +10,7 @@ from greenroom.core import (
     AgentContext,
     Effect,
     Opaque,
+    SandboxReport,
     ToolError,
     ToolInfo,
     ToolResult,
@@ -18,6 +19,9 @@ from greenroom.core import (
 )
 from greenroom.tools.execution import execute_tool
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, Tool, plain_info
+from greenroom.tools.sandbox.examination import examine_sandbox
+from greenroom.tools.sandbox.policy import Sandbox
+from greenroom.tools.sandbox.reporting import check_required
 from greenroom.tools.validation import InputValidator
 
 __all__ = ["RegisteredTool"]
@@ -41,6 +45,7 @@ class RegisteredTool:
         requires_permission: whether each call has to be allowed.
         timeout: seconds that one call may take.
         concurrent: whether a call may run beside others.
+        sandbox: what each call is held to, or None.
     """
 
     name: str
@@ -50,6 +55,7 @@ class RegisteredTool:
     requires_permission: bool = True
     timeout: float = DEFAULT_TIMEOUT
     concurrent: bool = False
+    sandbox: Sandbox | None = None
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
 
@@ -78,6 +84,7 @@ class RegisteredTool:
             requires_permission=bool(getattr(tool, "requires_permission", True)),
             timeout=_timeout(tool),
             concurrent=bool(getattr(tool, "concurrent", False)),
+            sandbox=_sandbox(tool),
             tool=tool,
             validator=InputValidator(name, parameters),
         )
@@ -116,6 +123,18 @@ class RegisteredTool:
             _log.debug("tool %s could not state its effects", self.name, exc_info=True)
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
 
+    async def examine_sandbox(self) -> SandboxReport | None:
+        """Say what a call would be held to on this machine; None where it has no sandbox.
+
+        Raises:
+            SandboxUnavailableError: the sandbox requires what nothing holds here.
+        """
+        if self.sandbox is None:
+            return None
+        report = await examine_sandbox(self.sandbox)
+        check_required(self.sandbox, report)
+        return report
+
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input and run the call, as `ToolRegistry.execute` does."""
         return await execute_tool(self, input, context)
@@ -151,6 +170,15 @@ def _text(tool: Tool, member: str) -> str:
     value: object = getattr(tool, member)
     if not isinstance(value, str):
         raise ToolError(f"tool {tool.name}: its {member} is no text")
+    return value
+
+
+def _sandbox(tool: Tool) -> Sandbox | None:
+    value: object = getattr(tool, "sandbox", None)
+    if value is not None and not isinstance(value, Sandbox):
+        raise ToolError(
+            f"tool {tool.name}: its sandbox is {value!r}", hint="give a Sandbox, or None"
+        )
     return value
 
 

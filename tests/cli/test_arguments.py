@@ -20,7 +20,8 @@ def test_no_words_mean_an_interactive_run():
 def test_every_option_of_a_run_is_read():
     words = (
         "-p hi --output-format json --model offline: --resume s-1 --allow Read --allow Grep "
-        "--deny Bash --permission-mode plan --sessions /s --max-steps 7 --log /l"
+        "--deny Bash --permission-mode plan --sessions /s --max-steps 7 --log /l "
+        "--sandbox read-only --sandbox-network all"
     )
     assert read_arguments(words.split()) == Options(
         prompt="hi",
@@ -33,6 +34,8 @@ def test_every_option_of_a_run_is_read():
         sessions="/s",
         max_steps=7,
         log="/l",
+        sandbox="read-only",
+        sandbox_network="all",
     )
 
 
@@ -60,6 +63,8 @@ def test_commands_take_json():
         (["--nonsense"], "--nonsense"),
         (["--max-steps", "0"], "--max-steps"),
         (["--permission-mode", "yolo"], "yolo"),
+        (["--sandbox", "full"], "full"),
+        (["--sandbox-network", "all"], "add --sandbox"),
         (["--output-format", "json"], "-p PROMPT"),
         (["--resume", "s-1", "--continue"], "exclude"),
         (["--resume", "--continue"], "exclude"),

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from greenroom.cli.arguments import Options
+from greenroom.cli.commands import doctor
 from greenroom.cli.commands.doctor import examine
 from greenroom.cli.rules import is_foreign
+from greenroom.tools.sandbox.mechanisms import Mechanisms
+from greenroom.tools.sandbox.reporting import report_on
 
 
 @pytest.fixture
@@ -131,3 +134,24 @@ def test_a_session_that_does_not_exist_is_exit_code_2_with_what_to_do(run):
     done = run("sessions", "show", "s-none")
     assert done.code == 2
     assert "`greenroom sessions list`" in done.err
+
+
+def test_it_says_what_would_hold_commands_and_what_would_not(run):
+    (found,) = (each for each in run("doctor", "--json").json if each["about"] == "sandbox")
+    assert found["detail"].startswith("off; ")
+    assert "missing: " in found["detail"]
+    assert "disk (no limit on all files together)" in found["detail"]
+    done = run("--sandbox", "read-only", "--sandbox-network", "all", "doctor")
+    assert "sandbox: read-only; " in done.out
+    assert "network (the policy leaves it open)" in done.out
+
+
+async def test_what_is_asked_for_and_not_held_comes_with_a_fix(monkeypatch):
+    async def examine(sandbox):
+        return report_on(sandbox, Mechanisms("limits", why={"bubblewrap": "no namespaces"}))
+
+    monkeypatch.setattr(doctor, "examine_sandbox", examine)
+    found = await doctor.examine_commands(Options(sandbox="workspace-write"))
+    assert found.status == "note"
+    assert "files (bubblewrap: no namespaces)" in found.detail
+    assert "install bubblewrap" in found.fix

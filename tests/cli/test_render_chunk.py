@@ -20,6 +20,7 @@ from greenroom.core import (
     PermissionResponse,
     Restarted,
     RuleDecision,
+    SandboxReport,
     StateChange,
     StopReason,
     SubAgentComplete,
@@ -98,6 +99,21 @@ GOLDEN = [
   never stores: deny Bash(rm -rf build)
   always and never hold in every project: ~/.config/greenroom/permissions.json
   [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why""",
+    ),
+    (
+        PermissionRequest(
+            "p-1",
+            "Bash",
+            "Run a command",
+            sandbox=SandboxReport(
+                "workspace-write", "none", "landlock", missing=("disk",), lacking=("protected",)
+            ),
+        ),
+        """\
+? the agent asks: Run a command (Bash)
+  no narrow rule fits, so a yes can't be remembered
+  sandbox: workspace-write, network none (landlock); NOT HELD: protected
+  [y] once  [n] no  [w] no, and say why""",
     ),
     (PermissionResponse("p-1", "Bash", ALLOW, "user"), "  Bash allowed by user"),
     (

@@ -14,14 +14,16 @@ import trio
 from greenroom.cli.folders import sessions_folder, working_folder
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.rules import ignored_rules, project_rules_path
+from greenroom.cli.sandbox import sandbox_of_run
 from greenroom.core import ConfigurationError, RuleFileError, serde
 from greenroom.llm import default_model, open_model
 from greenroom.permissions import read_rules, user_rules_path
+from greenroom.tools import Sandbox, examine_sandbox
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
-__all__ = ["Finding", "examine", "run_doctor"]
+__all__ = ["Finding", "examine", "examine_commands", "run_doctor"]
 
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 _ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "HTTPS_PROXY", "SSL_CERT_FILE")
@@ -48,6 +50,7 @@ class Finding:
 async def run_doctor(options: "Options") -> int:
     """Print the findings; the exit code is 1 where something must be fixed."""
     findings = await trio.to_thread.run_sync(examine, options)
+    findings.append(await examine_commands(options))
     out = OutputWriter()
     if options.json:
         await out.line(serde.dumps([asdict(each) for each in findings]))
@@ -75,6 +78,18 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
         _project_rules(project_rules_path(working_folder())),
         _terminal(env),
     ]
+
+
+async def examine_commands(options: "Options") -> Finding:
+    """Look at what would hold commands in a sandbox, as it is asked for or as it is by default."""
+    report = await examine_sandbox(sandbox_of_run(options) or Sandbox())
+    state = "off" if options.sandbox == "off" else options.sandbox
+    missing = "; ".join(f"{part} ({report.why[part]})" for part in report.missing)
+    detail = f"{state}; {report.tier} holds {', '.join(report.enforced)}; missing: {missing}"
+    if not report.lacking:
+        return Finding("sandbox", "ok", detail)
+    fix = "install bubblewrap, and let it make namespaces: more is held then"
+    return Finding("sandbox", "note", detail, fix)
 
 
 def _platform() -> Finding:

@@ -19,6 +19,7 @@ from greenroom.tools.builtin.todo import TodoList as TodoList
 from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
 from greenroom.tools.builtin.write import Write as Write
 from greenroom.tools.protocol import Tool
+from greenroom.tools.sandbox.policy import Sandbox
 
 __all__ = [
     "AllowedPaths",
@@ -36,11 +37,14 @@ __all__ = [
 ]
 
 
-def builtin_tools() -> tuple[Tool, ...]:
+def builtin_tools(*, sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
     """Make one of each built-in tool, for `ToolRegistry(builtin_tools())`.
+
+    Args:
+        sandbox: what commands are held to; see `Bash`.
 
     Example:
         >>> [tool.name for tool in builtin_tools()]
         ['Bash', 'Read', 'Write', 'Edit', 'Glob', 'Grep', 'Todo', 'WebFetch']
     """
-    return (Bash(), Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())
+    return (Bash(sandbox=sandbox), Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())

@@ -69,12 +69,22 @@ def _is_usable(folder: Path, limit_file: str) -> bool:
         trial.mkdir()
     except OSError:
         return False
+    _remove_stale(folder)
     try:
         return os.access(trial / limit_file, os.W_OK) and os.access(
             folder / "cgroup.procs", os.W_OK
         )
     finally:
         trial.rmdir()
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove the groups of processes that were killed before they could."""
+    for group in folder.glob(f"{_PREFIX}*"):
+        pid = group.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            with suppress(OSError):  # what was started in it lives
+                group.rmdir()
 
 
 class Cgroup:

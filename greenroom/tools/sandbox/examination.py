@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
 from greenroom.tools.file_threads import in_thread
@@ -118,10 +117,19 @@ async def _tried(way: Mechanisms) -> frozenset[SandboxPart] | str:
                 )
         except ToolError as error:
             return str(error)
+    if ended.timed_out:
+        return f"the trial took longer than {_TRIAL_SECONDS:g} s"
     text = b"".join(output).decode(errors="replace").strip()
     if ended.code != 0:
         return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
-    return frozenset(cast("list[SandboxPart]", serde.loads(text.splitlines()[-1])))
+    return _answer(text)
+
+
+def _answer(text: str) -> frozenset[SandboxPart] | str:
+    try:
+        return frozenset(serde.decode(text.rpartition("\n")[2], tuple[SandboxPart, ...]))
+    except serde.InvalidJSONError:
+        return f"the trial gave no answer: {text[-_MAX_REASON:]}"
 
 
 def _questions(stack: ExitStack) -> tuple[dict[str, str], Sandbox, Workspace]:
@@ -146,10 +154,12 @@ def _questions(stack: ExitStack) -> tuple[dict[str, str], Sandbox, Workspace]:
         "net": _namespace("net"),
     }
     asked["pid_namespace"] = _namespace("pid")
-    sandbox = Sandbox(
-        deny_read=(asked["hidden"],), limits=SandboxLimits(cpu_seconds=60), network="none"
-    )
-    return asked, sandbox, Workspace(inside)
+    return asked, trial_policy(asked["hidden"]), Workspace(inside)
+
+
+def trial_policy(hidden: str) -> Sandbox:
+    """Return the policy that is tried: one that asks for all that one command can try."""
+    return Sandbox(deny_read=(hidden,), limits=SandboxLimits(cpu_seconds=60))
 
 
 def _namespace(kind: str) -> str:

@@ -16,8 +16,8 @@ from greenroom.core import CONFIGURATION_FOLDERS
 
 __all__ = ["Placeholders"]
 
-# Everybody may look into them, so that no other program stumbles; the sticky bit tells them apart.
-_FOLDER_MODE, _FILE_MODE = 0o1555, 0o1444
+# Other programs may use them as their own, and then they stay; the sticky bit tells them apart.
+_FOLDER_MODE, _FILE_MODE = 0o1755, 0o1644
 
 
 class Placeholders:
@@ -92,6 +92,6 @@ def _unless_refused() -> Iterator[None]:
 
 def _is_placeholder(name: str) -> bool:
     status = os.lstat(name)
-    is_marked = bool(status.st_mode & stat.S_ISVTX) and not status.st_mode & 0o222
+    is_marked = bool(status.st_mode & stat.S_ISVTX)
     is_empty_file = stat.S_ISREG(status.st_mode) and status.st_size == 0
     return is_marked and (is_empty_file or stat.S_ISDIR(status.st_mode))
