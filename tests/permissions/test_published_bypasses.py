@@ -26,7 +26,7 @@ RULES = (
     PermissionRule.allow_command("sh -c", "env", "command", "eval", "builtin", "nproc", "basename"),
     PermissionRule.allow_command("git ls-files", "git rev-parse", "git merge-base", "git describe"),
     PermissionRule.allow_command("whoami"),
-    PermissionRule.deny_path("**/.env", "secrets/**"),
+    PermissionRule.deny_path("**/.env", "secrets/**", "conf/keys/**"),
 )
 MANAGER = PermissionManager(RULES)
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))
@@ -335,6 +335,7 @@ printf '%s\n' "$(cat f)"
 printf "$(cat f)"
 head -n "$(wc -l < f)" f
 cat $(cat list)
+cd a && ls && cd ../b && ls && cd ../c && ls && cd .. && cd d && ls -la
 cat list | xargs cat
 read x; cat "$x"
 seq 1 $(nproc)
@@ -349,7 +350,108 @@ def test_options_that_the_text_does_not_show_as_in_claude_code_2_1_98(command):
     assert decide(command).decision is not ALLOW
 
 
-@not_allowed(PLAIN_ARITHMETIC + SEEN_OPTIONS[1:] + ALIKE_OPTIONS[1:] + HARMLESS_SCRIPTS[1:])
+# Claude Code 92542, goclaw 1204: a shell that is given its commands in another way.
+GIVEN_TEXTS = r"""
+echo 'rm -rf x' | sh
+echo rm -rf x | bash
+printf 'ls\nrm -rf %s' x | sh -s
+echo 'rm -rf x' | sudo sh
+{ echo 'rm -rf x'; } | sh
+echo 'rm -rf x' | tee log | sh
+bash < <(echo rm -rf x)
+eval "$(echo rm -rf x)"
+bash -c "$(printf 'rm -rf x')"
+at now <<< 'rm -rf x'
+at now <<E⏎rm -rf x⏎E
+echo 'rm -rf x' | at 5pm
+echo '* * * * * rm -rf x' | crontab -
+crontab - <<E⏎* * * * * ls; rm -rf x⏎E
+(((rm -rf x)))
+"""
+
+# opencode 42979, Claude Code 45200: a shell reads what the file tools may not.
+PRINTED_NAMES = r"""
+cat $(echo .env)
+cat "$(printf %s secrets/key)"
+echo .env | xargs cat
+echo a .env | xargs -n1 cat
+{ echo .env; } | xargs cat
+cat `echo a/.env`
+"""
+
+ONLY_TEXT = r"""
+echo 'rm -rf x' | cat
+echo .env
+echo "rm -rf x" | grep -c rm
+echo "see .env" | wc -l
+printf '%s' 'sudo ls' | head -1
+"""
+
+
+@pytest.mark.parametrize("command", table.commands(GIVEN_TEXTS))
+def test_texts_that_a_shell_is_given_as_in_goclaw_1204(command):
+    assert decide(command).decision is DENY
+
+
+@pytest.mark.parametrize("command", table.commands(PRINTED_NAMES))
+def test_files_that_a_command_names_for_another_as_in_opencode_42979(command):
+    assert decide(command).decision is DENY
+
+
+# Adversa AI on Claude Code, fixed in 2.1.90: behind its fiftieth part a denied command was only
+# asked about. No bound of ours hides one.
+BEHIND_A_BOUND = {
+    "errors": "ls (a)\n" * 60 + "rm -rf x",
+    "more errors": ") ls\n" * 3000 + "rm -rf x",
+    "quoted, behind errors": ") ls\n" * 60 + "r'm' -r\"f\" x",
+    "failed sums": "((ls) );" * 20 + "rm -rf x",
+    "words of a runner": "npx " + "a " * 20 + "rm -rf x",
+    "options of a runner": "docker run " + "-e A " * 20 + "image rm -v -rf x",
+    "git among the words of a runner": "npx " + "a " * 20 + "git -C y --bare push",
+    "many wrappers, many words": "timeout 5 " * 20 + "rm " + "a " * 100 + "-rf",
+    "wrappers in a shell": "bash -c '" + "timeout 5 " * 20 + "rm -v -rf x'",
+    "actions of find": "find . "
+    + "-exec ls {} \\; " * 100
+    + "-exec rm -v "
+    + "a " * 20
+    + "-rf {} +",
+    "actions of an inner find": "timeout 5 find . " + "-exec ls {} + " * 50 + "-exec rm -rf {} +",
+    "a plus that ends nothing": "find . -exec rm + -rf {} \\;",
+    "texts inside texts": "watch " * 15 + "'rm -rf x'",
+    "braces": "{rm,-rf," + ",".join("a" * 300) + "}",
+    "braces in an argument": "sudo {" + ",".join("a" * 300) + "}",
+    "deep substitutions, many": "$(" * 90 + "rm -rf x" + ")" * 90,
+    "a file, behind errors": "ls (a)\n" * 60 + "cat .env",
+    "a file, behind wrappers": "timeout 5 " * 20 + "cat a/.env",
+    "a folder, then a file in it": "cd a; cd ../conf; cat keys/a",
+    "a file, among many": "cat " + " ".join(f"f{n}" for n in range(500)) + " secrets/key",
+}
+# These are asked about: what is denied may lie behind the bound, or not.
+AT_A_BOUND = {
+    "folders": "".join(f"cd d{n}; " for n in range(9)) + "cd conf; cat keys/a",
+    "errors": "ls (a)\n" * 60,
+}
+
+
+@pytest.mark.parametrize("command", BEHIND_A_BOUND.values(), ids=BEHIND_A_BOUND)
+def test_no_bound_hides_a_denied_command_as_in_claude_code_before_2_1_90(command):
+    assert decide(command).decision is DENY
+
+
+@pytest.mark.parametrize("command", AT_A_BOUND.values(), ids=AT_A_BOUND)
+def test_a_bound_asks(command):
+    assert decide(command).decision is ASK
+
+
+def test_a_host_is_denied_however_long_the_address_is():
+    rules = [PermissionRule.allow_command("fetch"), PermissionRule.deny_domain("evil.test")]
+    call = {"command": "fetch https://evil.test/" + "a" * 9000}
+    assert PermissionManager(rules).check("Bash", call, CONTEXT) is DENY
+
+
+@not_allowed(
+    PLAIN_ARITHMETIC + SEEN_OPTIONS[1:] + ONLY_TEXT[1:] + ALIKE_OPTIONS[1:] + HARMLESS_SCRIPTS[1:]
+)
 def test_what_only_looks_like_a_bypass_stays_allowed(command):
     explanation = decide(command)
     assert explanation.decision is ALLOW, explanation.reason

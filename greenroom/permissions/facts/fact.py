@@ -10,7 +10,9 @@ from greenroom.permissions.facts.word import Word
 if TYPE_CHECKING:
     from greenroom.permissions.facts.place import Place
 
-__all__ = ["Change", "Command", "Fact", "HostUse", "PathUse", "Unknown", "Whole"]
+__all__ = ["Change", "Command", "Fact", "HostUse", "PathUse", "Unknown", "Unread", "Whole"]
+
+MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,7 @@ class Command:
         start: where in the outer command's words this one begins.
         cautions: places of words that make the program do more than its name says, and why.
         loose: the program is one that we don't know, so it may run what its words say.
+        captured: what it prints goes to another program, or into its words.
         place: where the relative paths among its words begin, or None.
     """
 
@@ -33,6 +36,7 @@ class Command:
     start: int = 0
     cautions: tuple[tuple[int, str], ...] = ()
     loose: bool = False
+    captured: bool = False
     place: "Place | None" = field(default=None, repr=False)
 
     @property
@@ -114,6 +118,26 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """Words of something that is not taken apart; what is denied is looked for all over them.
+
+    Beside it always stands an unknown fact, so that it is no way to be allowed.
+    """
+
+    words: tuple[str, ...]
+    guard: bool = field(default=True, init=False)
+
+    @property
+    def text(self) -> str:
+        """The words joined by blanks."""
+        return " ".join(self.words)
+
+    def __str__(self) -> str:
+        shown = visible(self.text[:MAX_SHOWN])
+        return f"{shown}…" if len(self.text) > MAX_SHOWN else shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """The call as such, of a tool that states no effects."""
 
@@ -124,5 +148,5 @@ class Whole:
         return visible(self.tool)
 
 
-Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Whole
+Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Unread | Whole
 """Any fact."""

@@ -26,6 +26,7 @@ class Place:
         folder: the folder that the call begins in.
         others: folders that it may have changed to.
         lost: whether it may be anywhere.
+        crowded: whether that is so because there were too many folders to follow.
         links: the symbolic links that were looked up for this check.
     """
 
@@ -33,6 +34,7 @@ class Place:
     folder: str
     others: tuple[str, ...] = ()
     lost: bool = False
+    crowded: bool = False
     links: Links = field(default_factory=Links, compare=False, repr=False)
 
     @property
@@ -49,7 +51,7 @@ class Place:
         steps = [_join(folder, path) for folder in (self.folder, *self.others)]
         others = tuple(dict.fromkeys((*self.others, *steps)))
         if len(others) > MAX_FOLDERS or "\0" in path:
-            return self.lose()
+            return replace(self, lost=True, crowded=True)
         return replace(self, others=others)
 
     def lose(self) -> "Place":

@@ -2,8 +2,9 @@
 
 import logging
 
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unknown
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unknown, Unread
 from greenroom.permissions.facts.word import Word
+from greenroom.permissions.judging.anywhere import stands_in
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.prefix import Likeness, begins, contains, resembles
 from greenroom.permissions.judging.protection import protected_words, protections, protects
@@ -85,6 +86,8 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
         return Likeness.YES
     if isinstance(fact, Command) and matcher.about_commands:
         return _touches_command(matcher, fact)
+    if isinstance(fact, Unread) and matcher.about_commands:
+        return Likeness(2 * _touches_unread(matcher, fact))
     if isinstance(fact, PathUse) and matcher.paths:
         return Likeness(2 * _touches_path(matcher, fact, call))
     if isinstance(fact, HostUse) and matcher.hosts:
@@ -101,6 +104,13 @@ def _touches_command(matcher: RuleMatcher, fact: Command) -> Likeness:
     if fact.loose and not likeness:
         likeness = Likeness(any(contains(fact.argv, each) for each in matcher.prefixes))
     return likeness
+
+
+def _touches_unread(matcher: RuleMatcher, fact: Unread) -> bool:
+    wanted = [*matcher.prefixes, *filter(None, [matcher.argv_exact])]
+    return any(stands_in(fact.words, each) for each in wanted) or any(
+        each.search(fact.text) is not False for each in matcher.expressions
+    )
 
 
 def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:

@@ -5,9 +5,9 @@ names can't be known, so an operand never allows anything.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from greenroom.permissions.facts.fact import Command, Fact, HostUse
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Unread
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
@@ -17,7 +17,7 @@ from greenroom.permissions.judging.rule_index import RuleIndex
 __all__ = ["operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
-_TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text
+_TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text …
 MAX_LENGTH = 4096
 
 
@@ -26,19 +26,33 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     paths, hosts = rules.careful_paths, rules.careful_hosts
     if not (paths or hosts):
         return
+    crowded = False
     seen: set[tuple[str, Place | None, bool]] = set()
     for fact in call.facts:
-        if isinstance(fact, Command) and fact.argv and fact.argv[0].text not in _TALKERS:
-            place = fact.place or call.place
-            for word in fact.argv[1:]:
-                key = (word.text, fact.place, word.quoted)
-                if len(word.text) > MAX_LENGTH or key in seen:
-                    continue
-                seen.add(key)
-                if hosts:
-                    yield from _hosts(word)
-                if paths:
-                    yield from _paths(word, place)
+        for word in _words(fact):
+            place = fact.place if isinstance(fact, Command) else None
+            key = (word.text, place, word.quoted)
+            if key in seen:
+                continue
+            seen.add(key)
+            if hosts:
+                yield from _hosts(word)
+            if paths:
+                yield from _paths(word, place or call.place)
+                crowded |= place is not None and place.crowded and word.text[:1] not in "-/"
+    if crowded and rules.careful_folders:
+        yield Unknown(reason="changes to more folders than can be told apart")
+
+
+def _words(fact: Fact) -> Iterable[Word]:
+    """Collect the words of a fact that may name something."""
+    if isinstance(fact, Unread):
+        return (Word(word) for word in fact.words)
+    if not isinstance(fact, Command) or not fact.argv:
+        return ()
+    # … unless it goes to a program that takes it for its words.
+    talks = fact.argv[0].text in _TALKERS and not fact.captured
+    return () if talks else fact.argv[1:]
 
 
 def _hosts(word: Word) -> Iterator[Fact]:
@@ -48,6 +62,8 @@ def _hosts(word: Word) -> Iterator[Fact]:
 
 def _paths(word: Word, place: Place) -> Iterator[Fact]:
     for name in _candidates(word.text):
+        if len(name) > MAX_LENGTH:
+            continue
         fact = place.use("read", name, tilde=not word.quoted, guard=True)
         if fact.guard:
             yield fact

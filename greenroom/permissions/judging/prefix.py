@@ -6,7 +6,16 @@ from fnmatch import fnmatchcase
 
 from greenroom.permissions.facts.word import Word, basename
 
-__all__ = ["Likeness", "begins", "contains", "program_name", "resembles"]
+__all__ = [
+    "Likeness",
+    "begins",
+    "contains",
+    "gives",
+    "is_flag",
+    "program_name",
+    "resembles",
+    "single_flags",
+]
 
 # Long names of the short options that denials are usually written with.
 _LONG = {
@@ -47,12 +56,13 @@ def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Likeness:
     if not argv or not _same_program(argv[0], prefix[0]):
         return Likeness.NO
     rest = argv[1:]
-    flags = [each for each in prefix[1:] if _is_flag(each)]
-    words = [each for each in prefix[1:] if not _is_flag(each)]
+    flags = [each for each in prefix[1:] if is_flag(each)]
+    words = [each for each in prefix[1:] if not is_flag(each)]
     return min(_has_words(rest, words), _has_flags(rest, flags))
 
 
-def _is_flag(word: str) -> bool:
+def is_flag(word: str) -> bool:
+    """Tell whether a word is an option."""
     return len(word) > 1 and word.startswith("-")
 
 
@@ -90,7 +100,7 @@ def _steps(argv: Sequence[Word], places: dict[int, Likeness], wanted: str) -> di
             found[at + 1] = max(found.get(at + 1, Likeness.NO), min(likeness, equal))
         if word.text.startswith(("-", "+")) or word.dynamic:
             open_places.setdefault(at + 1, likeness)
-            if "=" not in word.text and _is_flag(word.text):
+            if "=" not in word.text and is_flag(word.text):
                 open_places.setdefault(at + 2, likeness)
     return found
 
@@ -104,30 +114,31 @@ def _equal(word: Word, wanted: str) -> Likeness:
 
 
 def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Likeness:
-    wanted = [option for flag in flags for option in _options(flag)]
+    wanted = [option for flag in flags for option in single_flags(flag)]
     if not wanted:
         return Likeness.YES
     ends = next((at for at, word in enumerate(argv) if word.text == "--"), len(argv))
     given = argv[:ends]
-    if all(any(_gives(word.text, option) for word in given) for option in wanted):
+    if all(any(gives(word.text, option) for word in given) for option in wanted):
         return Likeness.YES
     unsure = any(word.dynamic or (word.pattern and word.text[:1] in "-*?[") for word in given)
     return Likeness.MAYBE if unsure else Likeness.NO
 
 
-def _options(flag: str) -> list[str]:
-    """Take a cluster such as -rf apart; a word such as -exec stays whole for `_gives` as well."""
+def single_flags(flag: str) -> list[str]:
+    """Take a cluster such as -rf apart; a word such as -exec stays whole for `gives` as well."""
     if flag.startswith("--") or len(flag) == 2 or len(flag) > 4 or not flag[1:].isalpha():
         return [flag]
     return [f"-{letter}" for letter in flag[1:]]
 
 
-def _gives(word: str, option: str) -> bool:
+def gives(word: str, option: str) -> bool:
+    """Tell whether a word turns an option on: alone, in a cluster, abbreviated, with a value."""
     if word == option or word.startswith(f"{option}="):
         return True
     if option.startswith("--"):
         short = {long: letter for letter, long in _LONG.items()}.get(option)
-        return _abbreviates(word, option) or bool(short and _gives(word, f"-{short}"))
+        return _abbreviates(word, option) or bool(short and gives(word, f"-{short}"))
     if len(option) != 2:
         return False
     letter = option[1]

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unread
 from greenroom.permissions.facts.pattern import PathPattern, Segments, fold, folded_segments
 from greenroom.permissions.judging.prefix import program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
@@ -25,6 +25,7 @@ class RuleIndex:
 
     Attributes:
         careful_paths: whether a denial or a question is about paths.
+        careful_folders: whether one is about the paths of certain folders.
         careful_hosts: whether a denial or a question is about hosts.
         denials: the rules that deny, whatever they are about.
     """
@@ -44,6 +45,9 @@ class RuleIndex:
         self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
         self.careful_paths = any(matcher.path for matcher in careful)
+        self.careful_folders = not all(
+            path.startswith("**/") for matcher in careful for path in matcher.path
+        )
         self.careful_hosts = any(matcher.domain for matcher in careful)
 
     def _file(self, number: int, matcher: RuleMatcher) -> None:
@@ -67,6 +71,8 @@ class RuleIndex:
         numbers = set(self._calls)
         if isinstance(fact, Command):
             numbers |= self._about_command(fact)
+        elif isinstance(fact, Unread):
+            numbers |= self._commands
         elif isinstance(fact, PathUse):
             numbers |= self._paths.union(*_filed(self._names, _names(fact)))
             if fact.command is not None:

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
+from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.hidden import hidden_characters
 from greenroom.permissions.shell.nodes import Assignment, Script, SimpleCommand
 from greenroom.permissions.shell.parser import parse
+from greenroom.permissions.shell.quoting import decode_ansi_c
 from greenroom.permissions.shell.redirections import redirection_facts
+from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables import changes_programs, is_display, may_hold_code
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
+_PRINTERS = frozenset({"echo", "printf"})
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
 
@@ -34,6 +37,7 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
     try:
         facts += _Analyser(place, len(command)).facts(command)
     except RecursionError:  # the caller stands deep in its own stack
+        facts.append(Unread(words=words_of(command)))
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
@@ -57,7 +61,8 @@ def execute(
     try:
         return tuple(_Analyser(place, length).simple(node))
     except RecursionError:  # the caller stands deep in its own stack
-        return (Unknown(reason="the command is nested too deeply to be told"),)
+        unread = Unread(words=tuple(argv))
+        return (Unknown(reason="the command is nested too deeply to be told"), unread)
 
 
 class _Analyser:
@@ -75,6 +80,7 @@ class _Analyser:
         self._budget -= len(text)
         if self._budget < 0:
             yield Unknown(reason="too much text inside texts")
+            yield Unread(words=words_of(text))
             return
         script = parse(text)
         self._commands.bodies += _bodies(script)
@@ -92,6 +98,8 @@ class _Analyser:
                 yield Change(reason=node.reason)
             else:
                 yield Unknown(reason=node.reason)
+        for unread in script.unread:
+            yield Unread(words=words_of(unread))
         if self._computes and (self._holds_code or self._commands.gives_code):
             yield Unknown(reason="computes with a variable whose value may run a command")
 
@@ -104,6 +112,7 @@ class _Analyser:
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
         self._commands.source = node.source
+        self._commands.captured = node.captured
         for fact in self._commands.command(node.words, level=level, guard=guard):
             command = command or (fact if isinstance(fact, Command) else None)
             yield fact
@@ -111,12 +120,13 @@ class _Analyser:
             yield from redirection_facts(redirection, command, place)
 
 
-def _bodies(script: Script) -> list[str]:
-    """Collect the texts of here-documents and here-strings, which a shell may be given to run."""
-    return [
-        redirection.body.text
-        for node in script.found
-        if isinstance(node, SimpleCommand)
-        for redirection in node.redirections
-        if redirection.body is not None
-    ]
+def _bodies(script: Script) -> Iterator[str]:
+    """Collect the texts that a shell may be given to run: here-documents, and what is printed."""
+    for node in script.found:
+        if isinstance(node, SimpleCommand):
+            for redirection in node.redirections:
+                if redirection.body is not None:
+                    yield redirection.body.text
+            if node.captured and node.words and node.words[0].text in _PRINTERS:
+                printed = " ".join(word.text for word in node.words[1:])
+                yield decode_ansi_c(printed) or printed

@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
+from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Opening, Word, basename
 from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.bindings import Bindings
 from greenroom.permissions.shell.cautions import cautions
-from greenroom.permissions.shell.evaluated import Evaluated, evaluated
+from greenroom.permissions.shell.evaluated import TIMERS, Evaluated, evaluated
 from greenroom.permissions.shell.output import Output
 from greenroom.permissions.shell.programs import is_known
+from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.wrappers import ELSEWHERE, WRAPPERS, Wrapper, inner_start
 
 __all__ = ["CommandReader"]
@@ -21,8 +22,6 @@ __all__ = ["CommandReader"]
 MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
-MAX_FAR_WORDS = 64
-MAX_ACTIONS = 32  # of one find; of further ones only the first words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -41,11 +40,14 @@ class CommandReader:
         """Begin in a place; `read_text` takes apart a text that a command runs."""
         self.place = place
         self.source = Output.TEXT  # what the standard input brings
+        self.captured = False  # whether what is printed goes to another command
         self.bindings = Bindings()
         self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
         self.gives_code = False  # whether a shell is given arguments that arithmetic may run
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
+        self._outermost: Sequence[Word] = ()  # of the command in hand, until it is given up
+        self._guessing = False  # whether the command in hand is only guessed to be one
 
     def command(
         self,
@@ -69,9 +71,11 @@ class CommandReader:
             if gone:
                 yield from self.command(words[gone:], level=level + 1, guard=True)
             return
+        if not level:
+            self._outermost = words
         self._budget -= level and len(words)
         if level >= MAX_LEVEL or self._budget < 0:
-            yield from self._far_inside(words)
+            yield from self._far_inside()
             return
         command = self._described(words, guard, outer, start)
         yield command
@@ -90,6 +94,7 @@ class CommandReader:
             start=start,
             cautions=cautions(words, self.bindings),
             loose=not is_known(words[0]),
+            captured=self.captured,
             place=self.place,
         )
 
@@ -141,58 +146,65 @@ class CommandReader:
 
     def _suffixes(self, command: Command, start: int, level: int) -> Iterator[Fact]:
         """Look for denials at each of the next words, where the inner command can't be found."""
-        for at in range(start, min(len(command.argv), start + MAX_SUFFIXES)):
+        end = start + MAX_SUFFIXES
+        guessing, self._guessing = self._guessing, True
+        if not guessing:
+            yield Unread(words=tuple(word.text for word in command.argv[end:]))
+        for at in range(start, min(len(command.argv), end)):
             if command.argv[at].static and not command.argv[at].text.startswith("-"):
                 for fact in self.command(command.argv[at:], level=level + 4, guard=True):
-                    if isinstance(fact, Command):
+                    if isinstance(fact, Command | Unread):
                         yield fact
+        self._guessing = guessing
 
-    def _far_inside(self, words: Sequence[Word]) -> Iterator[Fact]:
-        """Go to the innermost of many wrappers at once, and look at the beginning of what it runs."""
-        at = 0
-        while at < len(words) and (wrapper := WRAPPERS.get(basename(words[at].text))) is not None:
-            start = inner_start(words, wrapper, at)
-            at = at + 1 if start is None else start
+    def _far_inside(self) -> Iterator[Fact]:
+        """Give up taking apart what lies inside too many other commands."""
         yield Unknown(reason="too many commands inside commands")
-        for start in {0, at} if at < len(words) else {0}:
-            yield Command(
-                argv=tuple(words[start : start + MAX_FAR_WORDS]), guard=True, place=self.place
-            )
+        if self._outermost:
+            yield Unread(words=words_of(" ".join(word.text for word in self._outermost)))
+            self._outermost = ()
 
     def _find(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
-        argv = command.argv
-        actions = 0
-        for at, word in enumerate(argv):
-            if word.text in _FIND_ACTIONS:
-                actions += 1
-                if level and actions > MAX_ACTIONS:
-                    return  # the outermost find has the same words, and looks at them all
-                rest = argv[at + 1 : None if actions <= MAX_ACTIONS else at + 1 + MAX_SUFFIXES]
-                end = next((i for i, each in enumerate(rest) if each.text in (";", "+")), len(rest))
-                inner = tuple(_with_input(each) for each in rest[:end])
+        """Take the actions of find apart, each of which ends where find says it does."""
+        argv, at = command.argv, 1
+        while at < len(argv):
+            if argv[at].text in _FIND_ACTIONS:
+                end = next(
+                    (i for i in range(at + 1, len(argv)) if _ends_action(argv, i)), len(argv)
+                )
+                inner = tuple(_with_input(each) for each in argv[at + 1 : end])
                 yield from self.command(
                     inner, level=level + 1, guard=guard, outer=command, start=at + 1
                 )
-            elif word.split and at:
-                yield Unknown(reason=f"find may be given actions by {word.text}")
+                at = end
+            elif argv[at].split:
+                yield Unknown(reason=f"find may be given actions by {argv[at].text}")
+            at += 1
 
     def _text(self, text: Evaluated, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         """Take apart the text that a command runs."""
         name = command.argv[0].text
         if text.stdin:
             yield Unknown(reason=f"{name} runs what its standard input says")
-            bodies, self.bodies = self.bodies, []
-            for body in bodies:
-                yield from self._read_text(body, level + 1, True)
+            yield from self._given_texts(name, level)
             return
         known = not any(word.dynamic for word in text.words)
         if not known:
             yield Unknown(reason=f"{name} runs a text that is only known at run time")
+            yield from self._given_texts(name, level)
         joined = " ".join(word.text for word in text.words)
         arguments = command.argv[text.start + 1 :] if text.arguments else ()
         self.gives_code |= not all(is_plain_value(word.text) for word in arguments)
         self.bindings.arguments(arguments)
         yield from self._read_text(joined, level + 1, guard or not known)
+
+    def _given_texts(self, name: str, level: int) -> Iterator[Fact]:
+        """Take apart the texts that may be the one which is run."""
+        bodies, self.bodies = self.bodies, []
+        for body in bodies:
+            yield from self._read_text(body, level + 1, True)
+            if basename(name) in TIMERS:
+                yield Unread(words=words_of(body))  # their lines begin with a time
 
     def _change_folder(self, words: Sequence[Word]) -> None:
         operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
@@ -202,6 +214,12 @@ class CommandReader:
             self.place = self.place.moved(target.text)
         else:
             self.place = self.place.lose()
+
+
+def _ends_action(argv: Sequence[Word], at: int) -> bool:
+    """Tell whether an action of find ends here: at `;`, or at a `+` behind `{}`."""
+    text = argv[at].text
+    return text == ";" or (text == "+" and argv[at - 1].text == "{}")
 
 
 def _with_input(word: Word) -> Word:

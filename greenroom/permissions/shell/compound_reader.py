@@ -75,6 +75,9 @@ class CompoundReader(RedirectionReader):
             self.at = start
             self.accept("(")
             self.commands(")")
+        else:
+            # Other shells take `((( … )))` for subshells.
+            self.findings.unread.append(self.text[start : self.at])
 
     def _if(self) -> None:
         self.commands("then")

@@ -39,12 +39,14 @@ class Findings:
         computes: arithmetic reads variables.
         failed_sums: how often `((` turned out not to be arithmetic.
         deferred: texts and places where the reading stopped because they lie too deep.
+        unread: texts that are not taken apart.
     """
 
     nodes: list[Finding] = field(default_factory=list)
     computes: bool = False
     failed_sums: int = 0
     deferred: list[tuple[str, int]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 class Cursor:

@@ -1,14 +1,18 @@
 """Programs that read some of their words as a command in text."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.wrappers import SHELLS
 
-__all__ = ["Evaluated", "evaluated"]
+__all__ = ["TIMERS", "Evaluated", "evaluated"]
 
 _OPTION_C = frozenset({"su", "script", "flock", "runuser", "sg", "newgrp", "tmux", "nix-shell"})
+# Programs that read commands for later from their standard input.
+TIMERS = frozenset({"at", "batch", "crontab"})
+_LISTS = re.compile(r"-[lrdcfV]")
 _VALUED = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--command-fd"})
 
 
@@ -45,6 +49,8 @@ def evaluated(argv: Sequence[Word]) -> Evaluated | None:
     if name == "alias":
         texts = [Word(w.text.partition("=")[2], w.dynamic) for w in argv[1:] if "=" in w.text]
         return Evaluated(tuple(_separated(texts)), 1) if texts else None
+    if name in TIMERS and not any(_LISTS.match(word.text) for word in argv):
+        return Evaluated((), len(argv), stdin=True)
     if name == "env":
         return _split_string(argv)
     if name in _OPTION_C:

@@ -262,7 +262,11 @@ def parse(text: str) -> Script:
         rest, at = findings.deferred.pop()
         gap = _CLOSERS.match(rest, at)
         _read(Parser(rest, gap.end() if gap else at, findings=findings))
-    return Script(tuple(findings.nodes), findings.computes)
+    begins: dict[str, int] = {}
+    for rest, at in findings.deferred:
+        begins[rest] = min(at, begins.get(rest, at))
+    findings.unread += [rest[at:] for rest, at in begins.items()]
+    return Script(tuple(findings.nodes), findings.computes, tuple(findings.unread))
 
 
 def _read(reader: Parser) -> None:
@@ -284,3 +288,5 @@ def _read(reader: Parser) -> None:
                 return
         else:
             return
+    reader.unclear("can't be read as a command, too often")
+    reader.findings.unread.append(reader.text[reader.at :])

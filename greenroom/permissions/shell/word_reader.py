@@ -66,6 +66,7 @@ class WordReader(Expander):
         expanded = expand(pieces)
         if expanded is None:
             self.unclear("braces that stand for too many words")
+            self.findings.unread.append(self.text[start : self.at])
             return [join([*pieces, Piece("", quoted=False, dynamic=True, split=True)])]
         return [join(each) for each in expanded]
 
