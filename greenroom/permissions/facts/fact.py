@@ -63,6 +63,7 @@ class PathUse:
         lexical: the absolute paths that this may mean, `..` removed as text.
         real: the same with symbolic links followed.
         guard: only denials and questions are looked for.
+        pattern: it names whatever files there are that fit, as `*.py` does.
         command: the command whose output is redirected there, if that is how it is written.
     """
 
@@ -71,6 +72,7 @@ class PathUse:
     lexical: tuple[str, ...]
     real: tuple[str, ...]
     guard: bool = False
+    pattern: bool = False
     command: Command | None = None
 
     def __str__(self) -> str:

@@ -46,7 +46,7 @@ class Host:
             usable = usable and parts.port != 0
         except ValueError:
             return cls("", _names(_crude(url)))
-        shown = f"[{host}]" if ":" in host else host
+        shown = _bracketed(host) if ":" in host else host
         plain = _PLAIN_URL.fullmatch(url) and (_NAME.fullmatch(shown) or _ADDRESS.fullmatch(shown))
         return cls(shown if usable and plain else "", _names(host) | _names(_crude(url)))
 
@@ -68,7 +68,7 @@ class HostPattern:
         name = lowered.removeprefix("*.")
         if not (_NAME.fullmatch(name) or _ADDRESS.fullmatch(name)):
             raise RuleFileError(f"no host: {text!r}", hint=_EXAMPLE)
-        return cls(lowered)
+        return cls(_bracketed(lowered[1:-1]) if lowered.startswith("[") else lowered)
 
     def matches(self, host: Host) -> bool:
         """Match the one name that every reader sees."""
@@ -87,15 +87,40 @@ class HostPattern:
 def _crude(url: str) -> str:
     """Take the host as a careless client would: backslashes as slashes, user-info dropped."""
     rest = re.sub(r"^[^:/\\?#]*:", "", url.strip()).replace("\\", "/").lstrip("/")
-    return re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
+    place = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    if place.startswith("["):
+        return place[1:].partition("]")[0]
+    return place.partition(":")[0]
 
 
 def _names(host: str) -> frozenset[str]:
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
     name = visible.replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".")
-    names = {name, _ascii(name), _address(name.strip("[]"))}
+    bare = name.strip("[]")
+    names = {name, bare, _ascii(bare), _address(bare), *_long_address(bare)}
     return frozenset(names - {""})
+
+
+def _bracketed(address: str) -> str:
+    """Write an IPv6 address in its one short form, in brackets."""
+    try:
+        return f"[{ipaddress.IPv6Address(address)}]"
+    except ValueError:
+        return f"[{address}]"
+
+
+def _long_address(name: str) -> set[str]:
+    """Write an IPv6 address in its short form, and as the IPv4 address that it stands for."""
+    try:
+        address = ipaddress.IPv6Address(name.partition("%")[0])
+    except ValueError:
+        return set()
+    inner = address.ipv4_mapped or address.sixtofour
+    packed = address.packed
+    if packed[:12] == bytes(12) and packed[12:] > bytes([0, 0, 0, 1]):
+        inner = ipaddress.IPv4Address(packed[12:])
+    return {f"[{address}]", str(inner) if inner else ""}
 
 
 def _ascii(name: str) -> str:

@@ -12,6 +12,7 @@ __all__ = ["Anchors", "PathPattern", "expand_braces", "fold", "segments"]
 
 Segments: TypeAlias = tuple[str, ...]
 MAX_LENGTH = 1024
+_WILD = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]+\]")
 MAX_ALTERNATIVES = 64
 _EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
@@ -115,10 +116,27 @@ class PathPattern:
             anchors = Anchors((), anchors.home)
         return self._matches(folded_segments(path), anchors.folded, folded=True, folder=True)
 
+    def overlaps(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
+        if self.text.startswith("**"):
+            anchors = Anchors((), anchors.home)
+        start = self._start(anchors.folded)
+        names = folded_segments(path)
+        if not all(map(_meet, start, names)) or len(names) <= len(start):
+            return False
+        return any(_overlap(each, names[len(start) :]) for each in self._folded)
+
+    @property
+    def _folded(self) -> list[Segments]:
+        return [tuple(fold(name) for name in each) for each in self.alternatives]
+
+    def _start(self, anchors: Anchors) -> Segments:
+        if self.anchor == "absolute":
+            return ()
+        return anchors.root if self.anchor == "root" else anchors.home
+
     def _matches(self, names: Segments, anchors: Anchors, *, folded: bool, folder: bool) -> bool:
-        start: Segments = ()
-        if self.anchor != "absolute":
-            start = anchors.root if self.anchor == "root" else anchors.home
+        start = self._start(anchors)
         if names[: len(start)] != start:
             return False
         rest = names[len(start) :]
@@ -153,10 +171,34 @@ def _match(pattern: Segments, names: Segments, *, folded: bool) -> bool:
     return at == len(pattern)
 
 
+def _overlap(pattern: Segments, names: Segments) -> bool:
+    """Walk through both at once; `**` of either stands for any number of names."""
+    places = {0}
+    for name in names:
+        places |= {at + 1 for at in places if pattern[at : at + 1] == ("**",)}
+        kept = {at for at in places if pattern[at : at + 1] == ("**",)}
+        taken = {at + 1 for at in places if at < len(pattern) and _meet(pattern[at], name)}
+        places = kept | taken | (places if name == "**" else set())
+    return any(set(pattern[at:]) <= {"**"} for at in places)
+
+
+def _meet(pattern: str, glob: str) -> bool:
+    """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
+    if glob[:1] in ("*", "?", "[") and pattern[:1] == ".":
+        return False  # the shell's stars don't stand for the first dot
+    if not _WILD.search(pattern):
+        return _name(glob, True).fullmatch(pattern) is not None
+    if not _WILD.search(glob):
+        return _name(pattern, True).fullmatch(glob) is not None
+    first, last = _WILD.split(pattern), _WILD.split(glob)
+    begins = first[0].startswith(last[0]) or last[0].startswith(first[0])
+    return begins and (first[-1].endswith(last[-1]) or last[-1].endswith(first[-1]))
+
+
 @lru_cache(maxsize=4096)
 def _name(pattern: str, folded: bool) -> re.Pattern[str]:
     text = fold(pattern) if folded else pattern
-    parts = re.split(r"(\*+|\?|\[[!^]?\]?[^\]]+\])", text)
+    parts = re.split(f"({_WILD.pattern})", text)
     return re.compile("".join(_part(part) for part in parts), re.DOTALL)
 
 

@@ -66,8 +66,12 @@ class Place:
         tilde: bool = True,
         guard: bool = False,
         command: Command | None = None,
+        pattern: bool = False,
     ) -> PathUse | Unknown:
-        """Say which files a path means; one that no disk can hold is unknown."""
+        """Say which files a path means; one that no disk can hold is unknown.
+
+        A `pattern` is one of the shell's, which stands for the files that fit.
+        """
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
         name = os.path.expanduser(path) if tilde else path
@@ -81,7 +85,13 @@ class Place:
         except (OSError, ValueError) as error:
             return Unknown(reason=f"no usable path: {path!r}: {error}")
         return PathUse(
-            kind=kind, text=path, lexical=lexical, real=real, guard=guard, command=command
+            kind=kind,
+            text=path,
+            lexical=lexical,
+            real=real,
+            guard=guard,
+            pattern=pattern,
+            command=command,
         )
 
 

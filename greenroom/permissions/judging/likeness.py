@@ -1,6 +1,7 @@
 """How far a rule is about a fact: exactly for allowances, generously for denials and questions."""
 
 import logging
+from itertools import product
 
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unknown, Unread
 from greenroom.permissions.facts.word import Word
@@ -89,7 +90,7 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     if isinstance(fact, Unread) and matcher.about_commands:
         return Likeness(2 * _touches_unread(matcher, fact))
     if isinstance(fact, PathUse) and matcher.paths:
-        return Likeness(2 * _touches_path(matcher, fact, call))
+        return _touches_path(matcher, fact, call)
     if isinstance(fact, HostUse) and matcher.hosts:
         return Likeness(2 * any(each.touches(fact.host) for each in matcher.hosts))
     return Likeness.NO
@@ -130,10 +131,11 @@ def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
     return Likeness.MAYBE if None in found else Likeness.NO
 
 
-def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
-    return any(
-        pattern.touches(path, anchors)
-        for path in {*fact.lexical, *fact.real}
-        for anchors in set(call.anchors)
-        for pattern in matcher.paths
-    )
+def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
+    likeness = Likeness.NO
+    for path, anchors in product({*fact.lexical, *fact.real}, set(call.anchors)):
+        if any(pattern.touches(path, anchors) for pattern in matcher.paths):
+            return Likeness.YES
+        if fact.pattern and any(pattern.overlaps(path, anchors) for pattern in matcher.paths):
+            likeness = Likeness.MAYBE
+    return likeness

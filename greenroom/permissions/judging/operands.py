@@ -64,7 +64,7 @@ def _paths(word: Word, place: Place) -> Iterator[Fact]:
     for name in _candidates(word.text):
         if len(name) > MAX_LENGTH:
             continue
-        fact = place.use("read", name, tilde=not word.quoted, guard=True)
+        fact = place.use("read", name, tilde=not word.quoted, guard=True, pattern=word.pattern)
         if fact.guard:
             yield fact
 
@@ -73,6 +73,8 @@ def _candidates(word: str) -> Iterator[str]:
     """Take the word itself, and what stands behind `=`, `@` or a short option in it."""
     if word and not word.startswith("-"):
         yield word
+    elif len(word) > 2 and word[1] != "-":
+        yield word[2:]
     for mark in ("=", "@"):
         value = word.partition(mark)[2]
         if value:

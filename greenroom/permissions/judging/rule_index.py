@@ -74,7 +74,8 @@ class RuleIndex:
         elif isinstance(fact, Unread):
             numbers |= self._commands
         elif isinstance(fact, PathUse):
-            numbers |= self._paths.union(*_filed(self._names, _names(fact)))
+            names = self._names if fact.pattern else _names(fact)
+            numbers |= self._paths.union(*_filed(self._names, names))
             if fact.command is not None:
                 numbers |= self._about_command(fact.command)
         elif isinstance(fact, HostUse):

@@ -11,11 +11,18 @@ from greenroom.permissions.shell.nodes import Assignment, Script, SimpleCommand
 from greenroom.permissions.shell.parser import parse
 from greenroom.permissions.shell.quoting import decode_ansi_c
 from greenroom.permissions.shell.redirections import redirection_facts
+from greenroom.permissions.shell.substituted import substituted
 from greenroom.permissions.shell.unread import words_of
-from greenroom.permissions.shell.variables import changes_programs, is_display, may_hold_code
+from greenroom.permissions.shell.variables import (
+    changes_programs,
+    computes,
+    is_display,
+    may_hold_code,
+)
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
+MAX_VARIANTS = 2000  # of commands with the values of their variables
 _PRINTERS = frozenset({"echo", "printf"})
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
@@ -72,6 +79,7 @@ class _Analyser:
         """Begin in a place; `length` bounds how much text inside texts is read."""
         self._commands = CommandReader(place, self.facts)
         self._budget = 4 * length + 4096
+        self._variants = MAX_VARIANTS
         self._computes = False
         self._holds_code = False
 
@@ -86,7 +94,7 @@ class _Analyser:
         self._commands.bodies += _bodies(script)
         self._commands.bindings.note(script.found)
         # A text that a command runs sees the variables of the text around it.
-        self._computes |= script.computes
+        self._computes |= script.computes or any(computes(node) for node in script.found)
         self._holds_code |= any(may_hold_code(node) for node in script.found)
         for node in script.found:
             if isinstance(node, SimpleCommand):
@@ -116,8 +124,24 @@ class _Analyser:
         for fact in self._commands.command(node.words, level=level, guard=guard):
             command = command or (fact if isinstance(fact, Command) else None)
             yield fact
+        yield from self._substituted(node, level)
         for redirection in node.redirections:
             yield from redirection_facts(redirection, command, place)
+
+    def _substituted(self, node: SimpleCommand, level: int) -> Iterator[Fact]:
+        """Look for denials behind the variables that the text sets."""
+        values = self._commands.bindings.values
+        place = self._commands.place
+        targets = tuple(each.target for each in node.redirections)
+        for words in substituted((*node.words, *targets), values):
+            self._variants -= 1
+            if self._variants < 0:
+                yield Unknown(reason="variables of more values than can be told apart")
+                return
+            for fact in self._commands.command(words, level=level, guard=True):
+                if isinstance(fact, Command | Unread):
+                    yield fact
+            self._commands.place = place
 
 
 def _bodies(script: Script) -> Iterator[str]:

@@ -6,10 +6,12 @@ commands inside them included; so an expression is as safe as what its variables
 
 import re
 
-__all__ = ["NAMES", "SAFE_OFFSET", "is_plain_value"]
+__all__ = ["HELD", "NAMES", "SAFE_OFFSET", "is_plain_value"]
 
 NAMES = re.compile(r"[A-Za-z_]")
 SAFE_OFFSET = re.compile(r":[ ]?-?[0-9]+(?::[ ]?-?[0-9]+)?\}")
+# Variables that the shell fills with text of the command itself.
+HELD = re.compile(r"(?<!\w)(?:_|BASH_[A-Z_]+|DIRSTACK|FUNCNAME|OLDPWD|PWD)(?!\w)")
 _PLAIN = re.compile(r"[\w./:@%+, *?=-]*|\{\w+\.\.\w+(?:\.\.\w+)?\}")
 
 

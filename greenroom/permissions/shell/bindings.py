@@ -62,6 +62,10 @@ class Bindings:
                 self._any |= {name} if word.dynamic else set()
                 self._all |= word.dynamic
 
+    def values(self, name: str) -> Sequence[Word]:
+        """Say what the text sets a variable to, so far as it shows."""
+        return self._values.get(name, ())
+
     def is_set(self, name: str) -> bool:
         """Tell whether the text gives the variable some value."""
         return self._all or name in self._any or name in self._values

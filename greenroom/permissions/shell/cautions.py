@@ -33,7 +33,7 @@ _TABLE: dict[str, Options] = {
     ),
     "rg": Options(words=("--pre", "--hostname-bin")),
     "xxd": Options("r", "clso"),
-    "tree": Options("o", "LIPT"),
+    "tree": Options("o"),
     "file": Options("Cm", "fFPe", ("--compile", "--magic-file")),
     "date": Options("s", "dfrI", ("--set",)),
     "base64": Options("o", "biw", ("--output",)),
@@ -200,10 +200,11 @@ def _git_any(text: str) -> bool:
 
 def _second_file(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
     files = [at for at, word in enumerate(argv) if at and not word.text.startswith(("-", "+"))]
-    values = {at + 1 for at, w in enumerate(argv) if w.text in ("-f", "-s", "-w", "-c", "-l", "-o")}
-    files = [at for at in files if at not in values]
+    name = basename(argv[0].text)
+    valued = ("-f", "-s", "-w") if name == "uniq" else ("-s", "-c", "-l", "-o", "-g", "-n")
+    files = [at for at in files if argv[at - 1].text not in valued]
     if len(files) > 1:
-        yield files[1], f"the second file of {basename(argv[0].text)} is written"
+        yield files[1], f"the second file of {name} is written"
 
 
 def _evaluates_names(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:

@@ -24,6 +24,7 @@ MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
+_INSIDE = re.compile(r"\"([^\"]+)\"|\be\s+([^\n]+)")  # of scripts, of awk and of sed
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 # A word of whatever the standard input will bring.
@@ -119,6 +120,9 @@ class CommandReader:
             yield from self._suffixes(command, 1, level)
         elif name == "find":
             yield from self._find(command, level, guard)
+        for at, _ in command.cautions[:MAX_SUFFIXES]:  # an option may run what stands behind it
+            yield from self._suffixes(command, at + 1, level)
+            yield from self._texts(command.argv[at], level)
 
     def _wrapped(
         self, command: Command, name: str, wrapper: Wrapper, level: int, guard: bool
@@ -155,7 +159,17 @@ class CommandReader:
                 for fact in self.command(command.argv[at:], level=level + 4, guard=True):
                     if isinstance(fact, Command | Unread):
                         yield fact
+            yield from self._texts(command.argv[at], level)
         self._guessing = guessing
+
+    def _texts(self, word: Word, level: int) -> Iterator[Fact]:
+        """Look for denials in a word that some program may read as a command."""
+        inside = (quoted or rest for quoted, rest in _INSIDE.findall(word.text))
+        for text in (word.text, word.text.partition("=")[2].removeprefix("!"), *inside):
+            if " " in text and level < MAX_LEVEL:
+                for fact in self._read_text(text, level + 4, True):
+                    if isinstance(fact, Command | Unread):
+                        yield fact
 
     def _far_inside(self) -> Iterator[Fact]:
         """Give up taking apart what lies inside too many other commands."""
@@ -185,7 +199,7 @@ class CommandReader:
         """Take apart the text that a command runs."""
         name = command.argv[0].text
         if text.stdin:
-            yield Unknown(reason=f"{name} runs what its standard input says")
+            yield Unknown(reason=f"{name} runs a text that can't be seen here")
             yield from self._given_texts(name, level)
             return
         known = not any(word.dynamic for word in text.words)

@@ -13,6 +13,7 @@ _OPTION_C = frozenset({"su", "script", "flock", "runuser", "sg", "newgrp", "tmux
 # Programs that read commands for later from their standard input.
 TIMERS = frozenset({"at", "batch", "crontab"})
 _LISTS = re.compile(r"-[lrdcfV]")
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _VALUED = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--command-fd"})
 
 
@@ -43,6 +44,8 @@ def evaluated(argv: Sequence[Word]) -> Evaluated | None:
         return Evaluated(tuple(argv[skip:]), skip)
     if name in SHELLS:
         return _shell(argv)
+    if name in (".", "source") and len(argv) > 1:
+        return _file(argv, 1)
     if name == "trap" and len(argv) > 2:
         start = 2 if argv[1].text == "--" else 1
         return Evaluated((argv[start],), start)
@@ -80,7 +83,17 @@ def _shell(argv: Sequence[Word]) -> Evaluated | None:
             at += option[-1] in "oO"
     if text:
         return Evaluated(tuple(argv[at : at + 1]), at, arguments=True)
-    return Evaluated((), at, stdin=True) if at >= len(argv) or argv[at].text == "-" else None
+    return _file(argv, at)
+
+
+def _file(argv: Sequence[Word], at: int) -> Evaluated | None:
+    """Look at the word that names a file of commands; without one it is the standard input.
+
+    A file that is only known at run time may be the standard input as well.
+    """
+    if at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic:
+        return Evaluated((), at, stdin=True)
+    return None
 
 
 def _split_string(argv: Sequence[Word]) -> Evaluated | None:

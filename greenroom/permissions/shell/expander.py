@@ -4,7 +4,7 @@ import re
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from greenroom.permissions.shell.arithmetic import NAMES, SAFE_OFFSET
+from greenroom.permissions.shell.arithmetic import HELD, NAMES, SAFE_OFFSET
 from greenroom.permissions.shell.cursor import Cursor, Findings, ShellSyntaxError
 from greenroom.permissions.shell.openings import beginning
 from greenroom.permissions.shell.output import Output
@@ -248,7 +248,7 @@ class Expander(Cursor):
         Raises:
             ShellSyntaxError: it does not end as arithmetic does.
         """
-        open_parentheses = 0
+        start, open_parentheses = self.at, 0
         while open_parentheses or not self.accept(closing):
             text, char = self.take(_IN_SUM), self.peek()
             self.findings.computes |= bool(NAMES.search(text))
@@ -263,6 +263,8 @@ class Expander(Cursor):
             if not 0 <= open_parentheses <= MAX_PARENTHESES or not char:
                 raise ShellSyntaxError(f"arithmetic is not closed {self.here}")
             self.at += 1
+        if HELD.search(self.text, start, self.at):
+            self.unclear("computes with a variable that holds text of the command")
 
     def _in_sum(self) -> None:
         """Read an expansion in arithmetic: what it turns into is evaluated like the rest."""

@@ -35,5 +35,7 @@ def redirection_facts(
             guard=reads,
             command=command,
         )
+    elif reads and target.pattern:
+        yield place.use("read", target.text, guard=True, pattern=True)
     elif not reads:
         yield Unknown(reason=f"writes to a file only known at run time: {target.text}")

@@ -17,7 +17,7 @@ _SED = re.compile(
     rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
     rf"[\s;}}]*+)*+"
 )
-_AWK_ACTS = re.compile(r"system|getline|[|>@]")
+_AWK_ACTS = re.compile(r"system|getline|[|@]")
 
 
 def sed_only_prints(script: str) -> bool:
@@ -31,8 +31,19 @@ def sed_only_prints(script: str) -> bool:
 
 
 def awk_only_prints(script: str) -> bool:
-    """Tell whether an awk script surely reads and prints only."""
-    return _AWK_ACTS.search(script) is None
+    """Tell whether an awk script surely reads and prints only.
+
+    Without a `print` before it `>` compares. Strings are not left out, since what looks like one
+    may begin inside a regular expression.
+
+    Example:
+        >>> awk_only_prints("$3 > 80 || /x/ { print $1 }"), awk_only_prints('{ print > "out" }')
+        (True, False)
+    """
+    printing = script.find("print")
+    if printing >= 0 and script.find(">", printing) >= 0:
+        return False
+    return _AWK_ACTS.search(script.replace("||", "")) is None
 
 
 def sed_scripts(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:

@@ -6,11 +6,12 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
 
-__all__ = ["changes_programs", "declares", "is_display", "may_hold_code", "reads_into"]
+__all__ = ["changes_programs", "computes", "declares", "is_display", "may_hold_code", "reads_into"]
 
 MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
+_INTEGER = re.compile(r"[-+]\w*i\w*")
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
 _INFLUENCE = re.compile(
@@ -59,6 +60,15 @@ def reads_into(node: SimpleCommand) -> bool:
 def declares(node: SimpleCommand) -> bool:
     """Tell whether it is a builtin that sets variables, or the arguments, to its own words."""
     return not _programs(node).isdisjoint(_DECLARERS)
+
+
+def computes(node: Finding) -> bool:
+    """Tell whether it is a builtin that evaluates its words as arithmetic."""
+    if not isinstance(node, SimpleCommand):
+        return False
+    return "let" in _programs(node) or (
+        declares(node) and any(_INTEGER.fullmatch(word.text) for word in node.words)
+    )
 
 
 def _programs(node: SimpleCommand) -> set[str]:

@@ -12,7 +12,7 @@ __all__ = ["WordReader", "join"]
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
 # A word without quotes, expansions, braces and patterns, which is most of them.
 _SIMPLE = re.compile(r"[\w./:@%+,^=~!#-]+(?=[ \t\n;&|]|\Z)", re.ASCII)
-_PATTERN = re.compile(r"[*?\[]")
+_STAR = re.compile(r"[*?]")
 
 
 class WordReader(Expander):
@@ -76,10 +76,22 @@ def join(pieces: list[Piece]) -> Word:
     return Word(
         "".join(piece.text for piece in pieces),
         dynamic=any(piece.dynamic for piece in pieces),
-        pattern=any(
-            _PATTERN.search(piece.text) for piece in pieces if not (piece.quoted or piece.dynamic)
-        ),
+        pattern=_is_pattern(pieces),
         split=any(piece.split for piece in pieces),
         quoted=any(piece.quoted for piece in pieces),
         opening=opening(pieces),
     )
+
+
+def _is_pattern(pieces: list[Piece]) -> bool:
+    """Tell whether the shell would look for file names; a bracket alone, as in `[ -f a ]`, is none."""
+    opened = False
+    for piece in pieces:
+        plain = not (piece.quoted or piece.dynamic)
+        if plain and _STAR.search(piece.text):
+            return True
+        behind = piece.text.partition("[")[2] if plain and not opened else piece.text
+        opened = opened or (plain and "[" in piece.text)
+        if opened and "]" in behind:
+            return True
+    return False

@@ -91,7 +91,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "hyperfine": Wrapper("wrmMpsScn --warmup --runs", "iN", text=True),
     "bwrap": Wrapper(),
     "firejail": Wrapper(),
-    "fd": Wrapper(),
+    "sg": Wrapper(operands=1, text=True),
     "ssh-agent": Wrapper("atEPO", "cDdks"),
     "start-stop-daemon": Wrapper("xanupc --exec --startas", "SKbmqv --start --background"),
 }
@@ -116,6 +116,9 @@ ELSEWHERE = frozenset(
         "yarn",
         "bun",
         "bundle",
+        "fd",
+        "fdfind",
+        "nix-shell",
         "docker",
         "podman",
         "kubectl",

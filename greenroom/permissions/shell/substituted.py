@@ -1,0 +1,61 @@
+"""Words with the values of variables that the text itself gives them.
+
+`for f in .env; do cat "$f"; done` reads `.env`: what is denied is looked for behind variables as well.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import TypeAlias
+
+from greenroom.permissions.facts.word import Word
+
+__all__ = ["substituted"]
+
+Values: TypeAlias = Callable[[str], Sequence[Word]]
+
+_REFERENCE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+
+
+def substituted(words: Sequence[Word], values: Values) -> Iterator[tuple[Word, ...]]:
+    """Write words out with every combination of the values that their variables may have.
+
+    Args:
+        words: the words; nothing is yielded if none of them has such a variable.
+        values: what the text gives a variable, by its name.
+
+    Example:
+        >>> word = Word("$d/key", dynamic=True)
+        >>> [each.text for (each,) in substituted((word,), {"d": [Word("a"), Word("b")]}.__getitem__)]
+        ['a/key', 'b/key']
+    """
+    names = dict.fromkeys(name for word in words if word.dynamic for name in _names(word.text))
+    known = {name: values(name) for name in names}
+    known = {name: each for name, each in known.items() if each}
+    if not known:
+        return
+    for chosen in product(*known.values()):
+        told = dict(zip(known, chosen, strict=True))
+        yield tuple(part for word in words for part in _filled(word, told))
+
+
+def _names(text: str) -> list[str]:
+    return [bare or braced for bare, braced in _REFERENCE.findall(text)]
+
+
+def _filled(word: Word, told: dict[str, Word]) -> Iterator[Word]:
+    """Put values into a word; outside quotes one with blanks becomes several words."""
+    used = [told[name] for name in _names(word.text) if name in told] if word.dynamic else []
+    if not used:
+        yield word
+        return
+    text = _REFERENCE.sub(lambda found: _value(found, told), word.text)
+    dynamic = bool(re.search(r"[$`]", text)) or any(value.dynamic for value in used)
+    pattern = word.pattern or any(value.pattern for value in used)
+    for part in text.split() if word.split else [text]:
+        yield Word(part, dynamic=dynamic, pattern=pattern, split=dynamic and word.split)
+
+
+def _value(found: re.Match[str], told: dict[str, Word]) -> str:
+    name = found[1] or found[2]
+    return told[name].text if name in told else found[0]
