@@ -7,38 +7,51 @@ from dataclasses import replace
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
 from greenroom.permissions.answers.suggested_command import command_matcher
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Whole
-from greenroom.permissions.facts.pattern import segments
+from greenroom.permissions.answers.verbs import wraps
+from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unknown, Whole
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.explanation import Explanation
+from greenroom.permissions.judging.likeness import covers
+from greenroom.permissions.judging.protection import protects, protects_own_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
 __all__ = ["forbid", "remembered", "suggest"]
 
 _SPECIAL = re.compile(r"[*?\[\]{}\\]|^~")
-_CONFIGURATION = frozenset({".git", ".greenroom", ".vscode", ".github", ".hg", ".svn"})
 
 
 def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
-    """Propose rules that would have allowed the call, or none if a narrow rule can't do that.
+    """Propose rules that would have allowed the open parts of a call, each for one of them.
 
-    Nothing is proposed where a part can't be told beforehand, or where a rule asks for a question.
+    A part such as a download, for which no rule is narrow enough, gets none, and is asked about
+    again. Nothing is proposed at all where a rule asks or may deny, or where a part can't be told
+    beforehand, is wrapped in another, sets a variable, or redirects.
     """
     open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
-    if any(each.rule is not None for each in open_parts):
+    if any(each.rule is not None or _is_unclear(each.fact) for each in open_parts):
         return ()
-    matchers: list[RuleMatcher] = []
-    for verdict in open_parts:
-        matcher = _matcher(verdict.fact, call)
-        if matcher is None:
-            return ()
-        matchers.append(matcher)
+    proposed = ((each.fact, _matcher(each.fact, call)) for each in open_parts)
+    matchers = [
+        matcher for fact, matcher in proposed if matcher is not None and covers(matcher, fact, call)
+    ]
     return tuple(
         PermissionRule(decision=RuleDecision.ALLOW, matcher=each, scope=RuleScope.USER)
         for each in dict.fromkeys(matchers)
     )
+
+
+def _is_unclear(fact: Fact) -> bool:
+    match fact:
+        case Command():
+            by_another = fact.outer is not None and not fact.outer.guard
+            words = [word.text for word in fact.argv]
+            return by_another or wraps(words) or any(word.dynamic for word in fact.argv)
+        case PathUse():
+            return fact.command is not None
+        case _:
+            return isinstance(fact, (Change, Unknown))
 
 
 def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
@@ -50,6 +63,8 @@ def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...
     if len(open_parts) != 1:
         return ()
     fact = open_parts[0].fact
+    while isinstance(fact, Command) and fact.outer is not None:
+        fact = fact.outer  # what was asked about is all of it
     matcher = _matcher(fact, call) or _exact(fact, call)
     if matcher is None:
         return ()
@@ -95,8 +110,11 @@ def _matcher(fact: Fact, call: Call) -> RuleMatcher | None:
 
 
 def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
-    """Propose the file's folder within the workspace, else the file itself."""
-    if fact.command is not None or len(fact.lexical) != 1 or _SPECIAL.search(fact.lexical[0]):
+    """Propose the file's folder within the workspace, else the file itself.
+
+    A hidden folder is never opened as a whole, nor is the file itself where it holds our own rules.
+    """
+    if len(fact.lexical) != 1 or _SPECIAL.search(fact.lexical[0]) or protects_own_rules(fact, call):
         return None
     path = fact.lexical[0]
     root = posixpath.join(call.place.root, "")
@@ -104,6 +122,6 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
     if path.startswith(root):
         pattern = path.removeprefix(root)
         folder = posixpath.dirname(pattern)
-        if folder and not _CONFIGURATION & set(segments(folder)):
+        if folder and "/." not in f"/{folder}" and not protects(fact, call):
             pattern = f"{folder}/**"
     return RuleMatcher(tool=(call.tool,), path=(pattern,))

@@ -25,7 +25,8 @@ class Explanation:
         digest: SHA-256 over the tool, the input, the folder, and every byte of what the tool
             states and what follows from it, such as the words of a command and resolved paths; if
             it differs when the call runs, what was approved is not what runs.
-        remembers: the rules that an "always" would add, or none if no narrow rule fits.
+        remembers: the rules that an "always" would add, each for one part of the call; a part for
+            which no narrow rule exists is asked about again. Empty if there is none at all.
         forbids: the rule that a "never" would add, or none if it can't be told what was meant.
         message: what the model is told when the call is denied.
     """
