@@ -34,3 +34,8 @@ def test_a_command_with_an_open_part_is_asked_about(command):
 def test_a_command_with_a_denied_part_is_denied(command):
     explanation = decide(command)
     assert explanation.decision is RuleDecision.DENY, explanation.reason
+
+
+@pytest.mark.parametrize("command", [".", "source", "uv run ruff check .", "npx x source"])
+def test_a_program_without_the_word_that_it_needs_is_judged_like_any_other(command):
+    assert decide(command).decision is RuleDecision.ASK

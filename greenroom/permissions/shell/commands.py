@@ -122,7 +122,8 @@ class CommandReader:
             yield from self._find(command, level, guard)
         for at, _ in command.cautions[:MAX_SUFFIXES]:  # an option may run what stands behind it
             yield from self._suffixes(command, at + 1, level)
-            yield from self._texts(command.argv[at], level)
+            for word in command.argv[at : at + 1]:  # `.` alone lacks the word that it would run
+                yield from self._texts(word, level)
 
     def _wrapped(
         self, command: Command, name: str, wrapper: Wrapper, level: int, guard: bool
@@ -159,7 +160,8 @@ class CommandReader:
                 for fact in self.command(command.argv[at:], level=level + 4, guard=True):
                     if isinstance(fact, Command | Unread):
                         yield fact
-            yield from self._texts(command.argv[at], level)
+            for word in command.argv[at : at + 1]:  # `.` alone lacks the word that it would run
+                yield from self._texts(word, level)
         self._guessing = guessing
 
     def _texts(self, word: Word, level: int) -> Iterator[Fact]:
