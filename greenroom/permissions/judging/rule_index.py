@@ -72,7 +72,8 @@ class RuleIndex:
         if isinstance(fact, Command):
             numbers |= self._about_command(fact)
         elif isinstance(fact, Unread):
-            numbers |= self._commands
+            programs = set(map(program_name, fact.words))
+            numbers |= self._expressions.union(*_filed(self._programs, programs))
         elif isinstance(fact, PathUse):
             names = self._names if fact.pattern else _names(fact)
             numbers |= self._paths.union(*_filed(self._names, names))

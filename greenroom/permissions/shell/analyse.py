@@ -7,11 +7,11 @@ from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.hidden import hidden_characters
-from greenroom.permissions.shell.nodes import Assignment, Script, SimpleCommand
+from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
 from greenroom.permissions.shell.parser import parse
 from greenroom.permissions.shell.quoting import decode_ansi_c
 from greenroom.permissions.shell.redirections import redirection_facts
-from greenroom.permissions.shell.substituted import substituted
+from greenroom.permissions.shell.substituted import TooManyValuesError, substituted
 from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables import (
     changes_programs,
@@ -22,7 +22,7 @@ from greenroom.permissions.shell.variables import (
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
-MAX_VARIANTS = 2000  # of commands with the values of their variables
+MAX_VALUES = 1 << 17  # characters of commands with the values of their variables
 _PRINTERS = frozenset({"echo", "printf"})
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
@@ -79,9 +79,11 @@ class _Analyser:
         """Begin in a place; `length` bounds how much text inside texts is read."""
         self._commands = CommandReader(place, self.facts)
         self._budget = 4 * length + 4096
-        self._variants = MAX_VARIANTS
+        self._room = 4 * length + MAX_VALUES
         self._computes = False
         self._holds_code = False
+        self._said: set[SimpleCommand] = set()
+        self._state = self._commands.state
 
     def facts(self, text: str, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Take a text apart; texts that its commands run come back here, one level deeper."""
@@ -91,14 +93,15 @@ class _Analyser:
             yield Unread(words=words_of(text))
             return
         script = parse(text)
-        self._commands.bodies += _bodies(script)
-        self._commands.bindings.note(script.found)
+        different = dict.fromkeys(script.found)
+        self._commands.bodies += _bodies(different)
+        self._commands.bindings.note(different)
         # A text that a command runs sees the variables of the text around it.
-        self._computes |= script.computes or any(computes(node) for node in script.found)
-        self._holds_code |= any(may_hold_code(node) for node in script.found)
+        self._computes |= script.computes or any(computes(node) for node in different)
+        self._holds_code |= any(may_hold_code(node) for node in different)
         for node in script.found:
             if isinstance(node, SimpleCommand):
-                yield from self.simple(node, level, guard)
+                yield from self._once(node, level, guard)
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
@@ -110,6 +113,15 @@ class _Analyser:
             yield Unread(words=words_of(unread))
         if self._computes and (self._holds_code or self._commands.gives_code):
             yield Unknown(reason="computes with a variable whose value may run a command")
+
+    def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
+        """Say what a command does, if nothing has changed since the same was said of it."""
+        if self._commands.state != self._state:
+            self._state = self._commands.state
+            self._said.clear()
+        if node not in self._said:
+            self._said.add(node)
+            yield from self.simple(node, level, guard)
 
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Say what one simple command does."""
@@ -133,20 +145,24 @@ class _Analyser:
         values = self._commands.bindings.values
         place = self._commands.place
         targets = tuple(each.target for each in node.redirections)
-        for words in substituted((*node.words, *targets), values):
-            self._variants -= 1
-            if self._variants < 0:
-                yield Unknown(reason="variables of more values than can be told apart")
-                return
-            for fact in self._commands.command(words, level=level, guard=True):
-                if isinstance(fact, Command | Unread):
-                    yield fact
-            self._commands.place = place
+        try:
+            for words in substituted((*node.words, *targets), values, self._spend):
+                for fact in self._commands.command(words, level=level, guard=True):
+                    if isinstance(fact, Command | Unread):
+                        yield fact
+                self._commands.place = place
+        except TooManyValuesError:
+            yield Unknown(reason="variables of more values than can be told apart")
+
+    def _spend(self, characters: int) -> bool:
+        """Take room for a command that is written out; False if there is none left."""
+        self._room -= characters
+        return self._room >= 0
 
 
-def _bodies(script: Script) -> Iterator[str]:
+def _bodies(found: Iterable[Finding]) -> Iterator[str]:
     """Collect the texts that a shell may be given to run: here-documents, and what is printed."""
-    for node in script.found:
+    for node in found:
         if isinstance(node, SimpleCommand):
             for redirection in node.redirections:
                 if redirection.body is not None:

@@ -26,11 +26,13 @@ class Bindings:
         self._values: dict[str, list[Word]] = {}
         self._any: set[str] = set()  # variables that may hold any text
         self._all = False  # whether every variable may
+        self.version = 0  # how often something was taken up
         self._options: dict[str, frozenset[str] | None] = {}
 
     def note(self, found: Iterable[Finding]) -> None:
         """Take up what a text sets."""
         self._options.clear()
+        self.version += 1
         for node in found:
             if isinstance(node, Assignment):
                 self._set(node.name, node.value)
@@ -40,6 +42,7 @@ class Bindings:
     def arguments(self, words: Sequence[Word]) -> None:
         """Take up words that a text is given as `$0`, `$1` …."""
         self._options.clear()
+        self.version += 1
         for word in words:
             self._set("@", word)
 

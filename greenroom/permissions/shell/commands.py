@@ -50,6 +50,11 @@ class CommandReader:
         self._outermost: Sequence[Word] = ()  # of the command in hand, until it is given up
         self._guessing = False  # whether the command in hand is only guessed to be one
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What the facts of a command depend on besides the command."""
+        return self.place, len(self.bodies), self.bindings.version
+
     def command(
         self,
         words: Sequence[Word],

@@ -39,6 +39,7 @@ class Findings:
         computes: arithmetic reads variables.
         failed_sums: how often `((` turned out not to be arithmetic.
         deferred: texts and places where the reading stopped because they lie too deep.
+        given_up: texts and places where too much was not understood.
         unread: texts that are not taken apart.
     """
 
@@ -46,7 +47,15 @@ class Findings:
     computes: bool = False
     failed_sums: int = 0
     deferred: list[tuple[str, int]] = field(default_factory=list)
+    given_up: list[tuple[str, int]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    _separators: dict[str, int] = field(default_factory=dict)
+
+    def last_separator(self, text: str) -> int:
+        """Find the last end of a command in a text, once, however often it is asked; or -1."""
+        if text not in self._separators:
+            self._separators[text] = max(map(text.rfind, "\n;&|"))
+        return self._separators[text]
 
 
 class Cursor:

@@ -28,7 +28,7 @@ _WORDS = "if then elif else fi for select while until do done case esac function
 _KEYWORDS = frozenset(_WORDS.split())
 # Behind what lay too deep stand the ends of what it lay in.
 _CLOSERS = re.compile(r"[)}\"'`\s;]*")
-_NEXT_COMMAND = re.compile(r"[^\n;&|]*[\n;&|]+|\)")
+_NEXT_COMMAND = re.compile(r"[^\n;&|]*[\n;&|]+")
 MAX_RESUMES = 4000
 MAX_ERRORS = 50
 
@@ -94,7 +94,9 @@ class Parser(CompoundReader):
                 return timed
             self.skip_blanks()
             connector = self.take(_CONNECTOR)
-            prints = self._prints(known)
+            prints = Output.TEXT
+            if connector == "|" or self.output is not Output.TEXT:
+                prints = self._prints(known)
             self.source = prints if connector == "|" else source
             if connector in ("|", "|&"):
                 self._captured(known)
@@ -217,6 +219,11 @@ class Parser(CompoundReader):
         """Note a value that a loop gives to its variable."""
         self.findings.nodes.append(assignment)
 
+    def skip_command(self) -> bool:
+        """Go on behind the next separator, else behind a parenthesis; False if there is neither."""
+        separated = self.at <= self.findings.last_separator(self.text)
+        return bool(self.take(_NEXT_COMMAND)) if separated else self.accept(")")
+
     def substitution(self, end: str) -> None:
         """Read the commands of a substitution up to its end, which is moved over."""
         waiting, self.waiting = self.waiting, []
@@ -263,7 +270,7 @@ def parse(text: str) -> Script:
         gap = _CLOSERS.match(rest, at)
         _read(Parser(rest, gap.end() if gap else at, findings=findings))
     begins: dict[str, int] = {}
-    for rest, at in findings.deferred:
+    for rest, at in (*findings.deferred, *findings.given_up):
         begins[rest] = min(at, begins.get(rest, at))
     findings.unread += [rest[at:] for rest, at in begins.items()]
     return Script(tuple(findings.nodes), findings.computes, tuple(findings.unread))
@@ -284,9 +291,9 @@ def _read(reader: Parser) -> None:
         except ShellSyntaxError as error:
             reader.unclear(f"can't be read as a command: {error}")
             reader.waiting = []
-            if not reader.take(_NEXT_COMMAND):
+            if not reader.skip_command():
                 return
         else:
             return
     reader.unclear("can't be read as a command, too often")
-    reader.findings.unread.append(reader.text[reader.at :])
+    reader.findings.given_up.append((reader.text, reader.at))

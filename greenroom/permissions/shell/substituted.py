@@ -10,23 +10,35 @@ from typing import TypeAlias
 
 from greenroom.permissions.facts.word import Word
 
-__all__ = ["substituted"]
+__all__ = ["TooManyValuesError", "substituted"]
 
 Values: TypeAlias = Callable[[str], Sequence[Word]]
 
+COST = 32  # of one command, however short
 _REFERENCE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 
 
-def substituted(words: Sequence[Word], values: Values) -> Iterator[tuple[Word, ...]]:
+class TooManyValuesError(Exception):
+    """More text than there is room for."""
+
+
+def substituted(
+    words: Sequence[Word], values: Values, spend: Callable[[int], bool]
+) -> Iterator[tuple[Word, ...]]:
     """Write words out with every combination of the values that their variables may have.
 
     Args:
         words: the words; nothing is yielded if none of them has such a variable.
         values: what the text gives a variable, by its name.
+        spend: asked before so many characters are written out; False if there is no room.
+
+    Raises:
+        TooManyValuesError: there is no room for another one.
 
     Example:
         >>> word = Word("$d/key", dynamic=True)
-        >>> [each.text for (each,) in substituted((word,), {"d": [Word("a"), Word("b")]}.__getitem__)]
+        >>> VALUES = {"d": [Word("a"), Word("b")]}.__getitem__
+        >>> [each.text for (each,) in substituted((word,), VALUES, lambda _: True)]
         ['a/key', 'b/key']
     """
     names = dict.fromkeys(name for word in words if word.dynamic for name in _names(word.text))
@@ -36,11 +48,20 @@ def substituted(words: Sequence[Word], values: Values) -> Iterator[tuple[Word, .
         return
     for chosen in product(*known.values()):
         told = dict(zip(known, chosen, strict=True))
+        if not spend(COST + sum(_length(word, told) for word in words)):
+            raise TooManyValuesError
         yield tuple(part for word in words for part in _filled(word, told))
 
 
 def _names(text: str) -> list[str]:
     return [bare or braced for bare, braced in _REFERENCE.findall(text)]
+
+
+def _length(word: Word, told: dict[str, Word]) -> int:
+    """Say how long a word will at most be with these values."""
+    if not word.dynamic:
+        return len(word.text)
+    return len(word.text) + sum(len(told[name].text) for name in _names(word.text) if name in told)
 
 
 def _filled(word: Word, told: dict[str, Word]) -> Iterator[Word]:
