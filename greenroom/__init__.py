@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from greenroom.core import NetworkError as NetworkError
     from greenroom.core import NetworkTimeoutError as NetworkTimeoutError
     from greenroom.core import OutputChunk as OutputChunk
+    from greenroom.core import PermissionEffects as PermissionEffects
     from greenroom.core import PermissionPart as PermissionPart
     from greenroom.core import PermissionRecord as PermissionRecord
     from greenroom.core import PermissionRequest as PermissionRequest
@@ -223,6 +224,7 @@ _HOMES = {
         "NetworkError",
         "NetworkTimeoutError",
         "OutputChunk",
+        "PermissionEffects",
         "PermissionPart",
         "PermissionRecord",
         "PermissionRequest",
@@ -423,6 +425,7 @@ __all__ = [
     "OutputChunk",
     "Page",
     "ParentInfo",
+    "PermissionEffects",
     "PermissionManager",
     "PermissionPart",
     "PermissionRecord",

@@ -188,6 +188,8 @@ async def _answer(
         digest=found.digest,
         tool_use_id=call.id,
         sandbox=await tool.examine_sandbox(),
+        effects=found.effects,
+        claim=info.claim,
     )
 
 

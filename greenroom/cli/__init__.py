@@ -5,7 +5,7 @@ Modules, by way of the program: `main`, `arguments` and `options`, `folders`, `r
 `piped_input`, `turn_record`, `output_writer`, `byte_reader`), `interactive` (with `end_signals`), and
 `picker`, the list to choose a session from; `commands` (`sessions`, `permissions`, `doctor`), which print a `page`
 and ask with `confirm`; `completion`, which completes command lines. The renderer: `renderer` and its
-parts `screen`, `person`, `question_queue`; pure text in `agent_view`, `render_chunk`, `render_tool`,
+parts `screen`, `person`, `question_queue` (with `choices` and `prompt_pages`); pure text in `agent_view`, `render_chunk`, `render_tool`,
 `render_recap`, `render_part`, `markdown_stream`, `permission_prompt`, `recap`; `theme`, `painter` and `prefixed`
 (colours and rich); `terminal` (what a terminal is), `prompt_terminal` (with `prompt_application` and
 `prompt_io`, which are prompt_toolkit in a thread) and `plain_terminal`.

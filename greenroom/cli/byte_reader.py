@@ -1,11 +1,14 @@
 """Reading a file descriptor without standing in the way of a cancel."""
 
+import array
+import fcntl
 import os
 import stat
+import termios
 
 import trio
 
-__all__ = ["is_stream", "read_some"]
+__all__ = ["is_stream", "read_some", "unread"]
 
 _MOST = 65_536
 
@@ -26,3 +29,15 @@ async def read_some(descriptor: int) -> bytes:
         await trio.lowlevel.wait_readable(descriptor)
         return os.read(descriptor, _MOST)
     return await trio.to_thread.run_sync(os.read, descriptor, _MOST)
+
+
+def unread(descriptor: int) -> int:
+    """Return how many bytes are there to be read; of a terminal, those of whole lines. 0 for a file."""
+    if not is_stream(descriptor):
+        return 0
+    count = array.array("i", [0])
+    try:
+        fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    except OSError:
+        return 0
+    return count[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["sessions_folder", "working_folder"]
+__all__ = ["below_home", "sessions_folder", "working_folder"]
 
 
 def working_folder() -> Path:
@@ -40,3 +40,15 @@ def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.pla
     # The specification says to ignore a relative path.
     state = Path(base) if os.path.isabs(base) else Path("~/.local/state").expanduser()
     return state / "greenroom" / "sessions"
+
+
+def below_home(place: str) -> str:
+    """Write a folder of the user's as people do, from `~` on.
+
+    Example:
+        >>> below_home("/tmp")
+        '/tmp'
+    """
+    home = os.path.expanduser("~").rstrip("/")
+    is_below = place == home or place.startswith(f"{home}/")
+    return f"~{place[len(home) :]}" if is_below else place

@@ -1,77 +1,32 @@
-"""A permission prompt: what it shows, and how its answer is read. Pure; nothing is asked here."""
+"""A permission prompt: what it shows, from facts alone; the model's own words come last.
 
-from dataclasses import dataclass
-from pathlib import Path
+Pure; nothing is asked here. `choices` are the answers, `prompt_pages` what is shown of long texts.
+"""
+
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom.cli.prefixed import indented
+from greenroom.cli.choices import Choice, choices_for
+from greenroom.cli.folders import below_home
+from greenroom.cli.prefixed import Prefixed, hanging
+from greenroom.cli.prompt_pages import PromptPages
 from greenroom.cli.render_part import render_part
 from greenroom.cli.render_tool import diff_text
 from greenroom.cli.theme import ColorScheme
-from greenroom.core import PermissionRequest, Remember, RuleDecision, SandboxReport, visible
+from greenroom.core import PermissionRequest, SandboxReport, clip, disguises, exact, texts_in
 from greenroom.permissions import user_rules_path
 
-__all__ = ["CHOICES", "Choice", "choices_for", "find_choice", "render_choices", "render_request"]
+__all__ = ["render_further", "render_request"]
 
-_HEAD, _TAIL = 8, 6  # lines of a long diff that leave room for the rest in a small terminal
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One answer that can be chosen.
-
-    Attributes:
-        words: what may be typed for it; the first is its letter.
-        label: what it means.
-        decision: allow or deny.
-        remember: how long it is remembered, or None for this call alone.
-        asks_why: whether a reason for the model is asked next.
-    """
-
-    words: tuple[str, ...]
-    label: str
-    decision: RuleDecision
-    remember: Remember | None = None
-    asks_why: bool = False
-
-
-_ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
-
-CHOICES = (
-    Choice(("y", "yes", "once"), "once", _ALLOW),
-    Choice(("s", "session"), "this session", _ALLOW, "session"),
-    Choice(("p", "project"), "this project", _ALLOW, "project"),
-    Choice(("a", "always"), "always", _ALLOW, "always"),
-    Choice(("n", "no"), "no", _DENY),
-    Choice(("v", "never"), "never", _DENY, "always"),
-    Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
-)
-"""Every choice; none of them is bound to Enter or a blank alone."""
-
-
-def choices_for(request: PermissionRequest) -> tuple[Choice, ...]:
-    """Return the choices of a request; without a narrow rule nothing can be remembered."""
-    rules = {_ALLOW: request.remembers, _DENY: request.forbids}
-    return tuple(each for each in CHOICES if each.remember is None or rules[each.decision])
-
-
-def find_choice(line: str) -> Choice | None:
-    """Return the choice that a line names; None where it is anything else, such as empty.
-
-    Example:
-        >>> find_choice("Yes").label, find_choice("yes, but look first")
-        ('once', None)
-    """
-    word = line.strip().casefold()
-    return next((each for each in CHOICES if word in each.words), None)
+_CLAIM = 300  # characters
 
 
 def render_request(
     request: PermissionRequest, scheme: ColorScheme, waiting: int = 0, warning: str = ""
 ) -> RenderableType:
-    """Show all that a person needs to decide; of a long diff its two ends, and how to see it all.
+    """Show all that a person needs to decide; of what is very long the beginning.
 
     Args:
         request: the request.
@@ -79,77 +34,115 @@ def render_request(
         waiting: how many more requests wait behind it.
         warning: what should be known before a choice is made.
     """
-    parts: list[RenderableType] = [_head(request, scheme, waiting)]
-    if request.details:
-        parts.append(indented(Text(visible(request.details), overflow="fold"), 4))
-    if request.diff:
-        parts.append(indented(diff_text(_ends(request.diff), scheme), 4))
-    if _hides(request):
-        parts.append(
-            Text("  it holds characters that would hide; they are shown as \\u{…}", "bold")
-        )
-    parts += [render_part(part, scheme) for part in request.parts]
-    parts += [Text(f"  {line}", scheme.note) for line in _remarks(request)]
+    pages = PromptPages.of(request)
+    lines: list[RenderableType] = [_head(request, scheme, waiting)]
+    if pages.details:
+        lines.append(_quoted(Text(pages.details, overflow="fold"), scheme))
+    if pages.diff:
+        lines.append(_quoted(diff_text(pages.diff, scheme), scheme))
+    lines += [_line(line, "bold") for line in _warnings(request)]
+    lines += [render_part(part, scheme) for part in pages.parts]
+    lines += _left_out(pages, scheme)
+    lines += [_line(line, scheme.effect) for line in _effects(request)]
+    lines += [_line(line, scheme.note) for line in _remarks(request)]
     if request.sandbox is not None:
-        parts.append(_sandbox(request.sandbox, scheme))
+        lines.append(_sandbox(request.sandbox, scheme))
     if warning:
-        parts.append(Text(f"  {visible(warning)}", scheme.error))
-    parts.append(render_choices(request, scheme))
-    return Group(*parts)
+        lines.append(_line(warning, scheme.error))
+    if request.claim:
+        lines.append(_claim(request.claim, scheme))
+    lines.append(_choices(choices_for(request, is_read=not pages.further), scheme))
+    return Group(*lines)
 
 
-def _ends(diff: str) -> str:
-    lines = diff.splitlines()
-    left_out = len(lines) - _HEAD - _TAIL
-    if left_out < 2:
-        return diff
-    middle = f"… {left_out} lines: type diff and Enter to see all …"
-    return "\n".join([*lines[:_HEAD], middle, *lines[-_TAIL:]])
+def render_further(request: PermissionRequest, number: int, scheme: ColorScheme) -> RenderableType:
+    """Show a further page of a request, counted from 0, and what may be answered then."""
+    pages = PromptPages.of(request)
+    page, left = pages.further[number], len(pages.further) - number - 1
+    if isinstance(page, str):
+        shown: RenderableType = _quoted(_text(page, request, scheme), scheme)
+    else:
+        shown = Group(*(render_part(part, scheme) for part in page))
+    more = [Text(f"  … {left} more: type more and Enter …", scheme.question)] if left else []
+    return Group(shown, *more, _choices(choices_for(request, is_read=not left), scheme))
+
+
+def _quoted(text: Text, scheme: ColorScheme) -> RenderableType:
+    """Put a mark before each line of a text that is none of ours, so that none can pass for ours."""
+    return Prefixed(Text("  │ ", scheme.note), text)
+
+
+def _line(text: str, style: str) -> RenderableType:
+    return hanging(Text("  "), Text(" ".join(exact(text).split("\n")), style))
+
+
+def _warnings(request: PermissionRequest) -> tuple[str, ...]:
+    """Return what may mislead; seen here as well, wherever the request was made."""
+    seen = disguises(request.action, request.details, request.diff, *texts_in(request.input))
+    return tuple(dict.fromkeys((*request.warnings, *seen)))
+
+
+def _text(page: str, request: PermissionRequest, scheme: ColorScheme) -> Text:
+    return diff_text(page, scheme) if request.diff else Text(page, overflow="fold")
 
 
 def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text:
-    who = " > ".join(visible(name) for name in request.lineage) or "the agent"
+    who = " > ".join(exact(name) for name in request.lineage) or "the agent"
     head = Text("? ", scheme.question)
-    head.append(f"{who} asks: {visible(request.action)} ({visible(request.tool_name)})")
+    head.append(f"{who} asks: {exact(request.action)} ({exact(request.tool_name)})")
     if waiting:
         head.append(f"  {waiting} more waiting", scheme.note)
     return head
 
 
-def _sandbox(report: SandboxReport, scheme: ColorScheme) -> Text:
+def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
     """Say what holds the call; what does not hold is the one thing to see."""
-    return Text(f"  sandbox: {report}", scheme.error if report.lacking else scheme.note)
+    return _line(f"sandbox: {report}", scheme.error if report.lacking else scheme.note)
 
 
-def _remarks(request: PermissionRequest) -> list[str]:
-    lines = []
+def _left_out(pages: PromptPages, scheme: ColorScheme) -> list[Text]:
+    if not pages.left_out:
+        return []
+    missing = ", ".join(pages.left_out)
+    return [Text(f"  … {missing}: type more and Enter to see all …", scheme.question)]
+
+
+def _effects(request: PermissionRequest) -> Iterator[str]:
+    """Say what it does beyond the workspace and beyond itself."""
+    effects = request.effects
+    for what, found in (
+        ("runs with other rights", effects.privileges),
+        ("writes outside the workspace", effects.writes),
+        ("reads outside the workspace", effects.reads),
+        ("names files outside the workspace", effects.names),
+        ("contacts", effects.hosts),
+        ("besides", effects.changes),
+    ):
+        if found:
+            yield f"{what}: {', '.join(exact(each) for each in found)}"
+
+
+def _remarks(request: PermissionRequest) -> Iterator[str]:
     if request.cwd:
-        lines.append(f"in {visible(request.cwd)}")
+        yield f"in {exact(request.cwd)}"
     if request.reason and not request.parts:
-        lines.append(f"asked because: {visible(request.reason)}")
+        yield f"asked because: {exact(request.reason)}"
     if request.remembers:
-        rules = ", ".join(visible(rule) for rule in request.remembers)
-        lines.append(f"remembered as: {rules}")
+        yield f"remembered as: {', '.join(exact(rule) for rule in request.remembers)}"
     else:
-        lines.append("no narrow rule fits, so a yes can't be remembered")
+        yield "no narrow rule fits, so a yes can't be remembered"
     if request.forbids:
-        lines.append(f"never stores: {', '.join(visible(rule) for rule in request.forbids)}")
+        yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
     if request.remembers or request.forbids:
-        lines.append(f"always and never hold in every project: {_under_home(user_rules_path())}")
-    return lines
+        yield f"always and never hold in every project: {exact(below_home(str(user_rules_path())))}"
 
 
-def _under_home(path: Path) -> str:
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else visible(str(path))
+def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
+    """Show what the model says of the call, in quotes, where it can't pass for a line of ours."""
+    words = clip(exact(" ".join(claim.split())), _CLAIM)
+    return _line(f"agent says: “{words}”", scheme.note)
 
 
-def render_choices(request: PermissionRequest, scheme: ColorScheme) -> Text:
-    """Show what may be answered."""
-    offered = (f"[{each.words[0]}] {each.label}" for each in choices_for(request))
+def _choices(choices: tuple[Choice, ...], scheme: ColorScheme) -> Text:
+    offered = (f"[{each.words[0]}] {each.label}" for each in choices)
     return Text("  " + "  ".join(offered), scheme.question)
-
-
-def _hides(request: PermissionRequest) -> bool:
-    shown = (request.details, request.diff)
-    return any(visible(text) != text for text in shown)

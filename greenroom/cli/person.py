@@ -119,8 +119,9 @@ class Person:
     async def _enter(self, line: Line) -> None:
         self._screen.hint = ""
         request = self._screen.questions.current
-        if request is not None and self._screen.questions.asks_for_diff(line):
-            self._screen.show_diff(request)
+        page = self._screen.questions.turn_page(line)
+        if request is not None and page is not None:
+            self._screen.show_further(request, page)
             return
         answer = self._screen.questions.read(line)
         if isinstance(answer, Decision):

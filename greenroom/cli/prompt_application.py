@@ -4,6 +4,7 @@ Nothing here knows of trio or of agents, and nothing else knows of prompt_toolki
 `run` are called in the application's own loop.
 """
 
+import select
 import sys
 import termios
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.input import create_input
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -38,11 +41,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PromptApplication"]
 
-_GUARD = 0.4  # seconds before a new question takes an answer: who is typing did not mean it
+_GUARD = 0.4  # seconds without a key before a new question takes an answer: it was not meant
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _INPUT_LINES = 10
 _LABEL = "> "
+
+# A window that gains or loses the focus says so, where another program left that switched on. It is
+# no key: taken for one, it would be an escape and two letters.
+ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
 
 
 class PromptApplication:
@@ -57,6 +64,8 @@ class PromptApplication:
         self._armed: Question | None = None
         self._bound: Question | None = None
         self._begun = False
+        self._unpainted: Question | None = None
+        self._pressed_at = float("-inf")
         self._buffer = Buffer(multiline=True, on_text_changed=self._text_changed)
         self._file = open_file()
         self._app: Application[None] = Application(
@@ -68,6 +77,8 @@ class PromptApplication:
             input=create_input(sys.stdin),
             output=output_to(self._file),
         )
+        self._app.after_render += lambda _: self._painted()
+        self._app.key_processor.before_key_press += lambda _: self._pressed()
         self._app.ttimeoutlen = _ESCAPE
         self._app.timeoutlen = _META
 
@@ -115,16 +126,39 @@ class PromptApplication:
     def _ask(self, question: Question | None) -> None:
         if question == self._frame.question:
             return
-        self._armed = None
+        self._armed = self._unpainted = None
         if question is not None and question.is_follow_up:
             self._armed = question
-        elif question is not None and self._app.loop is not None:
+        else:
+            self._unpainted = question
+
+    def _painted(self) -> None:
+        question, self._unpainted = self._unpainted, None
+        if question is not None:
+            self._arm_later(question)
+
+    def _pressed(self) -> None:
+        if self._app.loop is not None:
+            self._pressed_at = self._app.loop.time()
+
+    def _arm_later(self, question: Question) -> None:
+        if self._app.loop is not None:
             self._app.loop.call_later(_GUARD, self._arm, question)
 
     def _arm(self, question: Question) -> None:
-        if question == self._frame.question:
-            self._armed = question
-            self._app.invalidate()
+        """Let a question be answered, unless somebody still types what was meant for something else."""
+        loop = self._app.loop
+        if loop is None or question != self._frame.question:
+            return
+        if loop.time() - self._pressed_at < _GUARD or self._has_input():
+            self._arm_later(question)
+            return
+        self._armed = question
+        self._app.invalidate()
+
+    def _has_input(self) -> bool:
+        """Whether something was typed that was not read yet."""
+        return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
 
     def _text_changed(self, buffer: Buffer) -> None:
         if not buffer.text:
@@ -148,6 +182,7 @@ class PromptApplication:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._buffer.text)
         keys.add("enter")(self._enter)
+        keys.add(Keys.BracketedPaste)(self._paste)
         keys.add("escape", "enter")(lambda event: event.current_buffer.newline())
         keys.add("escape")(lambda event: self._press(KeyName.ESCAPE))
         keys.add("c-c")(lambda event: self._press(KeyName.CTRL_C))
@@ -156,6 +191,12 @@ class PromptApplication:
 
     def _press(self, name: KeyName) -> None:
         self._hear(Key(name, self._buffer.text))
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        """Insert what was pasted; a line of it answers no question but one that asks for words."""
+        self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+        if self._bound is not None and not self._bound.is_follow_up:
+            self._bound = None
 
     def _enter(self, event: KeyPressEvent) -> None:
         text = self._buffer.text

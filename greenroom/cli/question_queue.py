@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from greenroom.cli.permission_prompt import Choice, choices_for, find_choice
+from greenroom.cli.choices import Choice, choices_for, find_choice
+from greenroom.cli.prompt_pages import PromptPages
 from greenroom.cli.terminal import Line, Question
 from greenroom.core import PermissionRequest, Remember, RuleDecision
 
@@ -11,6 +12,7 @@ __all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
 
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
+_MORE = ("more", "diff")
 TOO_LATE = "not sent: that question is decided already"
 
 
@@ -36,6 +38,7 @@ class QuestionQueue:
         self._open: tuple[PermissionRequest, ...] = ()
         self._answered: set[str] = set()
         self._asks_why = False
+        self._pages = self._turned = 0  # how many further pages there are, and were shown
 
     @property
     def current(self) -> PermissionRequest | None:
@@ -73,16 +76,28 @@ class QuestionQueue:
         self._open = tuple(each for each in self._open if each.request_id != request_id)
         return self._changed(before)
 
-    def asks_for_diff(self, line: Line) -> bool:
-        """Whether a line asks to see all of the diff that the question is about."""
+    def turn_page(self, line: Line) -> int | None:
+        """Return which further page is to be shown, if a line asks for one and there is one."""
         request = self.current
-        is_word = line.text.strip().casefold() == "diff"
-        return is_word and request is not None and line.question == request.request_id != ""
+        is_word = line.text.strip().casefold() in _MORE
+        if not is_word or request is None or line.question != request.request_id:
+            return None
+        if self.is_read:
+            return None
+        self._turned += 1
+        return self._turned - 1
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of the request was shown."""
+        return self._turned >= self._pages
 
     def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
         if self.current is before:
             return None
         self._asks_why = False
+        self._turned = 0
+        self._pages = len(PromptPages.of(self.current).further) if self.current else 0
         return self.current
 
     def read(self, line: Line) -> Decision | str | None:
@@ -100,10 +115,14 @@ class QuestionQueue:
         if self._asks_why:
             return self._reason(request, line.text)
         choice = find_choice(line.text)
+        if choice is None and line.text.strip().casefold() in _MORE:
+            return "that was all of it"
         if choice is None:
             return None if line.text.strip() else ""
         if choice not in choices_for(request):
             return f"{choice.label}: not possible here, since no narrow rule fits this call"
+        if choice not in choices_for(request, is_read=self.is_read):
+            return f"{choice.label}: see all of it first; type more"
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:

@@ -1,21 +1,25 @@
-"""A verdict in a line: what a part of a call is, what the rules say to it, why, and whose rule."""
+"""A verdict: what a part of a call is, what the rules say to it, why, and whose rule that was."""
 
+from rich.console import RenderableType
 from rich.text import Text
 
+from greenroom.cli.folders import below_home
+from greenroom.cli.prefixed import hanging
 from greenroom.cli.theme import ColorScheme
-from greenroom.core import PermissionPart, RuleDecision, visible
+from greenroom.core import PermissionPart, RuleDecision, exact
 
-__all__ = ["MARKS", "render_part"]
+__all__ = ["render_part"]
 
-MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
-"""What stands before a part."""
+_MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
-def render_part(part: PermissionPart, scheme: ColorScheme) -> Text:
-    """Show one part of a call."""
+def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
+    """Show one part of a call; however long it is, none of its lines looks like another part."""
     styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
-    line = Text(f"  {MARKS[part.decision]:<8}", styles.get(part.decision, ""))
-    line.append(visible(part.text))
-    source = f"; {visible(part.source)}" if part.source else ""
-    line.append(f"  ({visible(part.reason)}{source})", scheme.note)
-    return line
+    head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
+    body = Text(" ".join(exact(part.text).split("\n")), overflow="fold")
+    reasons = [exact(part.reason)] if part.reason != part.text else []
+    reasons += [exact(below_home(part.source))] if part.source else []
+    if reasons:
+        body.append(f"  ({'; '.join(reasons)})", scheme.note)
+    return hanging(head, body)

@@ -5,9 +5,8 @@ from rich.text import Text
 
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import Painter
-from greenroom.cli.permission_prompt import render_choices, render_request
+from greenroom.cli.permission_prompt import render_further, render_request
 from greenroom.cli.question_queue import QuestionQueue
-from greenroom.cli.render_tool import diff_text
 from greenroom.cli.terminal import Frame, Terminal
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import OutputChunk, PermissionRequest, StateKind, visible
@@ -62,10 +61,9 @@ class Screen:
         """Add a permission prompt."""
         self.print(render_request(request, self.scheme, self.questions.waiting, warning))
 
-    def show_diff(self, request: PermissionRequest) -> None:
-        """Add the whole diff of a request, and what may be answered."""
-        choices = render_choices(request, self.scheme)
-        self.print(diff_text(request.diff, self.scheme), choices)
+    def show_further(self, request: PermissionRequest, page: int) -> None:
+        """Add a further page of a request, and what may be answered then."""
+        self.print(render_further(request, page, self.scheme))
 
     def clear_line(self) -> None:
         """Throw away what stands in the input line."""

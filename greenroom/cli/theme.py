@@ -20,6 +20,7 @@ class ColorScheme:
         removed: removed lines of a diff.
         hunk: the places that a diff is about.
         question: the head of a permission prompt.
+        effect: what a call would do beyond the workspace.
         subagent: the names of subagents.
         todo: the step in progress.
         code: the theme of code blocks, one of pygments'.
@@ -39,6 +40,7 @@ class ColorScheme:
     removed: str = "red"
     hunk: str = "cyan"
     question: str = "bold yellow"
+    effect: str = "yellow"
     subagent: str = "magenta"
     todo: str = "bold"
     code: str = "ansi_dark"

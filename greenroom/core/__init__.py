@@ -4,7 +4,7 @@ Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `inp
 receive and tell); `tooling`, `effects`, `permission` (tool calls); `checkpoint` (what they did to
 files); `protection` (files that make programs run); `context`, `resources`, `workspace` (what tools
 are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`; and the
-small tools of the trade: `serde`, `text`,
+small tools of the trade: `serde`, `text`, `disguise`,
 `ids`, `clock`.
 """
 
@@ -52,6 +52,9 @@ from greenroom.core.content import (
 from greenroom.core.context import (
     AgentContext as AgentContext,
 )
+from greenroom.core.disguise import disguises as disguises
+from greenroom.core.disguise import exact as exact
+from greenroom.core.disguise import texts_in as texts_in
 from greenroom.core.effects import (
     Contact as Contact,
 )
@@ -298,6 +301,9 @@ from greenroom.core.permission import (
     Answer as Answer,
 )
 from greenroom.core.permission import (
+    PermissionEffects as PermissionEffects,
+)
+from greenroom.core.permission import (
     PermissionPart as PermissionPart,
 )
 from greenroom.core.permission import (
@@ -442,6 +448,7 @@ __all__ = [
     "NetworkTimeoutError",
     "Opaque",
     "OutputChunk",
+    "PermissionEffects",
     "PermissionPart",
     "PermissionRecord",
     "PermissionRequest",
@@ -513,11 +520,14 @@ __all__ = [
     "check_session_id",
     "clip",
     "clock",
+    "disguises",
+    "exact",
     "new_id",
     "own_rules",
     "protected_names",
     "seed_ids",
     "serde",
+    "texts_in",
     "valid_unicode",
     "visible",
 ]

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from greenroom.core.message import StopReason
-from greenroom.core.permission import PermissionPart, Remember, RuleDecision
+from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
 from greenroom.core.sandbox import SandboxReport
 from greenroom.core.state import AgentState
 from greenroom.core.tooling import ToolInfo, ToolResult
@@ -131,6 +131,9 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         cwd: the working directory in which it would run.
         sandbox: what it would be held to, and what of that is not held here; None where it would run
             with all of our rights.
+        effects: what it would do beyond the workspace and beyond itself.
+        warnings: what may mislead a reader of the texts above, a sentence each.
+        claim: what the model itself says of the call; nothing vouches for it.
     """
 
     request_id: str
@@ -149,6 +152,9 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     lineage: tuple[str, ...] = ()
     cwd: str = ""
     sandbox: SandboxReport | None = None
+    effects: PermissionEffects = PermissionEffects()
+    warnings: tuple[str, ...] = ()
+    claim: str = ""
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):

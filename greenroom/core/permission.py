@@ -6,7 +6,14 @@ from typing import Literal, TypeAlias
 
 from greenroom.core.wire import Wire
 
-__all__ = ["Answer", "PermissionPart", "PermissionRecord", "Remember", "RuleDecision"]
+__all__ = [
+    "Answer",
+    "PermissionEffects",
+    "PermissionPart",
+    "PermissionRecord",
+    "Remember",
+    "RuleDecision",
+]
 
 Remember: TypeAlias = Literal["session", "project", "always"]
 """How long an answer is remembered: this session, this project, everywhere."""
@@ -36,6 +43,26 @@ class PermissionPart(Wire, frozen=True):
     reason: str
     rule_id: str = ""
     source: str = ""
+
+
+class PermissionEffects(Wire, frozen=True):
+    """What a call would do beyond the workspace and beyond itself, as far as it can be told.
+
+    Attributes:
+        reads: files outside the workspace that are read.
+        writes: files outside the workspace that are written.
+        names: files outside the workspace that words of a command name; it may read or write them.
+        hosts: hosts that are contacted, or named by an address in a command.
+        changes: variables that are set, functions that are defined.
+        privileges: commands that run something with other rights, such as sudo.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    privileges: tuple[str, ...] = ()
 
 
 class Answer(Wire, frozen=True):

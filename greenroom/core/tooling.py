@@ -24,11 +24,13 @@ class ToolInfo(Wire, frozen=True):
         action: one line, such as "Run a command".
         details: the exact text that will run, be written or be fetched.
         diff: a unified diff where a file would change, else empty.
+        claim: what the model itself says of the call, or empty; nothing vouches for it.
     """
 
     action: str
     details: str = ""
     diff: str = ""
+    claim: str = ""
 
 
 class ToolStatus(StrEnum):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from greenroom.core import AgentContext, Remember, RuleDecision
+from greenroom.core import AgentContext, PermissionEffects, Remember, RuleDecision
 from greenroom.permissions.answers.grants import (
     BoundSessions,
     GrantKeeper,
@@ -14,6 +14,7 @@ from greenroom.permissions.answers.grants import (
 )
 from greenroom.permissions.answers.suggestion import forbid, remembered, suggest
 from greenroom.permissions.judging.call import AnyTool, Call, read_call
+from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
 from greenroom.permissions.judging.explanation import Explanation, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, apply_mode, check_mode
@@ -162,6 +163,7 @@ class PermissionManager:
             remembers=suggest(call, verdicts) if decision is RuleDecision.ASK else (),
             forbids=forbid(call, verdicts) if decision is RuleDecision.ASK else (),
             message=(rule.message if rule else "") or reason,
+            effects=consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
         )
 
     def child(

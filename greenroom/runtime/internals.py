@@ -11,6 +11,7 @@ from greenroom.core import (
     ConversationInput,
     Interrupt,
     OutputChunk,
+    PermissionEffects,
     PermissionPart,
     PermissionRequest,
     SandboxReport,
@@ -18,7 +19,9 @@ from greenroom.core import (
     ToolResult,
     TurnError,
     Usage,
+    disguises,
     new_id,
+    texts_in,
 )
 from greenroom.runtime.budgets.boundaries import Boundaries
 from greenroom.runtime.input.inputs import Inputs
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentInternals"]
 
 _YIELD_EVERY = 64
+_NO_EFFECTS = PermissionEffects()
 
 
 class AgentInternals(Boundaries):
@@ -198,6 +202,8 @@ class AgentInternals(Boundaries):
         digest: str = "",
         tool_use_id: str = "",
         sandbox: SandboxReport | None = None,
+        effects: PermissionEffects = _NO_EFFECTS,
+        claim: str = "",
         timeout: float | None = None,
     ) -> Answer:
         """Ask whoever answers for this agent, or for one above it, and wait for the answer.
@@ -226,6 +232,9 @@ class AgentInternals(Boundaries):
             lineage=self._actor.lineage(),
             cwd=str(self.context.workspace.cwd),
             sandbox=sandbox,
+            effects=effects,
+            warnings=disguises(action, details, diff, *texts_in(input)),
+            claim=claim,
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)

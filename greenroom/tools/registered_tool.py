@@ -94,7 +94,10 @@ class RegisteredTool:
         try:
             found = self.tool.info(input)
             return ToolInfo(
-                " ".join(visible(found.action).split()), visible(found.details), visible(found.diff)
+                " ".join(visible(found.action).split()),
+                visible(found.details),
+                visible(found.diff),
+                visible(found.claim),
             )
         except (Exception, SystemExit):  # noqa: BLE001  (an unchecked input may upset any tool)
             _log.debug("tool %s could not describe a call", self.name, exc_info=True)

@@ -39,12 +39,13 @@ def rule_file(folder, place, rules):
 # -- explain ----------------------------------------------------------------------------------------
 
 
-def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules, project):
+def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules, project, env):
     done = run("permissions", "explain", "git status && make > log.txt", "--allow", "Bash(ls:*)")
     assert (done.code, done.err) == (0, "")
     head, first, second, third, always, digest = done.out.splitlines()
     assert head == "ask: make: no rule is about this"
-    assert first == f"  allowed git status  (the rule 'user/git-read' allows this; {own_rules})"
+    source = shown(own_rules, env)
+    assert first == f"  allowed git status  (the rule 'user/git-read' allows this; {source})"
     assert second == "  asks    make  (no rule is about this)"
     assert third == "  asks    write log.txt  (no rule is about this)"
     assert always == "  no always is offered"

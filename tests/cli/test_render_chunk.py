@@ -91,7 +91,7 @@ GOLDEN = [
         REQUEST,
         """\
 ? coder > helper asks: Run a command (Bash)
-    git status && rm -rf build
+  │ git status && rm -rf build
   allowed git status  (the rule 'git' allows this)
   asks    rm -rf build  (no rule is about this)
   in /work
@@ -205,7 +205,7 @@ def test_nothing_that_a_model_or_a_tool_says_is_obeyed_by_the_terminal(chunk):
 def test_a_prompt_shows_the_whole_command_however_long_it_is():
     command = "echo " + "x" * 500 + "; rm -rf /"
     text = seen(PermissionRequest("p", "Bash", "Run a command", details=command))
-    assert command.replace(" ", "") in "".join(text.split())
+    assert command.replace(" ", "") in "".join(text.replace("│", "").split())
 
 
 def test_a_prompt_warns_of_characters_that_hide():

@@ -567,10 +567,10 @@ async def test_of_a_long_diff_both_ends_are_shown_and_all_of_it_where_asked():
         await it.terminal.say("go")
         await it.terminal.wait_for("[y] once")
         assert len(it.terminal.text.splitlines()) < 28
-        assert "… 186 lines: type diff and Enter to see all …" in it.terminal.text
+        assert "… 186 lines of the diff: type more and Enter to see all …" in it.terminal.text
         assert "+line 0\n" in it.terminal.text
         assert "+line 199\n" in it.terminal.text
-        await it.terminal.answer("diff")
+        await it.terminal.answer("more")
         await it.terminal.wait_for("+line 100\n", "+line 199\n  [y] once")
         await it.terminal.answer("y")
         await it.terminal.wait_for("Edit allowed by user")

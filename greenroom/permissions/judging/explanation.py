@@ -4,9 +4,9 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 
-from greenroom.core import PermissionPart, RuleDecision
+from greenroom.core import PermissionEffects, PermissionPart, RuleDecision
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.rules.rule import PermissionRule
 
@@ -29,6 +29,7 @@ class Explanation:
             which no narrow rule exists is asked about again. Empty if there is none at all.
         forbids: the rule that a "never" would add, or none if it can't be told what was meant.
         message: what the model is told when the call is denied.
+        effects: what it would do beyond the workspace and itself, where a person is asked.
     """
 
     decision: RuleDecision
@@ -39,6 +40,7 @@ class Explanation:
     remembers: tuple[PermissionRule, ...] = ()
     forbids: tuple[PermissionRule, ...] = ()
     message: str = ""
+    effects: PermissionEffects = field(default_factory=PermissionEffects)
 
 
 def digest_of(call: Call) -> str:

@@ -98,7 +98,8 @@ class Bash:
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Show the command as it will run."""
-        return ToolInfo("Run a command", str(input["command"]))
+        claim = str(input.get("description") or "")
+        return ToolInfo("Run a command", str(input["command"]), claim=claim)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the command, and the folder that it starts in."""

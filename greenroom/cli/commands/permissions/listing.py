@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.commands.sessions.row import below_home, one_line
-from greenroom.cli.folders import working_folder
+from greenroom.cli.commands.sessions.row import one_line
+from greenroom.cli.folders import below_home, working_folder
 from greenroom.cli.page import Page
 from greenroom.cli.rules import RunRules, rules_of_run
 from greenroom.core import serde

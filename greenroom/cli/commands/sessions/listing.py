@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from greenroom.cli.commands.sessions.row import age, below_home, model_of, place_of, title_of
-from greenroom.cli.folders import working_folder
+from greenroom.cli.commands.sessions.row import age, model_of, place_of, title_of
+from greenroom.cli.folders import below_home, working_folder
 from greenroom.cli.page import Page
 from greenroom.cli.store import open_store
 from greenroom.core import serde

@@ -1,12 +1,11 @@
 """What lists tell of a session, in words that no title can forge."""
 
-import os
 from datetime import datetime, timedelta
 
 from greenroom.core import clock, visible
 from greenroom.session import SessionMetadata
 
-__all__ = ["age", "below_home", "counted", "model_of", "one_line", "place_of", "title_of"]
+__all__ = ["age", "counted", "model_of", "one_line", "place_of", "title_of"]
 
 _LONGEST = 200  # letters of a title or a folder
 _DAYS = 14  # then a date says more
@@ -44,18 +43,6 @@ def model_of(session: SessionMetadata) -> str:
 def place_of(session: SessionMetadata) -> str:
     """Return the folder that a session was used in last."""
     return one_line(session.metadata.get("workspace", ""))
-
-
-def below_home(place: str) -> str:
-    """Write a folder of the user's as people do, from `~` on.
-
-    Example:
-        >>> below_home("/tmp")
-        '/tmp'
-    """
-    home = os.path.expanduser("~").rstrip("/")
-    is_below = place == home or place.startswith(f"{home}/")
-    return f"~{place[len(home) :]}" if is_below else place
 
 
 def age(moment: datetime) -> str:

@@ -1,0 +1,60 @@
+"""What may be answered to a permission request, and how a line names it."""
+
+from dataclasses import dataclass
+
+from greenroom.core import PermissionRequest, Remember, RuleDecision
+
+__all__ = ["CHOICES", "Choice", "choices_for", "find_choice"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer that can be chosen.
+
+    Attributes:
+        words: what may be typed for it; the first is its letter.
+        label: what it means.
+        decision: allow or deny.
+        remember: how long it is remembered, or None for this call alone.
+        asks_why: whether a reason for the model is asked next.
+    """
+
+    words: tuple[str, ...]
+    label: str
+    decision: RuleDecision
+    remember: Remember | None = None
+    asks_why: bool = False
+
+
+_ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
+
+CHOICES = (
+    Choice(("y", "yes", "once"), "once", _ALLOW),
+    Choice(("s", "session"), "this session", _ALLOW, "session"),
+    Choice(("p", "project"), "this project", _ALLOW, "project"),
+    Choice(("a", "always"), "always", _ALLOW, "always"),
+    Choice(("n", "no"), "no", _DENY),
+    Choice(("v", "never"), "never", _DENY, "always"),
+    Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
+)
+"""Every choice; none of them is bound to Enter or a blank alone."""
+
+
+def choices_for(request: PermissionRequest, *, is_read: bool = True) -> tuple[Choice, ...]:
+    """Return the choices of a request.
+
+    Without a narrow rule nothing can be remembered; nor can a yes to what was not shown to its end.
+    """
+    rules = {_ALLOW: request.remembers if is_read else (), _DENY: request.forbids}
+    return tuple(each for each in CHOICES if each.remember is None or rules[each.decision])
+
+
+def find_choice(line: str) -> Choice | None:
+    """Return the choice that a line names; None where it is anything else, such as empty.
+
+    Example:
+        >>> find_choice("Yes").label, find_choice("yes, but look first")
+        ('once', None)
+    """
+    word = line.strip().casefold()
+    return next((each for each in CHOICES if word in each.words), None)

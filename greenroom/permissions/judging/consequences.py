@@ -1,0 +1,106 @@
+"""What a call does beyond the workspace and beyond itself, in words for the person who is asked."""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from greenroom.core import PermissionEffects, clip, visible
+from greenroom.permissions.facts.fact import Change, Command, HostUse, PathUse
+from greenroom.permissions.facts.host import Host
+from greenroom.permissions.facts.pattern import segments
+from greenroom.permissions.judging.call import Call
+
+__all__ = ["consequences"]
+
+_MOST = 20  # of each kind; the parts of the call have them all
+_TEXT = 300  # characters of each
+_LONGEST = 4_096  # characters of a word that may be a name
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_AWAY = re.compile(r"(?:^|[=@])(~?/|~|\.\.(?:/|$))|/\.\.(?:/|$)")
+_TALKERS = frozenset({"echo", "printf"})  # their words are only text
+_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
+
+
+def consequences(call: Call) -> PermissionEffects:
+    """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
+    commands = [fact for fact in call.facts if isinstance(fact, Command)]
+    paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
+    changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
+    return PermissionEffects(
+        reads=_listed(_named(fact) for fact in paths if fact.kind == "read"),
+        writes=_listed(_named(fact) for fact in paths if fact.kind == "write"),
+        names=_listed(_from_words(commands, lambda command: _names(command, call))),
+        hosts=_listed([*_contacted(call), *_from_words(commands, _hosts)]),
+        changes=_listed(changes),
+        privileges=_listed(_privileges(commands)),
+    )
+
+
+def _listed(found: Iterable[str]) -> tuple[str, ...]:
+    """Return each once, nothing in them hidden, and how many more there are."""
+    each = list(dict.fromkeys(found))
+    more = [f"and {len(each) - _MOST} more"] if len(each) > _MOST else []
+    return (*(clip(visible(text), _TEXT) for text in each[:_MOST]), *more)
+
+
+def _is_outside(fact: PathUse, call: Call) -> bool:
+    """Whether it may lie outside of the workspace, as it is written or with links followed."""
+    written, followed = call.anchors
+    return any(
+        segments(path)[: len(anchors.root)] != anchors.root
+        for paths, anchors in ((fact.lexical, written), (fact.real, followed))
+        for path in paths
+        if path not in _NOWHERE
+    )
+
+
+def _named(fact: PathUse) -> str:
+    """Name a file, and where a link leads."""
+    real = fact.real[0] if fact.real else ""
+    is_same = not real or real in fact.lexical
+    return fact.text if is_same else f"{fact.text} (which is {real})"
+
+
+def _from_words(
+    commands: Iterable[Command], find: Callable[[Command], Iterator[str]]
+) -> Iterator[str]:
+    for command in commands:
+        if command.argv and command.argv[0].text not in _TALKERS:
+            yield from find(command)
+
+
+def _names(command: Command, call: Call) -> Iterator[str]:
+    place = command.place or call.place
+    for word in command.argv[1:]:
+        if len(word.text) > _LONGEST or "://" in word.text or not _AWAY.search(word.text):
+            continue
+        name = (
+            re.split("[=@]", word.text, maxsplit=1)[-1] if word.text[0] not in "~/." else word.text
+        )
+        fact = place.use("read", name, tilde=not word.quoted, guard=True)
+        if isinstance(fact, PathUse) and _is_outside(fact, call):
+            yield _named(fact)
+
+
+def _contacted(call: Call) -> Iterator[str]:
+    for fact in call.facts:
+        if isinstance(fact, HostUse):
+            yield _host(fact.url, fact.host)
+
+
+def _hosts(command: Command) -> Iterator[str]:
+    for word in command.argv[1:]:
+        for url in _URL.findall(word.text[:_LONGEST]):
+            yield _host(url, Host.of(url))
+
+
+def _host(url: str, host: Host) -> str:
+    """Return the host that a URL leads to; all of the URL where readers may differ on that."""
+    return host.exact or url
+
+
+def _privileges(commands: Iterable[Command]) -> Iterator[str]:
+    for command in commands:
+        if command.argv and posixpath.basename(command.argv[0].text) in _PRIVILEGED:
+            yield command.text

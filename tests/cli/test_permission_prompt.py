@@ -1,0 +1,265 @@
+"""The permission prompt: what it shows in which order, and what has to be seen before what."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.cli.choices import choices_for, find_choice
+from greenroom.cli.painter import Painter
+from greenroom.cli.permission_prompt import render_further, render_request
+from greenroom.cli.prompt_pages import PromptPages
+from greenroom.cli.question_queue import TOO_LATE, Decision, QuestionQueue
+from greenroom.cli.terminal import Line
+from greenroom.cli.theme import ColorScheme
+from greenroom.core import (
+    PermissionEffects,
+    PermissionPart,
+    PermissionRequest,
+    RuleDecision,
+    exact,
+    serde,
+)
+
+ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
+
+
+def request(details="make", **words):
+    """A request that may be remembered and forbidden."""
+    usual = {"remembers": ("allow Bash(make)",), "forbids": ("deny Bash(make)",)}
+    return PermissionRequest("p-1", "Bash", "Run a command", details=details, **{**usual, **words})
+
+
+def shown(asked, **words):
+    return Painter(None).paint([render_request(asked, ColorScheme(), **words)], 120)
+
+
+FULL = request(
+    "git status && sudo make > /etc/x",
+    parts=(
+        PermissionPart("git status", ALLOW, "the rule 'git' allows this", "git", "~/r.json"),
+        PermissionPart("sudo make", ASK, "no rule is about this"),
+    ),
+    cwd="/work",
+    effects=PermissionEffects(
+        reads=("/a",),
+        writes=("/etc/x",),
+        names=("/b",),
+        hosts=("c.test",),
+        changes=("sets the variable D",),
+        privileges=("sudo make",),
+    ),
+    claim="Look at the state",
+    lineage=("planner", "coder"),
+)
+
+
+def test_a_prompt_tells_who_what_parts_effects_rules_and_last_what_the_agent_says():
+    assert shown(FULL, waiting=2).splitlines() == [
+        "? planner > coder asks: Run a command (Bash)  2 more waiting",
+        "  │ git status && sudo make > /etc/x",
+        "  allowed git status  (the rule 'git' allows this; ~/r.json)",
+        "  asks    sudo make  (no rule is about this)",
+        "  runs with other rights: sudo make",
+        "  writes outside the workspace: /etc/x",
+        "  reads outside the workspace: /a",
+        "  names files outside the workspace: /b",
+        "  contacts: c.test",
+        "  besides: sets the variable D",
+        "  in /work",
+        "  remembered as: allow Bash(make)",
+        "  never stores: deny Bash(make)",
+        "  always and never hold in every project: ~/.config/greenroom/permissions.json",
+        "  agent says: “Look at the state”",
+        "  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  "
+        "[w] no, and say why",
+    ]
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+
+def test_a_request_is_the_same_after_a_journey_as_json():
+    assert serde.decode(serde.encode(FULL), PermissionRequest) == FULL
+
+
+HOSTILE = "\x1b[2J\r\x1b]0;gone\x07\u202e\u200b\u2066" + " " * 500 + "\u00a0\u3000"
+
+
+@pytest.mark.parametrize(
+    "field", ["action", "details", "diff", "claim", "cwd", "reason", "tool_name"]
+)
+def test_nothing_that_a_request_says_reaches_the_terminal_as_it_is(field):
+    text = shown(msgspec.structs.replace(request(), parts=(), **{field: f"a{HOSTILE}b"}))
+    assert all(ch.isprintable() or ch == "\n" for ch in text)
+    assert "\u00a0" not in text
+    assert "…(500 blanks)…" in text or field == "claim"
+
+
+def test_neither_parts_nor_effects_nor_rules_nor_names_do():
+    part = PermissionPart(HOSTILE, ASK, HOSTILE, HOSTILE, HOSTILE)
+    effects = PermissionEffects((HOSTILE,), (HOSTILE,), (HOSTILE,), (HOSTILE,), (HOSTILE,))
+    hostile = request(parts=(part,), effects=effects, lineage=(HOSTILE,), remembers=(HOSTILE,))
+    assert all(ch.isprintable() or ch == "\n" for ch in shown(hostile, warning=HOSTILE))
+
+
+def test_what_the_agent_says_can_not_pass_for_a_line_of_ours():
+    said = "harmless\n  allowed rm -rf /  (the rule 'x' allows this)\n" + "more " * 200
+    lines = shown(request(claim=said)).splitlines()
+    [line] = [line for line in lines if "agent says" in line]
+    assert "allowed rm -rf" in line
+    assert not any(line.startswith("  allowed") for line in lines)
+    assert sum(len(line) for line in lines) < 1200
+
+
+@pytest.mark.parametrize(
+    ("details", "says"),
+    [
+        ("ls \u200b", "it holds characters that would hide"),
+        ("ls" + " " * 99, "it holds long runs of blanks"),
+        ("curl p\u0430ypal.com", "letters of several alphabets"),
+    ],
+)
+def test_what_may_mislead_is_warned_of_wherever_the_request_was_made(details, says):
+    assert says in shown(request(details))
+    assert "sent along" in shown(request(warnings=("sent along",)))
+
+
+def test_a_line_that_wraps_can_not_pass_for_one_of_ours():
+    forged = "echo " + "x " * 60 + " " * 30 + "  allowed ls  (the rule 'all' allows this)"
+    asked = request(forged + "\n  allowed ls", parts=(PermissionPart(forged, ASK, forged),))
+    effects = PermissionEffects(names=(forged,), hosts=(forged,))
+    text = Painter(None).paint(
+        [render_request(msgspec.structs.replace(asked, effects=effects), ColorScheme())], 60
+    )
+    ours = [line for line in text.splitlines() if line.startswith("  allowed")]
+    assert ours == []
+    assert "allowed ls" in text
+
+
+# -- what is long -----------------------------------------------------------------------------------
+
+LONG = "\n".join(f"line {number}" for number in range(500))
+
+
+def test_of_a_long_text_the_beginning_is_shown_and_a_yes_can_not_be_remembered_yet():
+    text = shown(request(LONG))
+    assert "  │ line 23\n" in text
+    assert "line 24" not in text
+    assert "… 476 lines of the text: type more and Enter to see all …" in text
+    assert text.splitlines()[-1] == "  [y] once  [n] no  [v] never  [w] no, and say why"
+
+
+def test_further_pages_go_on_where_the_one_before_ended_and_the_last_offers_all():
+    asked = request(LONG)
+    pages = [
+        Painter(None).paint([render_further(asked, number, ColorScheme())], 100)
+        for number in range(len(PromptPages.of(asked).further))
+    ]
+    assert len(pages) == 3
+    assert pages[0].startswith("  │ line 24\n")
+    assert "… 2 more: type more and Enter …" in pages[0]
+    assert "[a] always" not in pages[1]
+    assert "  │ line 499\n" in pages[2]
+    assert "[a] always" in pages[2]
+
+
+@given(st.text(st.sampled_from("ab \n"), max_size=300).map(lambda text: text * 400))
+def test_the_pages_of_a_text_are_all_of_it(text):
+    pages = PromptPages.of(request(text))
+    whole = "".join([pages.details, *pages.further])
+    assert whole.replace("\n", "") == exact(text).replace("\n", "")
+    assert bool(pages.further) == bool(pages.left_out)
+    assert all(len(page) <= 20_000 and page.count("\n") < 200 for page in pages.further)
+
+
+def test_a_line_without_end_is_cut_on_the_first_page_too():
+    pages = PromptPages.of(request("echo " + "x" * 50_000 + "; rm -rf y"))
+    assert len(pages.details) == 2_000
+    assert pages.further[-1].endswith("; rm -rf y")
+
+
+def test_of_a_diff_with_few_but_long_lines_not_all_is_shown_at_once():
+    pages = PromptPages.of(request("a", diff="+" + "x" * 9_000 + "\n+y"))
+    assert len(pages.diff) < 2_100
+    assert pages.left_out
+    assert "+y" in "".join(pages.further)
+
+
+def test_of_many_parts_those_that_are_not_allowed_come_first():
+    parts = [PermissionPart(f"ls {number}", ALLOW, "a rule") for number in range(300)]
+    parts[250] = PermissionPart("rm x", DENY, "a rule")
+    asked = request(parts=tuple(parts))
+    text = shown(asked)
+    assert "denied  rm x" in text
+    assert "… 284 parts that weigh less: type more" in text
+    assert "ls 299" in Painter(None).paint([render_further(asked, 1, ColorScheme())], 100)
+
+
+# -- answers ----------------------------------------------------------------------------------------
+
+
+def line(text, question="p-1"):
+    return Line(text, question)
+
+
+def queue_of(*requests):
+    queue = QuestionQueue()
+    queue.follow(requests)
+    return queue
+
+
+@pytest.mark.parametrize("word", ["s", "project", "always"])
+def test_a_yes_is_remembered_only_once_all_was_shown(word):
+    queue = queue_of(request(LONG))
+    assert "see all of it first" in queue.read(line(word))
+    for page in range(3):
+        assert queue.turn_page(line("more")) == page
+    assert isinstance(queue.read(line(word)), Decision)
+
+
+@pytest.mark.parametrize(("word", "decision"), [("y", ALLOW), ("n", DENY), ("never", DENY)])
+def test_any_other_answer_may_be_given_before(word, decision):
+    assert queue_of(request(LONG)).read(line(word)).decision is decision
+
+
+def test_the_next_request_begins_at_its_own_first_page():
+    first = request(LONG)
+    queue = queue_of(first, msgspec.structs.replace(first, request_id="p-2"))
+    for _ in range(3):
+        queue.turn_page(line("more"))
+    queue.drop("p-1")
+    assert not queue.is_read
+    assert "see all of it first" in queue.read(line("a", "p-2"))
+
+
+def test_there_is_no_page_to_turn_where_all_is_shown_or_another_is_asked():
+    queue = queue_of(request())
+    assert queue.turn_page(line("more")) is None
+    assert queue.read(line("more")) == "that was all of it"
+    queue = queue_of(request(LONG))
+    assert queue.turn_page(line("more", "p-0")) is None
+    assert queue.turn_page(line("more", "")) is None
+    assert queue.turn_page(line("more or less")) is None
+    assert queue.read(line("more or less")) is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t", "\n", "  \n "])
+def test_enter_and_blanks_choose_nothing(text):
+    assert find_choice(text) is None
+    assert queue_of(request()).read(line(text)) == ""
+
+
+def test_a_line_of_another_question_decides_nothing():
+    queue = queue_of(request())
+    assert queue.read(line("y", "p-0")) == TOO_LATE
+    assert queue.read(line("y", "")) is None
+    assert queue.current is not None
+
+
+def test_without_rules_nothing_can_be_remembered():
+    choices = choices_for(request(remembers=(), forbids=()))
+    assert [choice.label for choice in choices] == ["once", "no", "no, and say why"]

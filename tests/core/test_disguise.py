@@ -1,0 +1,75 @@
+"""Text for a person's judgement: nothing in it hides, poses as something else or is pushed away."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenroom.core import disguises, exact
+
+ODD = "\u00a0\u2003\u2800\u3000\u202f"
+ANY = st.text(
+    st.sampled_from("ab \t\n\r\x1b\x07\u200b\u202e\u2066\ufeff\u00ad" + ODD), max_size=200
+)
+
+
+@given(ANY)
+def test_what_is_shown_holds_no_control_no_format_and_no_odd_blank(text):
+    shown = exact(text)
+    assert not [ch for ch in shown if unicodedata.category(ch) in ("Cf", "Cs", "Zl", "Zp")]
+    assert not [ch for ch in shown if unicodedata.category(ch) == "Cc" and ch not in "\t\n"]
+    assert not [ch for ch in shown if unicodedata.category(ch) == "Zs" and ch != " "]
+    assert exact(shown) == shown
+
+
+@given(st.text(st.sampled_from(" \t\n.x"), max_size=400))
+def test_no_run_of_blanks_can_push_anything_away(text):
+    shown = exact(text)
+    assert " " * 33 not in shown
+    assert "\n" * 6 not in shown
+    assert [ch for ch in text if ch in ".x"] == [ch for ch in shown if ch in ".x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ls" + " " * 3000 + "; rm", "ls…(3000 blanks)…; rm"),
+        ("a\n" + "\n" * 200 + "b", "a\n…(200 empty lines)…\nb"),
+        ("a" + "\t" * 9 + "b", "a…(9 blanks)…b"),
+        ("if x:\n" + " " * 32 + "y", "if x:\n" + " " * 32 + "y"),
+        ("a\rb\x1b[2K", "a\\u{d}b\\u{1b}[2K"),
+        ("rm\u00a0-rf", "rm\\u{a0}-rf"),
+        ("naïve 日本 é", "naïve 日本 é"),
+    ],
+)
+def test_text_is_shown_exactly(text, shown):
+    assert exact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ls -la", "naïve café", "Привет, мир", "δοκιμή 日本", "a_b-c.d"]
+)
+def test_ordinary_text_of_any_language_needs_no_warning(text):
+    assert disguises(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ls \u200b", "characters that would hide"),
+        ("ls\u00a0x", "characters that would hide"),
+        ("ls" + " " * 40 + "x", "long runs of blanks"),
+        ("ls" + "\n" * 40 + "x", "long runs of blanks"),
+        ("curl p\u0430ypal.com", "(U+0430)"),
+        ("curl \uff47ithub.com", "(U+FF47)"),
+    ],
+)
+def test_what_misleads_is_told(text, says):
+    [warning] = disguises("ls", text)
+    assert says in warning
+
+
+def test_a_warning_names_a_few_words_of_many():
+    [warning] = disguises(" ".join(f"p\u0430y{number}" for number in range(9)))
+    assert warning.endswith("pаy2 (U+0430) and 6 more")
