@@ -58,8 +58,10 @@ def value(kind):
             return st.sampled_from(cls)
         case msgspec.inspect.LiteralType(values=values):
             return st.sampled_from(values)
-        case msgspec.inspect.DictType():
+        case msgspec.inspect.DictType(key_type=msgspec.inspect.StrType()):
             return st.dictionaries(text, json, max_size=3)
+        case msgspec.inspect.DictType(key_type=key, value_type=item):
+            return st.dictionaries(value(key), value(item), max_size=3)
         case msgspec.inspect.VarTupleType(item_type=item):
             return st.lists(value(item), max_size=3).map(tuple)
         case msgspec.inspect.UnionType(types=types):
