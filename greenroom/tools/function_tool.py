@@ -12,6 +12,7 @@ from greenroom.tools.isolation.function_reference import FunctionReference
 from greenroom.tools.isolation.process_limits import ProcessLimits
 from greenroom.tools.isolation.worker_pool import run_isolated
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_info
+from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.schema import Arguments, to_json
 
 __all__ = ["FunctionTool", "Isolation", "tool"]
@@ -36,6 +37,7 @@ class FunctionTool(Generic[P, R]):
         name, description, category, parameters, requires_permission, timeout, concurrent: see
             `greenroom.tools.Tool`.
         isolation: where a plain function runs.
+        sandbox: what its process is held to, or None.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class FunctionTool(Generic[P, R]):
         effects: EffectsFunction | None = None,
         isolation: Isolation = "thread",
         limits: ProcessLimits | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         """Make a tool of a function; `tool` says how.
 
@@ -73,7 +76,8 @@ class FunctionTool(Generic[P, R]):
         self.concurrent = concurrent
         self.isolation = isolation
         self._limits = limits or ProcessLimits()
-        _check_isolation(self.name, isolation, limits, self._is_async)
+        self.sandbox = sandbox
+        _check_isolation(self.name, isolation, limits or sandbox, self._is_async)
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
         )
@@ -101,7 +105,9 @@ class FunctionTool(Generic[P, R]):
         """
         if self._reference:
             self._reference.check(self._function, self)
-            return await run_isolated(self._reference, self.name, input, context, self._limits)
+            return await run_isolated(
+                self._reference, self.name, input, context, self._limits, self.sandbox
+            )
         call = functools.partial(self._call, input)
         outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
         if inspect.isawaitable(outcome):
@@ -141,6 +147,7 @@ def tool(
     effects: EffectsFunction | None = None,
     isolation: Isolation = "thread",
     limits: ProcessLimits | None = None,
+    sandbox: Sandbox | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None,
@@ -154,6 +161,7 @@ def tool(
     effects: EffectsFunction | None = None,
     isolation: Isolation = "thread",
     limits: ProcessLimits | None = None,
+    sandbox: Sandbox | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -185,6 +193,7 @@ def tool(
         effects: says what a call would do, for permission rules.
         isolation: where a plain function runs; it means nothing to an async one.
         limits: what one call may use, with `isolation="process"`.
+        sandbox: what the operating system holds that process to; see `greenroom.tools.Sandbox`.
 
     Raises:
         ToolError: a parameter has no type, or one that no schema can express; it says which. Or the
@@ -214,6 +223,7 @@ def tool(
             effects=effects,
             isolation=isolation,
             limits=limits,
+            sandbox=sandbox,
         )
 
     return decorate if function is None else decorate(function)
@@ -237,7 +247,7 @@ def _check_timeout(name: str, timeout: float) -> None:
 
 
 def _check_isolation(
-    name: str, isolation: str, limits: ProcessLimits | None, is_async: bool
+    name: str, isolation: str, bounds: ProcessLimits | Sandbox | None, is_async: bool
 ) -> None:
     if isolation not in ("thread", "process"):
         raise ToolError(
@@ -248,9 +258,10 @@ def _check_isolation(
             f"tool {name}: an async function runs in this process, where a cancel stops it",
             hint="leave isolation='process' out, or make it a plain function",
         )
-    if isolation == "thread" and limits is not None:
+    if isolation == "thread" and bounds is not None:
         raise ToolError(
-            f"tool {name}: limits hold in a process of its own", hint="add isolation='process'"
+            f"tool {name}: limits and a sandbox hold in a process of its own",
+            hint="add isolation='process'",
         )
 
 

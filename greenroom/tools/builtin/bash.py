@@ -7,14 +7,12 @@ from pathlib import Path
 from greenroom.core import (
     AgentContext,
     Effect,
-    SandboxReport,
     ShellCommand,
     TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolStatus,
-    serde,
     valid_unicode,
 )
 from greenroom.tools.builtin.arguments import integer
@@ -27,7 +25,7 @@ from greenroom.tools.process.live_output import LiveOutput
 from greenroom.tools.process.process import Exit, run_contained
 from greenroom.tools.sandbox.examination import confined
 from greenroom.tools.sandbox.policy import Sandbox
-from greenroom.tools.sandbox.reporting import remarks
+from greenroom.tools.sandbox.reporting import with_report
 
 __all__ = ["Bash"]
 
@@ -135,8 +133,8 @@ class Bash:
             )
         stream.end()
         await in_thread(lambda: _move(ended.note, context, notes))
-        notes += remarks(held.report, self.sandbox, failed=ended.code != 0)
-        return _result(ended, stream.buffer, notes, context, milliseconds, held.report)
+        result = _result(ended, stream.buffer, notes, context, milliseconds)
+        return with_report(result, held.report, self.sandbox)
 
 
 class _Stream:
@@ -204,7 +202,6 @@ def _result(
     notes: list[str],
     context: AgentContext,
     milliseconds: int,
-    report: SandboxReport | None,
 ) -> ToolResult:
     status = ToolStatus.SUCCESS if ended.code == 0 else ToolStatus.ERROR
     if ended.timed_out:
@@ -219,8 +216,6 @@ def _result(
         "cwd": str(context.workspace.cwd),
         "characters": output.characters,
     }
-    if report is not None:
-        metadata["sandbox"] = serde.loads(serde.encode(report))
     return ToolResult((TextBlock(valid_unicode("\n".join(lines))),), status, metadata)
 
 

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -14,6 +14,10 @@ from greenroom.tools.isolation.function_reference import FunctionReference
 from greenroom.tools.isolation.process_limits import ProcessLimits
 from greenroom.tools.isolation.worker_process import WorkerProcess
 from greenroom.tools.process.contained_process import Report, no_cleanup, signal_name
+from greenroom.tools.sandbox.confinement import Confinement, Unconfined
+from greenroom.tools.sandbox.examination import confined, our_own_files
+from greenroom.tools.sandbox.policy import Sandbox
+from greenroom.tools.sandbox.reporting import with_report
 
 __all__ = ["WorkerPool", "WorkerPoolStatistics", "run_isolated"]
 
@@ -54,7 +58,7 @@ class WorkerPool:
     started when a call needs one, and kept for the next call if this one has ended well and left
     nothing behind: no process, no thread. Otherwise it is killed, with all that it started, before
     the call returns. A cancel ends it as well: SIGTERM, on which the function's `finally` blocks run,
-    0.2 seconds, SIGKILL. None is started ahead of need.
+    0.2 seconds, SIGKILL. None is started ahead of need. A call in a sandbox has a worker of its own.
 
     Example:
         >>> WorkerPool(size=2).statistics().idle
@@ -88,7 +92,9 @@ class WorkerPool:
             ended=self._ended,
         )
 
-    async def _run(self, call: CallFrame, context: AgentContext) -> ToolResult:
+    async def _run(
+        self, call: CallFrame, context: AgentContext, held: Confinement | Unconfined
+    ) -> ToolResult:
         """Run one call once there is a place, and return when nothing of it runs any more."""
         data = pack(call)
         async with self._places:
@@ -96,7 +102,7 @@ class WorkerPool:
                 with trio.CancelScope() as scope:
                     self._calls[scope] = over = trio.Event()
                     try:
-                        return _result(call, await self._answer(call, data, context), context)
+                        return _result(call, await self._answer(call, data, context, held), context)
                     finally:
                         del self._calls[scope]
                         over.set()
@@ -115,35 +121,44 @@ class WorkerPool:
             for over in running.values():
                 await over.wait()
 
-    async def _answer(self, call: CallFrame, data: bytes, context: AgentContext) -> EndedFrame:
+    async def _answer(
+        self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement | Unconfined
+    ) -> EndedFrame:
         """Give the call to one worker; to the next one where that had died before it began."""
         while True:
-            worker = await self._worker()
+            worker = await self._worker(held)
             ended = report = None
             try:
                 ended = await worker.run(data, context)
             finally:
-                if worker.is_reusable and not self._closed:
+                if worker.is_reusable and not held.prefix and not self._closed:
                     self._idle.append(worker)
                 else:
-                    report = await self._end(worker, call, context)
+                    report = await self._end(worker, call, context, held)
             if ended is not None:
                 return ended
             assert report is not None
             if worker.has_begun or worker.is_new:
                 raise ToolError(_fate(call, worker, report))
 
-    async def _worker(self) -> WorkerProcess:
-        """Take the worker that was used last, or start one."""
-        if self._idle:
+    async def _worker(self, held: Confinement | Unconfined) -> WorkerProcess:
+        """Take the worker that was used last, or start one; what is held gets one of its own."""
+        if self._idle and not held.prefix:
             return self._idle.pop()
-        worker = await WorkerProcess.start()
+        worker = await WorkerProcess.start(held)
         self._started += 1
         return worker
 
-    async def _end(self, worker: WorkerProcess, call: CallFrame, context: AgentContext) -> Report:
+    async def _end(
+        self,
+        worker: WorkerProcess,
+        call: CallFrame,
+        context: AgentContext,
+        held: Confinement | Unconfined,
+    ) -> Report:
         self._ended += 1
         report = await worker.aclose(context.cleanup)
+        report = replace(report, code=held.exit_code(report.code))
         if report.left:
             context.abandoned(f"process of {call.tool}")
         return report
@@ -155,6 +170,7 @@ async def run_isolated(
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
     limits: ProcessLimits,
+    sandbox: Sandbox | None,
 ) -> ToolResult:
     """Run a function in a process: in the pool of the context, else in that of its runtime.
 
@@ -162,21 +178,38 @@ async def run_isolated(
 
     Raises:
         ToolError: the function raised, was stopped at a limit, or took its process down; or the
-            pool is closed.
+            pool is closed. In a sandbox that is a result.
+        SandboxUnavailableError: the sandbox requires what nothing holds here.
     """
     call = CallFrame(
         tool, function, input, ContextFields.of(context), limits, tuple(sys.path), _folder()
     )
+    files = (*our_own_files(), *filter(None, (function.script, function.file)))
+    async with await confined(
+        sandbox, context.workspace, shown=files, ignores_termination=True, cleanup=context.cleanup
+    ) as held:
+        if sandbox is None:
+            return await _run_in_pool(call, context, held)
+        try:
+            result = await _run_in_pool(call, context, held)
+        except ToolError as error:
+            result = ToolResult.error(str(error))
+        return with_report(result, held.report, sandbox)
+
+
+async def _run_in_pool(
+    call: CallFrame, context: AgentContext, held: Confinement | Unconfined
+) -> ToolResult:
     pool = context.resources.get(WorkerPool)
     if pool is not None:
-        return await pool._run(call, context)
+        return await pool._run(call, context, held)
     shared = context.resources.shared
     pool = WorkerPool(1 if shared is context.resources else _SIZE)
     if shared is not context.resources:
         shared.insert(pool)
-        return await pool._run(call, context)
+        return await pool._run(call, context, held)
     try:
-        return await pool._run(call, context)
+        return await pool._run(call, context, held)
     finally:
         await pool.aclose()
 

@@ -24,6 +24,7 @@ from greenroom.tools.process.contained_process import Cleanup, ContainedProcess,
 from greenroom.tools.process.launcher import NOTE_FD
 from greenroom.tools.process.live_output import LiveOutput
 from greenroom.tools.process.our_python import our_python
+from greenroom.tools.sandbox.confinement import Confinement, Unconfined
 
 __all__ = ["WorkerProcess"]
 
@@ -60,8 +61,11 @@ class WorkerProcess:
         """The last that it printed."""
 
     @classmethod
-    async def start(cls) -> "WorkerProcess":
+    async def start(cls, held: Confinement | Unconfined) -> "WorkerProcess":
         """Start a worker; it need not be up yet to be given a call.
+
+        Args:
+            held: what it is held to.
 
         Raises:
             ToolError: the process could not be started.
@@ -77,7 +81,10 @@ class WorkerProcess:
             fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, NOTE_FD + 1)
         try:
             process = await ContainedProcess.start(
-                _command(fd), cwd=None, environment=os.environ, pass_fds=[fd]
+                [*held.prefix, *_command(fd)],
+                cwd=None,
+                environment={**os.environ, **held.environment},
+                pass_fds=[fd],
             )
         except BaseException:
             ours.close()

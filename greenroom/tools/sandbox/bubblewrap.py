@@ -86,8 +86,8 @@ def _hiding(path: str, unreadable: str) -> list[str]:
 
 
 def _sealed(ground: Ground) -> Iterator[str]:
-    """Name the empty folders in which nothing may be made."""
-    yield from ("/dev", "/run")
+    """Name the folders in which nothing may be made, and the settings that root could change."""
+    yield from ("/dev", "/proc", "/run")
     yield from filter(os.path.isdir, ground.hidden)
 
 

@@ -30,6 +30,7 @@ __all__ = ["Confinement", "Unconfined"]
 
 _CLEANUP_GRACE = 3.0
 _MEGABYTE = 1 << 20
+_SIGNALLED = 128
 _BUBBLEWRAP_PROCESSES = 2
 """One that waits outside, one that collects the dead inside."""
 
@@ -48,6 +49,10 @@ class Unconfined:
     async def __aenter__(self) -> Self:
         """Make nothing."""
         return self
+
+    def exit_code(self, code: int | None) -> int | None:
+        """Return the exit code of the command."""
+        return code
 
     async def __aexit__(self, *_: object) -> None:
         """Remove nothing."""
@@ -116,6 +121,14 @@ class Confinement:
     ) -> None:
         """Remove what was made."""
         await self._release()
+
+    def exit_code(self, code: int | None) -> int | None:
+        """Return the exit code of the command, negative where a signal killed it.
+
+        Bubblewrap tells of a signal as a shell does, with 128 and its number.
+        """
+        by_shell = self._mechanisms.tier == "bubblewrap" and code is not None and code > _SIGNALLED
+        return _SIGNALLED - code if by_shell and code is not None else code
 
     async def _release(self) -> None:
         with self._cleanup(_CLEANUP_GRACE) as scope:

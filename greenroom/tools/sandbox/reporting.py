@@ -10,11 +10,14 @@ from greenroom.core import (
     SandboxReport,
     SandboxTier,
     SandboxUnavailableError,
+    TextBlock,
+    ToolResult,
+    serde,
 )
 from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.policy import Sandbox
 
-__all__ = ["check_required", "remarks", "report_on", "without"]
+__all__ = ["check_required", "report_on", "with_report", "without"]
 
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
@@ -103,22 +106,28 @@ def without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str
     )
 
 
-def remarks(report: SandboxReport | None, sandbox: Sandbox | None, *, failed: bool) -> list[str]:
-    """Say what the model should know: what is not held, and after a failure what may have caused it.
+def with_report(
+    result: ToolResult, report: SandboxReport | None, sandbox: Sandbox | None
+) -> ToolResult:
+    r"""Return a result with the report in its metadata, and in words what the model should know.
+
+    That is what is not held, and after a failure what may have caused it.
 
     Example:
         >>> report = report_on(Sandbox(), Mechanisms("limits", held=frozenset({"network"})))
-        >>> remarks(report, Sandbox(), failed=False)[0][:46]
-        'NOT HELD by the sandbox here: files, attribute'
+        >>> with_report(ToolResult.ok("done"), report, Sandbox()).text[:46]
+        'done\n[NOT HELD by the sandbox here: files, att'
     """
     if report is None or sandbox is None:
-        return []
+        return result
     lines = []
     if report.lacking:
-        lines.append(f"NOT HELD by the sandbox here: {', '.join(report.lacking)}")
-    if failed:
-        lines.append(f"it ran in a sandbox: {', '.join(_refusals(sandbox))}")
-    return lines
+        lines.append(f"[NOT HELD by the sandbox here: {', '.join(report.lacking)}]")
+    if result.is_error:
+        lines.append(f"[it ran in a sandbox: {', '.join(_refusals(sandbox))}]")
+    words = (TextBlock("\n".join(lines)),) if lines else ()
+    facts = {**result.metadata, "sandbox": serde.loads(serde.encode(report))}
+    return replace(result, content=(*result.content, *words), metadata=facts)
 
 
 def _refusals(sandbox: Sandbox) -> Iterator[str]:

@@ -114,6 +114,7 @@ def held(asked: Questions) -> "dict[str, bool]":
             partial(os.truncate, f"{outside}/file", 0),
             partial(os.rename, f"{inside}/renamed", f"{outside}/renamed"),
             partial(os.unlink, f"{outside}/file"),
+            partial(os.open, "/proc/sys/vm/overcommit_memory", os.O_WRONLY),
         ),
         "attributes": refused(partial(os.chmod, f"{outside}/kept", 0o600)),
         "protected": refused(

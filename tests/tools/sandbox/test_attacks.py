@@ -281,6 +281,33 @@ async def test_no_process_outside_is_signalled(held: Held) -> None:
         nursery.cancel_scope.cancel()
 
 
+LOOKS = {
+    "its environment": "tr '\\0' '\\n' < /proc/{pid}/environ | grep -c HOME",
+    "its memory": "cat /proc/{pid}/maps | grep -c .",
+    "its files": "ls -l /proc/{pid}/fd | grep -c -e '->'",
+    "its root": "ls /proc/{pid}/root | grep -c .",
+}
+
+
+async def test_no_process_outside_is_looked_into(held: Held) -> None:
+    command = "\n".join(f"{look} 2>&1" for look in LOOKS.values()).format(pid=os.getpid())
+    result = await held.run(command)
+    seen = [line for line in result.text.splitlines() if line.isdigit() and int(line)]
+    assert len(seen) == (0 if (await held.report()).tier != "limits" else len(LOOKS))
+
+
+async def test_settings_of_the_system_stay(held: Held) -> None:
+    settings = (
+        "/proc/sys/vm/overcommit_memory",
+        "/proc/sys/kernel/core_pattern",
+        "/proc/self/comm",
+    )
+    # Each is opened only: a test must not change the machine that it runs on.
+    command = "\n".join(f"(exec 9>> {each}) && echo opened {each}" for each in settings)
+    opened = [line for line in (await held.run(command)).text.splitlines() if "opened" in line]
+    assert not opened or await held.is_missing("files")
+
+
 CALLS = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)

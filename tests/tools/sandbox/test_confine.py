@@ -169,7 +169,10 @@ def test_what_can_not_be_put_into_force_runs_nothing(
     assert not made.exists()
 
 
-def test_a_command_that_is_not_there_is_told_as_a_shell_does() -> None:
+def test_a_command_that_is_not_there_is_told_as_a_shell_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     command = [sys.executable, confine.__file__, "{}", "no-such-program-here"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 127
@@ -178,6 +181,7 @@ def test_a_command_that_is_not_there_is_told_as_a_shell_does() -> None:
 
 def test_failures_in_this_process_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same once more where it can be measured, with an end that can be caught."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     codes: list[int] = []
 
     def end(code: int) -> None:
