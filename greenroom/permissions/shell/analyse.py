@@ -82,7 +82,7 @@ class _Analyser:
         self._room = 4 * length + MAX_VALUES
         self._computes = False
         self._holds_code = False
-        self._said: set[SimpleCommand] = set()
+        self._said: set[tuple[SimpleCommand, int, bool]] = set()
         self._state = self._commands.state
 
     def facts(self, text: str, level: int = 0, guard: bool = False) -> Iterator[Fact]:
@@ -119,8 +119,9 @@ class _Analyser:
         if self._commands.state != self._state:
             self._state = self._commands.state
             self._said.clear()
-        if node not in self._said:
-            self._said.add(node)
+        said = (node, level, guard)  # what is only looked at for denials was not judged
+        if said not in self._said:
+            self._said.add(said)
             yield from self.simple(node, level, guard)
 
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
