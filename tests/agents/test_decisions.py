@@ -1,6 +1,7 @@
 """What was decided about each call is a record of the session, on the disk before the call starts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from greenroom.core import (
     RuleDecision,
     ToolUseBlock,
     TurnStatus,
+    serde,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime, RuntimeLimits
@@ -219,3 +221,22 @@ async def test_a_subagent_s_decisions_are_on_record_in_its_own_session(tmp_path)
     (child,) = talk.session.child_session_ids
     (found,) = await (await AgentSession.load(child, store=FileStore(tmp_path))).decisions()
     assert (found.tool_name, found.rule_id) == ("add", "everything")
+
+
+async def test_a_request_tells_effects_claims_sources_and_what_may_mislead(tmp_path):
+    seen = []
+
+    async def look(handle, request):
+        seen.append(request)
+        await answering("deny")(handle, request)
+
+    rule = replace(PermissionRule.parse("Bash(ls:*)", "ask"), source="a file of ours")
+    command = call("Bash", command="ls /etc \u202e; sudo id", description="Just a look")
+    await Talk(tmp_path, command, rules=[rule], tools=[Bash()]).run(look)
+    [request] = seen
+    assert request.effects.names == ("/etc",)
+    assert request.effects.privileges == ("sudo id",)
+    assert request.claim == "Just a look"
+    assert request.warnings == ("it holds characters that would hide; they are shown as \\u{…}",)
+    assert "a file of ours" in [part.source for part in request.parts]
+    assert serde.decode(serde.encode(request), PermissionRequest) == request

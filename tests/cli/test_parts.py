@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from greenroom.cli.arguments import Options
+from greenroom.cli.byte_reader import unread
 from greenroom.cli.interactive import _exit_code
 from greenroom.cli.log_file import log_to_file
 from greenroom.cli.output_writer import OutputWriter
@@ -229,3 +230,66 @@ async def test_a_torn_session_is_told_of_when_it_is_resumed(tmp_path, monkeypatc
     async with open_setup(options, {}) as setup:
         assert any("6 bytes that can't be read" in note for note in setup.notes)
         assert setup.session.history == (Message.user("hello"),)
+
+
+@pytest.fixture
+def answers():
+    """A pipe, and a plain terminal's view of what comes through it."""
+    read, write = os.pipe()
+    yield read, write
+    os.close(read)
+    os.close(write)
+
+
+ASKED = Frame(question=Question("q", "allow? > "))
+
+
+async def test_a_line_that_lay_in_the_pipe_before_the_label_is_no_answer(answers):
+    read, write = answers
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            os.write(write, b"y\nyes\nn")  # not read yet when the question is printed
+            await terminal.show(ASKED)
+            os.write(write, b"o\ny\n")
+            lines = [await terminal.events.receive() for _ in range(4)]
+    assert lines == [Line("y"), Line("yes"), Line("no"), Line("y", "q")]
+
+
+async def test_a_line_begun_under_one_question_does_not_answer_the_next(answers):
+    read, write = answers
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            await terminal.show(ASKED)
+            os.write(write, b"first\ny")
+            assert await terminal.events.receive() == Line("first", "q")
+            await terminal.show(Frame(question=Question("q2", "allow? > ")))
+            os.write(write, b"\ny\n")
+            assert await terminal.events.receive() == Line("y", "q")
+            assert await terminal.events.receive() == Line("y", "q2")
+
+
+async def test_a_question_that_is_gone_takes_no_line(answers):
+    read, write = answers
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            await terminal.show(ASKED)
+            await terminal.show(Frame())
+            os.write(write, b"y\n")
+            assert await terminal.events.receive() == Line("y")
+
+
+async def test_a_follow_up_takes_what_is_there_already(answers):
+    read, write = answers
+    follow_up = Frame(question=Question("q why", "why not? > ", is_follow_up=True))
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            await terminal.show(ASKED)
+            await terminal.show(follow_up)
+            os.write(write, b"because\n")
+            assert await terminal.events.receive() == Line("because", "q why")
+
+
+def test_of_what_is_no_stream_nothing_is_unread(tmp_path):
+    (tmp_path / "x").write_text("y\n")
+    with (tmp_path / "x").open() as file:
+        assert unread(file.fileno()) == 0

@@ -1,0 +1,167 @@
+"""Permission prompts in a real terminal: what the page shows, and what answers them or does not."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.terminal_program import TerminalProgram
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "images" / "permission_prompts.py"
+SPEC = importlib.util.spec_from_file_location("permission_prompts", SCRIPT)
+prompts = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(prompts)
+
+ENTER = "\r"
+LABEL = "allow? >"
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Play a scene in a terminal."""
+    home, programs = Path(os.path.realpath(tmp_path)), []
+    project = prompts.furnish(home)
+
+    def play(scene, **variables):
+        kept = {name: os.environ[name] for name in os.environ if name.startswith(("COV", "PATH"))}
+        root = str(SCRIPT.parents[2])
+        env = {**kept, "HOME": str(home), "PYTHONPATH": root, "TERM": "xterm-256color"}
+        command = [sys.executable, str(SCRIPT), scene]
+        env |= {"LANG": "C.UTF-8", **variables}
+        program = TerminalProgram(command, project, env, size=(60, 100))
+        programs.append(program)
+        return program
+
+    play.home = home
+    yield play
+    for program in programs:
+        program.close()
+
+
+def leave(program):
+    program.type("/quit" + ENTER)
+    assert program.wait() == 0
+
+
+@pytest.mark.parametrize("scene", prompts.scenes())
+def test_each_prompt_of_the_page_looks_like_that_and_a_no_runs_nothing(play, scene):
+    program = play(scene)
+    screen = program.wait_for(LABEL)
+    shown, page = prompts.prompt_in(screen, play.home), prompts.PAGE.read_text()
+    there = prompts.block(scene).search(page)[0]
+    # Not by lines: where they wrap depends on how long the path of the home is.
+    assert " ".join(shown.split()) in " ".join(there.split()), "take the scenes anew"
+    before = sorted(path.name for path in (play.home / "hello").iterdir())
+    program.type("n" + ENTER)
+    program.wait_for("denied by user", "Done.", without=[LABEL])
+    assert sorted(path.name for path in (play.home / "hello").iterdir()) == before
+    leave(program)
+
+
+def test_a_spoofing_command_reaches_the_terminal_as_plain_letters_only(play):
+    program = play("spoofing")
+    program.wait_for(LABEL)
+    text = program.output.decode()
+    assert not set("\u202e\u202c\u200b") & set(text)
+    assert "\x1b[2K\r…" not in text
+    assert " " * 200 not in text
+    assert "  allowed ls" not in program.screen
+
+
+def test_a_long_text_is_paged_and_only_then_may_be_remembered(play):
+    program = play("long")
+    program.wait_for(LABEL, "379 lines of the text")
+    program.type("a" + ENTER)
+    program.wait_for("always: not possible here")
+    program.type("more" + ENTER)
+    program.wait_for("1 more: type more and Enter")
+    program.type("more" + ENTER)
+    program.wait_for("│ make", "[y] once", LABEL)
+    program.type("n" + ENTER)
+    program.wait_for("denied by user")
+
+
+# -- what is no answer ------------------------------------------------------------------------------
+
+
+def test_what_was_typed_before_the_question_is_painted_never_answers_it(play):
+    program = play("plain")
+    for _ in range(40):  # while it starts, and then paints
+        program.type("y" + ENTER)
+    program.wait_for("? coder asks", "queued: y", LABEL)
+    assert "Bash allowed" not in program.screen
+    program.type("n" + ENTER)
+    program.wait_for("Bash denied by user")
+
+
+def test_a_question_is_not_open_while_keys_are_still_pressed(play):
+    program = play("plain")
+    program.wait_for("? coder asks")
+    for _ in range(10):
+        program.type("y" + ENTER)  # faster than the guard
+    program.wait_for(LABEL, without=["Bash allowed"])
+    program.type("n" + ENTER)
+    program.wait_for("Bash denied by user")
+
+
+@pytest.mark.parametrize("keys", [ENTER, " " + ENTER, "\t" + ENTER, "   ", ENTER * 9])
+def test_enter_and_blanks_choose_nothing(play, keys):
+    program = play("plain")
+    program.wait_for(LABEL)
+    program.type(keys)
+    program.type("\x15" + "n" + ENTER)  # whatever stands in the line is cleared first
+    program.wait_for("Bash denied by user", without=["Bash allowed"])
+
+
+def test_a_window_that_gains_or_loses_the_focus_answers_and_interrupts_nothing(play):
+    program = play("plain")
+    program.wait_for(LABEL)
+    program.type("\x1b[O" + "\x1b[I" + "\x1b[O")
+    program.type("n" + ENTER)
+    program.wait_for("Bash denied by user", "Done.", without=["interrupted"])
+
+
+def test_what_is_pasted_goes_to_the_agent_and_answers_nothing(play):
+    program = play("plain")
+    program.wait_for(LABEL)
+    program.type("\x1b[200~y\x1b[201~")
+    program.wait_for("> y", without=[LABEL])
+    program.type(ENTER)
+    program.wait_for("queued: y", LABEL, without=["Bash allowed"])
+    program.type("n" + ENTER)
+    program.wait_for("Bash denied by user")
+
+
+def test_a_reason_may_be_pasted(play):
+    program = play("plain")
+    program.wait_for(LABEL)
+    program.type("w" + ENTER)
+    program.wait_for("why not? >")
+    program.type("\x1b[200~use pytest\x1b[201~" + ENTER)
+    program.wait_for("Bash denied by user: use pytest")
+
+
+# -- a terminal without control codes ---------------------------------------------------------------
+
+
+def test_without_control_codes_a_line_before_the_label_answers_nothing(play):
+    program = play("plain", TERM="dumb")
+    for _ in range(5):
+        program.type("y\n")
+    program.wait_for("? coder asks", LABEL)
+    assert "Bash allowed" not in program.screen
+    assert b"\x1b" not in program.output
+    program.type("n\n")
+    program.wait_for("Bash denied by user")
+
+
+def test_without_control_codes_the_beginning_of_a_line_is_thrown_away(play):
+    program = play("plain", TERM="dumb")
+    program.wait_for("? coder asks")
+    program.type("y")  # of "yes, and then …", before the label stands there
+    program.wait_for(LABEL)
+    program.type("\n")
+    program.type("n\n")
+    program.wait_for("Bash denied by user", without=["Bash allowed"])
