@@ -13,18 +13,16 @@ __all__ = ["confirm"]
 _YES = ("y", "yes")
 
 
-async def confirm(question: str) -> bool:
+async def confirm(question: str, hint: str = "add --yes") -> bool:
     """Ask the person at the terminal; anything but yes is no, the end of the input too.
 
-    The question goes to standard error, so that standard output holds results only.
+    The question goes to standard error, so that standard output holds results only. `hint` says what to do where nobody can be asked.
 
     Raises:
         ConfigurationError: standard input is no terminal, so there is nobody to ask.
     """
     if not os.isatty(0):
-        raise ConfigurationError(
-            "nobody can be asked: standard input is no terminal", hint="add --yes"
-        )
+        raise ConfigurationError("nobody can be asked: standard input is no terminal", hint=hint)
     await trio.lowlevel.checkpoint()
     print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = b""

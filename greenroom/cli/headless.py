@@ -34,7 +34,7 @@ async def run_headless(options: "Options") -> int:
     """
     prompt = with_context(options.prompt or "", await read_piped())
     async with open_setup(options) as setup:
-        tell(*setup.notes)
+        tell(*setup.warnings, *setup.notes)
         async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
             handle = setup.spawn(runtime, unattended="deny")
             with runtime.dump_on_signal(signal.SIGUSR1, dump_target(options, owns_terminal=False)):

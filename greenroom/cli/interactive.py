@@ -48,7 +48,11 @@ async def run_interactive(options: "Options") -> int:
         async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
             handle = setup.spawn(runtime, unattended="ask")
             renderer = ConsoleRenderer(
-                handle, colors=colors, model=setup.model_name, opening=_opening(setup, colors)
+                handle,
+                colors=colors,
+                model=setup.model_name,
+                mode=setup.permissions.mode,
+                opening=_opening(setup, colors),
             )
             dumps = dump_target(options, owns_terminal=True)
             with runtime.dump_on_signal(signal.SIGUSR1, dumps):
@@ -92,6 +96,7 @@ def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
     """Say what runs where, what should be known, and what the conversation was about."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]
+    lines += [Text(visible(warning), colors.error) for warning in setup.warnings]
     lines += [Text(visible(note), colors.note) for note in setup.notes]
     told = recap(setup.session.history, _RECALLED)
     if told:

@@ -37,6 +37,7 @@ class ConsoleRenderer:
         handle: the agent.
         colors: other colours than the usual.
         model: the model's name for the status line, until the agent reports one.
+        mode: the permission mode, which the status line shows where it is not the usual one.
         opening: what is printed first.
         terminal: opens another terminal than that of standard input and output.
 
@@ -53,6 +54,7 @@ class ConsoleRenderer:
         *,
         colors: ColorScheme | None = None,
         model: str = "",
+        mode: str = "default",
         opening: Sequence[RenderableType] = (),
         terminal: TerminalOpener | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class ConsoleRenderer:
         self._handle = handle
         self._colors = colors or ColorScheme()
         self._model = model
+        self._mode = mode
         self._opening = opening
         self._open_terminal = terminal or terminal_opener()
 
@@ -73,7 +76,7 @@ class ConsoleRenderer:
             self._open_terminal() as terminal,
             self._handle.subscribe("all", answers=True) as chunks,
         ):
-            screen = Screen(terminal, self._colors, self._model)
+            screen = Screen(terminal, self._colors, self._model, self._mode)
             screen.print(*self._opening)
             try:
                 return await self._show(chunks, screen, terminal.events)

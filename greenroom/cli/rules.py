@@ -12,6 +12,8 @@ from greenroom.permissions import (
     PermissionRule,
     RuleMatcher,
     RuleScope,
+    asking_everything,
+    check_mode,
     is_trusted,
     read_rules,
     tightening,
@@ -20,13 +22,24 @@ from greenroom.permissions import (
 
 __all__ = ["RunRules", "ignored_rules", "is_foreign", "project_rules_path", "rules_of_run"]
 
+_STRICT = ("plan", "deny")  # modes that allow nothing by themselves
+_BYPASS = "the mode bypass asks about nothing: what no rule denies runs, and changes files, at once"
+
 
 @dataclass(frozen=True)
 class RunRules:
-    """The manager of a run, what the user should know about its rules, and those left out."""
+    """The manager of a run, and what the user should know about its rules.
+
+    Attributes:
+        manager: the manager.
+        notes: what should be known, a line each.
+        warnings: what must be known: a file that can't be used, a mode that asks nothing.
+        ignored: rules that allow and don't count, since the project is not trusted.
+    """
 
     manager: PermissionManager
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     ignored: tuple[PermissionRule, ...] = ()
 
 
@@ -42,24 +55,33 @@ def rules_of_run(
     before all files; an allowance there ranks with those in files, so that it overrides no
     denial and no question.
 
+    A file that can't be used may have denied anything. So nothing is allowed then, in no mode: every
+    call is asked about that the other rules don't deny, and a warning says which file it is.
+
     Raises:
-        RuleFileError: a rule or a file that can't be used; it names the place.
+        RuleFileError: a rule of the command line that can't be used.
         ConfigurationError: no such mode.
     """
+    check_mode(mode)
+    faults: list[RuleFileError] = []
     path = project_rules_path(workspace)
-    project = _read(path, "project")
-    usable = project if is_trusted(path) else tightening(project)
+    project = _read(path, "project", faults)
+    usable = project if _is_trusted(path, faults) else tightening(project)
     rules = [
         _read_inside(),
-        *_read(user_rules_path(), "user"),
+        *_read(user_rules_path(), "user", faults),
         *usable,
         *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
         *(_parse(text, RuleDecision.DENY, RuleScope.USER) for text in deny),
     ]
+    if faults:
+        mode = mode if mode in _STRICT else "default"
+        manager = PermissionManager(asking_everything(rules), mode=cast("PermissionMode", mode))
+        return RunRules(manager, warnings=tuple(map(_fault, faults)))
     manager = PermissionManager(rules, mode=cast("PermissionMode", mode))
     ignored = tuple(rule for rule in project if rule not in usable)
     notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
-    return RunRules(manager, notes, ignored)
+    return RunRules(manager, notes, (_BYPASS,) if mode == "bypass" else (), ignored)
 
 
 def project_rules_path(workspace: Path) -> Path:
@@ -95,13 +117,31 @@ def _read_inside() -> PermissionRule:
     )
 
 
-def _read(path: Path, source: str) -> list[PermissionRule]:
+def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:
     """Read a file; names are unique in a file only, so that its own are told by their source."""
-    rules = read_rules(path) if path.exists() else ()
+    try:
+        rules = read_rules(path)
+    except RuleFileError as error:
+        if not isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError)):
+            faults.append(error)
+        return []
     return [
         rule if rule.id == rule.generated_id else replace(rule, id=f"{source}/{rule.id}")
         for rule in rules
     ]
+
+
+def _is_trusted(path: Path, faults: list[RuleFileError]) -> bool:
+    try:
+        return is_trusted(path)
+    except RuleFileError as error:
+        faults.append(error)
+        return False
+
+
+def _fault(error: RuleFileError) -> str:
+    hint = f" ({error.hint})" if error.hint else ""
+    return f"{error.message}{hint}; until that is mended, every call is asked about, or denied"
 
 
 def _parse(text: str, decision: RuleDecision, scope: RuleScope) -> PermissionRule:
@@ -116,5 +156,5 @@ def _ignored_note(workspace: Path, count: int) -> str:
     rules = "1 rule that allows is" if count == 1 else f"{count} rules that allow are"
     return (
         f"{project_rules_path(workspace)}: {rules} ignored, since a project may only deny and ask; "
-        f"copy what you trust to {user_rules_path()}"
+        "greenroom permissions trust shows them, and lets them count"
     )

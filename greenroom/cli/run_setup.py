@@ -44,6 +44,7 @@ class RunSetup:
         permissions: the rules.
         max_steps: model calls in one turn at the most.
         notes: what the user should be told before it begins, a line each.
+        warnings: what the user must be told before it begins, a line each.
     """
 
     workspace: Path
@@ -54,6 +55,7 @@ class RunSetup:
     permissions: PermissionManager
     max_steps: int
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def model_name(self) -> str:
@@ -73,7 +75,7 @@ def open_setup(
     """Open the parts of a run in the working directory; the model is closed with the block.
 
     Raises:
-        ConfigurationError: an unknown model, a missing key, a rule or rule file that can't be used.
+        ConfigurationError: an unknown model, a missing key, a rule that can't be used.
         SessionError: the session to go on with is unknown or can't be read.
     """
     return _open(options, env)
@@ -105,6 +107,7 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
             permissions=rules.manager,
             max_steps=options.max_steps,
             notes=tuple(notes),
+            warnings=rules.warnings,
         )
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):

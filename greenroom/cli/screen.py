@@ -16,16 +16,21 @@ __all__ = ["Screen"]
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _FULL = 65_536  # characters of painted text that are printed even by a reader that lags behind
 
+_MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
+
 
 class Screen:
     """Collects what is to be shown and shows it as one frame."""
 
-    def __init__(self, terminal: Terminal, scheme: ColorScheme, model: str) -> None:
-        """Draw on this terminal."""
+    def __init__(
+        self, terminal: Terminal, scheme: ColorScheme, model: str, mode: str = "default"
+    ) -> None:
+        """Draw on this terminal; `mode` is the permission mode."""
         self._terminal = terminal
         self.scheme = scheme
         self._painter = Painter(terminal.colors)
         self._view = AgentView(scheme, model)
+        self._mode = _MODES.get(mode, f"mode {mode}")
         self._printed = ""
         self.questions = QuestionQueue()
         self.queued: tuple[str, ...] = ()
@@ -90,7 +95,7 @@ class Screen:
 
     def _status(self) -> str:
         view = self._view
-        parts = [visible(self._state()), visible(view.model)]
+        parts = [self._mode, visible(self._state()), visible(view.model)]
         if view.usage.total:
             parts.append(f"{view.usage.total:,} tokens")
         if self.questions.waiting:

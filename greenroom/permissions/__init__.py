@@ -10,9 +10,11 @@ from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper
 from greenroom.permissions.judging.call import JudgedTool as JudgedTool
 from greenroom.permissions.judging.explanation import Explanation as Explanation
 from greenroom.permissions.judging.mode import PermissionMode as PermissionMode
+from greenroom.permissions.judging.mode import check_mode as check_mode
 from greenroom.permissions.manager import PermissionManager as PermissionManager
 from greenroom.permissions.rule_files.location import remembered_path as remembered_path
 from greenroom.permissions.rule_files.location import user_rules_path as user_rules_path
+from greenroom.permissions.rule_files.rule_file import asking_everything as asking_everything
 from greenroom.permissions.rule_files.rule_file import encode_rule as encode_rule
 from greenroom.permissions.rule_files.rule_file import parse_rules as parse_rules
 from greenroom.permissions.rule_files.rule_file import read_rules as read_rules
@@ -20,6 +22,8 @@ from greenroom.permissions.rule_files.rule_file import store_rules as store_rule
 from greenroom.permissions.rule_files.rule_file import tightening as tightening
 from greenroom.permissions.rule_files.trust import is_trusted as is_trusted
 from greenroom.permissions.rule_files.trust import keep_rules as keep_rules
+from greenroom.permissions.rule_files.trust import rules_digest as rules_digest
+from greenroom.permissions.rule_files.trust import trust_rules as trust_rules
 from greenroom.permissions.rules.matcher import Predicate as Predicate
 from greenroom.permissions.rules.matcher import RuleMatcher as RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule as PermissionRule
@@ -37,13 +41,17 @@ __all__ = [
     "Predicate",
     "RuleMatcher",
     "RuleScope",
+    "asking_everything",
+    "check_mode",
     "encode_rule",
     "is_trusted",
     "keep_rules",
     "parse_rules",
     "read_rules",
     "remembered_path",
+    "rules_digest",
     "store_rules",
     "tightening",
+    "trust_rules",
     "user_rules_path",
 ]

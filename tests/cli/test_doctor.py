@@ -82,6 +82,7 @@ def test_rule_files_are_read_and_a_bad_one_is_named(look, project):
     broken = look()["the project's rules"]
     assert broken.status == "problem"
     assert "permissions.json:1" in broken.detail
+    assert "every call is asked about" in broken.detail
 
 
 def test_rules_of_a_project_that_are_ignored_are_not_said_to_be_fine(look, project):
@@ -91,7 +92,7 @@ def test_rules_of_a_project_that_are_ignored_are_not_said_to_be_fine(look, proje
     found = look()["the project's rules"]
     assert found.status == "note"
     assert found.detail.endswith("ignored, since a project may only deny and ask: 1")
-    assert "copy what you trust to" in found.fix
+    assert "permissions trust" in found.fix
 
 
 def test_a_record_of_trust_that_is_broken_is_a_problem_and_trusts_nobody(

@@ -218,26 +218,39 @@ def test_a_bad_set_up_is_one_clear_line_and_exit_code_2(run, words, says):
     assert says in line
 
 
-def test_a_malformed_rule_file_is_refused_with_its_place(run, project):
+BAD = '{"version": 1,\n "rules": [{"decision": "deny", "tol": "Bash"}]}'
+
+
+def test_a_rule_file_that_can_not_be_used_is_told_of_with_its_place_and_nothing_is_allowed(
+    run, project
+):
     (project / ".greenroom").mkdir()
-    (project / ".greenroom" / "permissions.json").write_text(
-        '{"version": 1,\n "rules": [{"decision": "deny", "tol": "Bash"}]}'
-    )
-    done = run("-p", "read README.md")
-    assert done.code == 2
-    assert "permissions.json:2:" in done.err
-    assert "tol" in done.err
+    (project / ".greenroom" / "permissions.json").write_text(BAD)
+    done = run("-p", "read README.md", "--output-format", "json", "--allow", "Read")
+    told = done.err.splitlines()[0]
+    assert "permissions.json:2:" in told
+    assert "tol" in told
+    assert "every call is asked about, or denied" in told
+    assert [each["tool"] for each in done.json["denials"]] == ["Read"]
+    words = ("--permission-mode", "bypass", "--output-format", "json")
+    assert run("-p", "read README.md", *words).json["denials"]
 
 
 @pytest.mark.parametrize("text", ["", " \n", "{"])
-def test_a_rule_file_that_holds_nothing_is_refused_with_its_place_too(run, project, text):
+def test_a_rule_file_that_holds_nothing_can_not_be_used_either(run, project, text):
     (project / ".greenroom").mkdir()
     (project / ".greenroom" / "permissions.json").write_text(text)
     done = run("-p", "read README.md")
-    assert done.code == 2
+    assert "denied" in done.out
     assert "permissions.json:" in done.err
     assert '{"version": 1' in done.err
     assert "FAIL  the project's rules" in run("doctor").out
+
+
+def test_the_mode_bypass_is_told_of(run, project):
+    done = run("-p", "write new.txt: hello", "--permission-mode", "bypass")
+    assert "the mode bypass asks about nothing" in done.err.splitlines()[0]
+    assert (project / "new.txt").exists()
 
 
 def test_rules_of_several_files_may_have_one_name(run, project, tmp_path):

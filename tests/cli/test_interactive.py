@@ -130,6 +130,23 @@ def test_an_answer_for_the_project_holds_in_its_next_run(terminal, run, project)
     assert (project / "made").exists()
 
 
+def test_a_mode_that_asks_nothing_stands_on_the_screen_all_the_time(terminal, project):
+    program = terminal("--permission-mode", "bypass")
+    program.wait_for("the mode bypass asks about nothing", "BYPASS: nothing is asked", READY)
+    ask(program, "run touch made")
+    program.wait_for("● Bash", "BYPASS: nothing is asked · idle")
+    assert (project / "made").exists()
+
+
+def test_a_rule_file_that_can_not_be_used_is_told_of_and_everything_is_asked(terminal, project):
+    (project / ".greenroom").mkdir()
+    (project / ".greenroom" / "permissions.json").write_text("{")
+    program = terminal("--permission-mode", "bypass")
+    program.wait_for("not usable as JSON", "every call is asked", READY, without=["BYPASS"])
+    ask(program, "read README.md")
+    program.wait_for("allow? >")
+
+
 def test_a_prompt_says_where_an_answer_for_the_project_would_not_count(terminal, project):
     (project / ".greenroom").mkdir()
     (project / ".greenroom" / "permissions.json").write_text('{"version": 1}')

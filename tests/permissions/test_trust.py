@@ -8,7 +8,9 @@ from greenroom.permissions import (
     is_trusted,
     keep_rules,
     read_rules,
+    rules_digest,
     store_rules,
+    trust_rules,
     user_rules_path,
 )
 
@@ -44,6 +46,23 @@ def test_a_file_that_came_with_the_project_is_not_trusted_by_one_more_answer(con
     keep_rules([RULE], "project", context)
     assert not is_trusted(path)
     assert len(read_rules(path)) == 2
+
+
+def test_a_file_is_trusted_as_a_whole_if_it_is_what_was_shown(context):
+    path = context.workspace.root / ".greenroom" / "permissions.json"
+    store_rules(path, [OTHER])
+    shown = rules_digest(path)
+    trust_rules(path, shown)
+    assert is_trusted(path)
+    keep_rules([RULE], "project", context)
+    assert is_trusted(path)
+    with pytest.raises(RuleFileError, match="changed meanwhile"):
+        trust_rules(path, shown)
+
+
+def test_what_can_not_be_read_has_no_digest(context):
+    assert rules_digest(context.workspace.root / "none") is None
+    assert not is_trusted(context.workspace.root / "none")
 
 
 def test_any_change_takes_the_trust_away(context):

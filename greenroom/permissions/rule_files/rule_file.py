@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greenroom.core import RuleFileError, serde
+from greenroom.core import RuleDecision, RuleFileError, serde
 from greenroom.permissions.rule_files.atomic import write_atomically
 from greenroom.permissions.rule_files.examples import check_examples
 from greenroom.permissions.rule_files.json_place import place_of
+from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
 if TYPE_CHECKING:
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
 
     from greenroom.permissions.rule_files.model import RuleModel
 
-__all__ = ["encode_rule", "parse_rules", "read_rules", "store_rules", "tightening", "write_rules"]
+__all__ = [
+    "asking_everything",
+    "encode_rule",
+    "parse_rules",
+    "read_rules",
+    "store_rules",
+    "tightening",
+    "write_rules",
+]
 
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
 
@@ -145,3 +154,20 @@ def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
 def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
     """Keep the rules that deny or ask: all that a project's file may say until it is trusted."""
     return tuple(rule for rule in rules if rule.decision != "allow")
+
+
+def asking_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
+    """Keep the rules that deny or ask, above all others, and ask about every other call.
+
+    That is what holds while a rule file can't be used: it may have denied anything.
+    """
+    kept = [replace(rule, final=True) for rule in tightening(rules)]
+    question = PermissionRule(
+        decision=RuleDecision.ASK,
+        matcher=RuleMatcher(all=True),
+        id="unusable-rules",
+        description="a rule file can't be used",
+        final=True,
+        priority=min((rule.priority for rule in kept), default=0) - 1,
+    )
+    return (*kept, question)

@@ -1,8 +1,8 @@
 """Which project rule files the user has agreed to: by their path, and by every byte in them.
 
 A project's file comes with the project, from whoever wrote it. What it allows counts only while it
-is exactly what this user has written there through answers of their own; any change takes the trust
-away. The record lies beside the user's own rules, out of the project's reach.
+is exactly what this user has agreed to, or has written there through answers of their own; any
+change takes the trust away. The record lies beside the user's own rules, out of the project's reach.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from greenroom.permissions.rule_files.location import remembered_path, user_rule
 from greenroom.permissions.rule_files.rule_file import store_rules
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["is_trusted", "keep_rules"]
+__all__ = ["is_trusted", "keep_rules", "rules_digest", "trust_rules"]
 
 _MAX_PROJECTS = 1_000
 
@@ -27,8 +27,31 @@ def is_trusted(path: str | Path) -> bool:
     Raises:
         RuleFileError: the record of what is trusted can't be read.
     """
-    digest = _digest(path)
+    digest = rules_digest(path)
     return digest is not None and _record().get(_key(path)) == digest
+
+
+def trust_rules(path: str | Path, digest: str) -> None:
+    """Trust a project's rule file as a whole, as long as it is what a person was shown.
+
+    Args:
+        path: the file.
+        digest: its `rules_digest` from before it was read and shown.
+
+    Raises:
+        RuleFileError: it is another one meanwhile, or the record can't be read or written.
+    """
+    if rules_digest(path) != digest:
+        raise RuleFileError("it has changed meanwhile", path=str(path), hint="look at it again")
+    _trust(path, digest)
+
+
+def rules_digest(path: str | Path) -> str | None:
+    """Return a SHA-256 over the bytes of a rule file, or None where it can't be read."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def keep_rules(
@@ -51,14 +74,14 @@ def keep_rules(
     ours = lifetime == "project" and (not path.exists() or is_trusted(path))
     store_rules(path, kept)
     if ours:
-        _trust(path)
+        _trust(path, str(rules_digest(path)))
     return path
 
 
-def _trust(path: Path) -> None:
+def _trust(path: str | Path, digest: str) -> None:
     record = _record()
     record.pop(_key(path), None)
-    record[_key(path)] = str(_digest(path))
+    record[_key(path)] = digest
     newest = dict(list(record.items())[-_MAX_PROJECTS:])
     write_atomically(_record_path(), serde.dumps({"version": 1, "trusted": newest}))
 
@@ -86,10 +109,3 @@ def _record() -> dict[str, str]:
 
 def _key(path: str | Path) -> str:
     return os.path.realpath(path)
-
-
-def _digest(path: str | Path) -> str | None:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return None

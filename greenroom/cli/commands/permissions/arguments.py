@@ -15,6 +15,10 @@ Judge the calls of a file and say which are not decided as expected; nothing run
 FILE holds a JSON object a line with tool, input and expect; see docs/permissions.md.
 A rule file is tested by the examples of its own rules. The exit code is 1 if one fails."""
 
+_TRUST = """\
+Show what .greenroom/permissions.json allows, ask, and let it count from then on, until the file
+changes. Only a person at a terminal can agree. What it denies or asks about counts always."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PermissionsOptions(Options):
@@ -41,13 +45,16 @@ def add_permissions(commands: Parsers) -> None:
     """Add the command and its verbs."""
     permissions = commands.add_parser(
         "permissions",
-        help="explain a decision, list the rules, test them, show what was decided",
+        help="explain a decision, list, test or trust rules, show what was decided",
     )
     verbs = permissions.add_subparsers(metavar="VERB", required=True)
     _add_explain(verbs)
     _add_list(verbs)
     _add_test(verbs)
     _add_log(verbs)
+    _add_verb(
+        verbs, "trust", "let what the project's rule file allows count, once you agree", _TRUST
+    )
 
 
 def _add_verb(verbs: Parsers, name: str, text: str, description: str = "") -> Parser:

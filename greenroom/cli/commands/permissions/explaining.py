@@ -36,14 +36,14 @@ async def explain_call(options: "PermissionsOptions") -> int:
 
     Raises:
         ConfigurationError: the input is no JSON object, or a command is given for another tool.
-        RuleFileError: a rule or a rule file can't be used.
+        RuleFileError: a rule of the command line can't be used.
     """
     arguments = _input(options)
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
         rules_of_run, workspace, options.allow, options.deny, options.mode
     )
-    tell(*rules.notes)
+    tell(*rules.warnings, *rules.notes)
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
     context = AgentContext(
         session_id="explained", agent_type=_AGENT, workspace=Workspace(workspace)

@@ -6,6 +6,7 @@ import trio
 
 from greenroom.cli.commands.sessions.row import one_line
 from greenroom.cli.folders import below_home, working_folder
+from greenroom.cli.output_writer import tell
 from greenroom.cli.page import Page
 from greenroom.cli.rules import RunRules, rules_of_run
 from greenroom.core import serde
@@ -26,11 +27,12 @@ async def list_rules(options: "PermissionsOptions") -> int:
     """Print the rules of a run in this folder, where each comes from, and those that don't count.
 
     Raises:
-        RuleFileError: a rule or a rule file can't be used.
+        RuleFileError: a rule of the command line can't be used.
     """
     rules = await trio.to_thread.run_sync(
         rules_of_run, working_folder(), options.allow, options.deny, options.mode
     )
+    tell(*rules.warnings)
     page = Page()
     if options.json:
         await page.line(serde.dumps(_as_json(rules)))
@@ -46,10 +48,10 @@ async def list_rules(options: "PermissionsOptions") -> int:
 
 _MODES = {
     "default": "What no rule is about is asked.",
-    "accept-edits": "Edits in the workspace are allowed; what else no rule is about is asked.",
+    "accept-edits": "Edits in the workspace of what is not protected are allowed; what else no rule is about is asked.",
     "plan": "Only reading is allowed, whatever the rules say.",
     "deny": "What is not allowed is denied; nobody is asked.",
-    "bypass": "What no rule denies is allowed; nobody is asked.",
+    "bypass": "What no rule denies is allowed; nobody is asked, but where a denial may be meant.",
 }
 
 

@@ -47,7 +47,7 @@ async def try_file(options: "PermissionsOptions") -> int:
 
     Raises:
         ConfigurationError: the file can't be read, or a line is no case.
-        RuleFileError: the rules in force can't be used.
+        RuleFileError: a rule of the command line can't be used.
     """
     text = await trio.to_thread.run_sync(_read, options.file)
     page = Page()
@@ -100,7 +100,7 @@ async def _try_calls(text: str, options: "PermissionsOptions", page: Page) -> in
         rules_of_run, folder, options.allow, options.deny, options.mode
     )
     if any(case.rules is None for _, case in cases):
-        tell(*rules.notes)
+        tell(*rules.warnings, *rules.notes)
     tried = await trio.to_thread.run_sync(_try, cases, rules.manager, str(folder))
     failed = [each for each in tried if not each.is_expected]
     if options.json:

@@ -7,6 +7,7 @@ from greenroom.cli.commands.permissions.arguments import PermissionsOptions
 from greenroom.cli.commands.permissions.explaining import explain_call
 from greenroom.cli.commands.permissions.listing import list_rules
 from greenroom.cli.commands.permissions.reviewing import show_decisions
+from greenroom.cli.commands.permissions.trusting import trust_project
 from greenroom.cli.commands.permissions.trying import try_file
 
 __all__ = ["run_verb"]
@@ -18,6 +19,7 @@ _VERBS: Mapping[str, _Verb] = {
     "permissions list": list_rules,
     "permissions test": try_file,
     "permissions log": show_decisions,
+    "permissions trust": trust_project,
 }
 
 

@@ -1,0 +1,108 @@
+"""The rules of a run, put together from files that anybody may have written, or broken."""
+
+import json
+
+import pytest
+
+from greenroom.cli.rules import rules_of_run
+from greenroom.core import AgentContext, ConfigurationError, RuleDecision, Workspace
+
+ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """The project, and the user's configuration."""
+    project, config = tmp_path / "project", tmp_path / "config" / "greenroom"
+    (project / ".greenroom").mkdir(parents=True)
+    config.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("sys.platform", "linux")
+    return project, config
+
+
+def write(folder, *rules):
+    (folder / "permissions.json").write_text(json.dumps({"version": 1, "rules": rules}))
+
+
+def decide(found, project, tool, **data):
+    context = AgentContext(session_id="s", agent_type="coder", workspace=Workspace(project))
+    return found.manager.check(tool, data, context)
+
+
+USERS = (
+    {"decision": "allow", "command_prefix": "git"},
+    {"decision": "deny", "command_prefix": "git push", "priority": -5},
+    {"decision": "ask", "command_prefix": "git log", "final": True},
+    {"decision": "allow", "command_prefix": "git push", "scope": "user"},
+)
+
+
+@pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass"])
+@pytest.mark.parametrize("text", ["{", '{"version": 2}', '{"version": 1, "rules": [{}]}'])
+def test_a_file_that_can_not_be_used_leaves_denials_and_a_question_about_the_rest(
+    folders, mode, text
+):
+    project, config = folders
+    write(config, *USERS)
+    (project / ".greenroom" / "permissions.json").write_text(text)
+    found = rules_of_run(project, ["Bash(ls:*)"], ["WebFetch"], mode)
+    assert [warning.count("permissions.json") for warning in found.warnings] == [1]
+    assert found.manager.mode == "default"
+    assert decide(found, project, "Bash", command="git push") is DENY
+    assert decide(found, project, "WebFetch", url="https://a.test/") is DENY
+    for command in ("git status", "git log", "ls"):
+        assert decide(found, project, "Bash", command=command) is ASK
+    assert decide(found, project, "Read", file_path="a") is ASK
+    assert decide(found, project, "Write", file_path="a", content="") is ASK
+
+
+@pytest.mark.parametrize("mode", ["plan", "deny"])
+def test_a_mode_that_allows_nothing_stays(folders, mode):
+    project, config = folders
+    (config / "permissions.json").write_text("{")
+    found = rules_of_run(project, mode=mode)
+    assert found.manager.mode == mode
+    assert decide(found, project, "Write", file_path="a", content="") is DENY
+
+
+def test_answers_of_the_session_do_not_hold_beside_a_file_that_can_not_be_used(folders):
+    project, config = folders
+    (config / "permissions.json").write_text("{")
+    found = rules_of_run(project)
+    context = AgentContext(session_id="s", agent_type="coder", workspace=Workspace(project))
+    explained = found.manager.explain("Bash", {"command": "ls"}, context)
+    assert explained.remembers == ()
+    assert "can't be used" in explained.reason
+
+
+def test_every_file_that_can_not_be_used_is_told_of(folders):
+    project, config = folders
+    (config / "permissions.json").write_text("{")
+    (config / "trusted.json").write_text("{")
+    write(project / ".greenroom", {"decision": "deny", "tool": "Bash"})
+    found = rules_of_run(project)
+    assert [each.count(".json") for each in found.warnings] == [1, 1]
+    assert decide(found, project, "Bash", command="ls") is DENY
+
+
+def test_a_file_that_may_not_be_read_is_no_missing_file(folders):
+    project, config = folders
+    (config / "permissions.json").mkdir()
+    assert rules_of_run(project).warnings
+    (config / "permissions.json").rmdir()
+    assert rules_of_run(project).warnings == ()
+
+
+def test_a_mode_that_does_not_exist_is_refused_also_beside_a_broken_file(folders):
+    project, config = folders
+    (config / "permissions.json").write_text("{")
+    with pytest.raises(ConfigurationError, match="yolo"):
+        rules_of_run(project, mode="yolo")
+
+
+def test_the_mode_bypass_is_warned_of(folders):
+    project, _ = folders
+    [warning] = rules_of_run(project, mode="bypass").warnings
+    assert "bypass" in warning
+    assert rules_of_run(project, mode="plan").warnings == ()
