@@ -239,6 +239,21 @@ sort $(date +-oz) f
 sort $(date '+%n-oz') f
 sort $(ls | sed s/x/-o/) f
 sort $_ f
+sort -t -- -oz f
+sort -t -- "$(echo -oz)" f
+sort -t ''-k "${HOME+-oz}"
+sort -k $u -t "${HOME+-oz}"
+sort --key=$(echo 1 -oz) f
+sort --outp${IFS}f
+sort a$IFS-oz
+sort a$PS4-oz
+sort -n$_
+sort $x{a,b}-oz f
+for x in a; do sort ${x%a}-oz; done
+for x in a$(cat list); do sort $x; done
+for y in 'a '; do for x in "b$y-oz"; do sort $x; done; done
+set -- --out=x; sort $1
+read IFS; sort "$IFS"-oz
 sort $BASH_EXECUTION_STRING # -oz
 echo -oz | xargs sort
 echo -oz | xargs -I{} sort {}
@@ -294,6 +309,9 @@ sort $(find . -name '*.txt' | sort)
 sort "$(git rev-parse --show-toplevel)/f"
 sort -k$n f
 sort -k "$n" f
+for f in a.b; do sort "${f%.b}" "src/${f%.b}-x"; done
+sort --key=$n -t , f
+sort -t"$(cat f)" f
 sort -t "$(printf '\t')" f
 sort "a$(cat b)"
 sort -- $(cat list)

@@ -14,6 +14,8 @@ class Opening:
         names: variables whose values come next, or anywhere if the word may become several.
         printed: text that can't be told comes next, such as what a command prints.
         dash: behind variables, which may be empty, comes a dash.
+        parts: all variables in it, wherever they stand.
+        unsure: text that can't be told stands anywhere in it, or blanks before a dash may.
         whole: the word is the value of one variable, and nothing else.
         number: the word is a number, or several.
     """
@@ -22,6 +24,8 @@ class Opening:
     names: tuple[str, ...] = ()
     printed: bool = False
     dash: bool = False
+    parts: tuple[str, ...] = ()
+    unsure: bool = False
     whole: bool = False
     number: bool = False
 

@@ -60,9 +60,12 @@ class Bindings:
                 self._set(word.text, Word("…"))
         elif declares(node):
             for word in node.words[1:]:
-                name, _, value = word.text.partition("=")
-                self._set(name if "=" in word.text else "@", Word(value or word.text))
-                self._any |= {name} if word.dynamic else set()
+                name, equals, value = word.text.partition("=")
+                if word.dynamic:
+                    self._any.add(name)
+                elif equals and name.isidentifier():
+                    self._set(name, Word(value))
+                self._set("@", word)
                 self._all |= word.dynamic
 
     def values(self, name: str) -> Sequence[Word]:
@@ -75,8 +78,9 @@ class Bindings:
 
     def may_be_empty(self, name: str) -> bool:
         """Tell whether the variable may hold nothing."""
-        return not self.is_set(name) or any(
-            value.opening is not None or not value.text.strip() for value in self._values[name]
+        values = () if self._all or name in self._any else self._values.get(name, ())
+        return not values or any(
+            value.opening is not None or not value.text.strip() for value in values
         )
 
     def options(self, names: Iterable[str]) -> frozenset[str] | None:
@@ -105,7 +109,7 @@ class Bindings:
                 opening = value.opening
                 if opening is None and (value.text.startswith("-") or "=" in value.text):
                     found.add(value.text)
-                more = set(opening.names if opening else ()) - seen
+                more = set(opening.parts if opening else ()) - seen
                 seen |= more
                 waiting += more
         return frozenset(found)
@@ -116,4 +120,4 @@ def _is_told(value: Word) -> bool:
     opening = value.opening
     if opening is None:
         return not value.dynamic and _HIDDEN.search(value.text) is None
-    return not (opening.printed or opening.dash or opening.text.startswith("-"))
+    return not (opening.unsure or opening.text.startswith("-"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.bindings import Bindings
-from greenroom.permissions.shell.options import Options
+from greenroom.permissions.shell.options import Options, ends_options
 from greenroom.permissions.shell.scripts import awk_scripts, sed_scripts
 from greenroom.permissions.shell.unseen_options import unseen_options
 from greenroom.permissions.shell.variables import changes_programs
@@ -171,7 +171,7 @@ def known_cautions(argv: Sequence[Word]) -> list[tuple[int, str]]:
 
 def _options(argv: Sequence[Word], options: Options, name: str) -> Iterator[tuple[int, str]]:
     for at, word in enumerate(argv[1:], 1):
-        if word.text == "--":
+        if ends_options(argv, at, (options,)):
             return
         if options.names(word.text):
             yield at, f"{word.text[:40]} lets {name} write files, run programs or set variables"
@@ -181,7 +181,7 @@ def _git(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
     verb = ""
     for at, word in enumerate(argv[1:], 1):
         text = word.text
-        if text == "--":
+        if ends_options(argv, at, (_GIT_VERBS.get(verb, Options()),)):
             return
         if not verb and not text.startswith("-") and argv[at - 1].text not in ("-C", "-c"):
             verb = text

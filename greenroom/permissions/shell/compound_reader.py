@@ -16,7 +16,7 @@ _KEYWORD = re.compile(
     r"|\[\[|!|\{|\})(?=[ \t\n;&|<>()]|\\\n|$)"
 )
 _NAME = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-_ARGUMENTS = Word('"$@"', dynamic=True, split=True, opening=Opening(names=("@",)))
+_ARGUMENTS = Word('"$@"', dynamic=True, split=True, opening=Opening(names=("@",), parts=("@",)))
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
 # Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
 _EVALUATING = frozenset(

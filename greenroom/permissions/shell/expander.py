@@ -130,6 +130,8 @@ class Expander(Cursor):
         if self.printed is not None:
             names, unsure = (), self.printed is Output.TEXT
         split = not quoted or "@" in raw
+        if self.peek() == "{" and not raw.endswith(("}", ")", "`")):
+            unsure = True  # `$x{a,b}` is `$xa $xb`
         number = self.printed is Output.NUMBERS
         return Piece(raw, quoted, True, split, names, printed=unsure, number=number)
 

@@ -15,10 +15,12 @@ _VARIABLE = re.compile(r"\$(?P<bare>[A-Za-z_]\w*|[0-9@*])|\$\{(?P<name>[A-Za-z_]
 _SAME = re.compile(r"\}|%|\^|,|##\*/\}")  # what leaves the beginning of a path as it is
 _DEFAULT = re.compile(r":?[-+?][\w./~][\w./~:@%+,-]*\}")
 _NUMBER = re.compile(r"\$(?:[?#$!]|\{#\w+\})")
+_HIDDEN = re.compile(r"\s-|/-|\s\Z")  # where an option may begin once the word is split
+_SHRINKS = re.compile(r"\$\{\w+[%#]")
 _WHOLE = re.compile(r"\$\w+|\$\{\w+\}")
 _TEXT = re.compile(r"\$?[\"'][\w./]")
-# Variables that the shell fills with words of the command itself.
-_FILLED = re.compile(r"_|BASH_\w+|DIRSTACK|FUNCNAME|OPTARG|REPLY|MAPFILE")
+# Variables that the shell fills with words of the command itself, or with blanks.
+_FILLED = re.compile(r"_|BASH_\w+|DIRSTACK|FUNCNAME|OPTARG|REPLY|MAPFILE|IFS|PS\d")
 
 
 def beginning(raw: str) -> tuple[tuple[str, ...], bool]:
@@ -46,17 +48,24 @@ def opening(pieces: Sequence["Piece"]) -> Opening | None:
     if not any(piece.dynamic for piece in pieces):
         return None
     text, names, printed, dash = "", tuple[str, ...](), False, False
-    certain, begun, loose = True, False, False  # loose: an option may begin here
+    # Whether an option may begin here, and whether what came before may be cut to nothing.
+    certain, begun, loose, shrunk = True, False, False, False
     for piece in pieces:
         if piece.dynamic:
-            certain = False
+            certain, shrunk = False, shrunk or _SHRINKS.match(piece.text) is not None
             if not begun or piece.split:
                 names, printed, loose = names + piece.names, printed | piece.printed, True
         elif piece.text:
             text += piece.text if certain else ""
-            dash |= loose and piece.text.startswith("-")
+            if loose and piece.text.startswith("-"):
+                dash, printed = True, printed or shrunk
             begun, loose = True, False
+    parts = tuple(name for piece in pieces for name in piece.names)
+    unsure = any(
+        piece.printed if piece.dynamic else _HIDDEN.search(piece.text) is not None
+        for piece in pieces
+    ) or any(piece.text.startswith("-") for piece in pieces[1:])
     known = [piece for piece in pieces if piece.text]
     whole = len(known) == 1 and _WHOLE.fullmatch(known[0].text) is not None
     number = len(known) == 1 and known[0].number
-    return Opening(text, names, printed, dash, whole, number)
+    return Opening(text, names, printed, dash, parts, unsure, whole, number)

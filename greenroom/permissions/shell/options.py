@@ -1,8 +1,11 @@
 """Options as programs read them: long ones abbreviated, short ones in clusters with their values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Options", "abbreviates", "letter_of"]
+from greenroom.permissions.facts.word import Word
+
+__all__ = ["Options", "abbreviates", "ends_options", "letter_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,23 @@ class Options:
 def abbreviates(name: str, wanted: str) -> bool:
     """Tell whether a name is this word, or a beginning of it if it is a long option."""
     return name == wanted or (len(name) > 2 and name.startswith("--") and wanted.startswith(name))
+
+
+def ends_options(argv: Sequence[Word], at: int, careful: Sequence[Options]) -> bool:
+    """Tell whether a `--` stands here that ends the options, and is not the value of one.
+
+    Example:
+        >>> sort = [Options(values="t")]
+        >>> [ends_options([Word(each), Word("--")], 1, sort) for each in ("-r", "-rt", "--key")]
+        [True, False, False]
+    """
+    if argv[at].text != "--":
+        return False
+    before = argv[at - 1].text
+    if before.startswith("--"):
+        # The long options of git have their values in the same word, and so have these.
+        return "=" in before or argv[0].text.endswith("git")
+    return all(letter_of(before, each.values, each.letters) != len(before) - 1 for each in careful)
 
 
 def letter_of(word: str, letters: str, values: str) -> int | None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from greenroom.permissions.facts.word import Opening, Word, basename
 from greenroom.permissions.shell.bindings import Bindings
-from greenroom.permissions.shell.options import Options, letter_of
+from greenroom.permissions.shell.options import Options, ends_options, letter_of
 
 __all__ = ["unseen_options"]
 
@@ -23,6 +23,7 @@ _FIND_VALUES = re.compile(
 _LONG_VALUES = frozenset(
     ("--message", "--author", "--date", "--grep", "--since", "--until", "--after", "--before")
 )
+_DEFAULT = re.compile(r"\$\{[A-Za-z]\w*:?-(\w+)\}")
 _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 
 
@@ -41,30 +42,45 @@ def unseen_options(
         known: finds the careful words among those that are to be seen.
     """
     name = basename(argv[0].text)
+    values = _values(argv, name, careful)
     for at, word in enumerate(argv[1:], 1):
-        if word.text == "--":
+        if ends_options(argv, at, careful):
             return
         opening = word.opening
-        if opening is None or (not word.split and _is_value(argv, at, name, careful)):
+        if opening is None or at in values or _is_only_text(argv, at, name):
             continue
         if name in _TWO_FILES and word.split and not _is_unset(opening, bindings):
             yield at, f"{word.text[:40]} may be two files, of which {name} writes the second"
-        if name == "printf" and (at > 1 or len(argv) == 2):
-            continue
-        if name in ("test", "[") and not _is_test_of_two(argv, at):
-            continue
-        if _may_be_careful(word, opening, argv[: min(at, 2)], careful, bindings, known):
+        elif _may_be_careful(word, opening, argv[: min(at, 2)], careful, bindings, known):
             yield at, f"{word.text[:40]} may turn out to be an option that lets {name} do more"
 
 
-def _is_value(argv: Sequence[Word], at: int, name: str, careful: Sequence[Options]) -> bool:
-    """Tell whether the word before takes this one as its value."""
-    before = argv[at - 1].text
+def _values(argv: Sequence[Word], name: str, careful: Sequence[Options]) -> set[int]:
+    """Find the words that surely are values of the options before them."""
+    values: set[int] = set()
+    takes = False
+    for at, word in enumerate(argv[1:], 1):
+        if takes and word.split:
+            break  # it may be nothing, and then the next word is the value
+        if takes:
+            values.add(at)
+        takes = not takes and _takes_value(word.text, name, careful)
+    return values
+
+
+def _takes_value(option: str, name: str, careful: Sequence[Options]) -> bool:
     if name == "find":
-        return _FIND_VALUES.fullmatch(before) is not None
-    if before in _LONG_VALUES:
+        return _FIND_VALUES.fullmatch(option) is not None
+    if option in _LONG_VALUES:
         return name == "git"
-    return any(letter_of(before, each.values, each.letters) == len(before) - 1 for each in careful)
+    return any(letter_of(option, each.values, each.letters) == len(option) - 1 for each in careful)
+
+
+def _is_only_text(argv: Sequence[Word], at: int, name: str) -> bool:
+    """Tell whether a word is text in any case: of printf, or in a test of other words."""
+    if name == "printf":
+        return at > 1 or len(argv) == 2
+    return name in ("test", "[") and not _is_test_of_two(argv, at)
 
 
 def _is_test_of_two(argv: Sequence[Word], at: int) -> bool:
@@ -110,18 +126,16 @@ def _may_continue(
 ) -> bool:
     """Tell whether what begins as an option may go on as one to be careful with."""
     begun = opening.text
-    printed = "$(" in word.text or "`" in word.text
-    if not printed and not any(bindings.is_set(name) for name in _named(word.text)):
-        return any(each.names(_VARIABLE.sub("", word.text)) for each in careful)
+    named = [found.strip("${}") for found in _VARIABLE.findall(word.text)]
+    text = _DEFAULT.sub(r"\1", _VARIABLE.sub("", word.text))
+    told = not opening.unsure and "$" not in text and "`" not in text
+    if told and not any(map(bindings.is_set, named)):
+        return any(each.names(text) for each in careful)
+    if word.split and (opening.printed or bindings.options(opening.names) != frozenset()):
+        return True  # behind a blank in it an option may stand
     if begun.startswith("--"):
-        if "=" in begun:
-            return False
-        return any(option.startswith(begun) for each in careful for option in each.words)
-    if any(letter_of(begun, each.values, each.letters) is not None for each in careful):
-        # It is the value of an option; behind a blank in it an option may stand.
-        return word.split and (opening.printed or bindings.options(opening.names) != frozenset())
-    return True
-
-
-def _named(text: str) -> list[str]:
-    return [found.strip("${}") for found in _VARIABLE.findall(text)]
+        return "=" not in begun and any(
+            option.startswith(begun) for each in careful for option in each.words
+        )
+    # Behind a letter that takes a value comes only that value.
+    return all(letter_of(begun, each.values, each.letters) is None for each in careful)
