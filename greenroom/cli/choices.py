@@ -17,6 +17,7 @@ class Choice:
         decision: allow or deny.
         remember: how long it is remembered, or None for this call alone.
         asks_why: whether a reason for the model is asked next.
+        is_listed: whether the prompt lists it; the others are in the documentation.
     """
 
     words: tuple[str, ...]
@@ -24,6 +25,7 @@ class Choice:
     decision: RuleDecision
     remember: Remember | None = None
     asks_why: bool = False
+    is_listed: bool = True
 
 
 _ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
@@ -35,6 +37,8 @@ CHOICES = (
     Choice(("a", "always"), "always", _ALLOW, "always"),
     Choice(("n", "no"), "no", _DENY),
     Choice(("v", "never"), "never", _DENY, "always"),
+    Choice(("never session",), "never in this session", _DENY, "session", is_listed=False),
+    Choice(("never project",), "never in this project", _DENY, "project", is_listed=False),
     Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
 )
 """Every choice; none of them is bound to Enter or a blank alone."""
@@ -56,5 +60,5 @@ def find_choice(line: str) -> Choice | None:
         >>> find_choice("Yes").label, find_choice("yes, but look first")
         ('once', None)
     """
-    word = line.strip().casefold()
+    word = " ".join(line.split()).casefold()
     return next((each for each in CHOICES if word in each.words), None)

@@ -144,5 +144,5 @@ def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
 
 
 def _choices(choices: tuple[Choice, ...], scheme: ColorScheme) -> Text:
-    offered = (f"[{each.words[0]}] {each.label}" for each in choices)
+    offered = (f"[{each.words[0]}] {each.label}" for each in choices if each.is_listed)
     return Text("  " + "  ".join(offered), scheme.question)

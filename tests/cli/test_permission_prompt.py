@@ -226,6 +226,15 @@ def test_any_other_answer_may_be_given_before(word, decision):
     assert queue_of(request(LONG)).read(line(word)).decision is decision
 
 
+@pytest.mark.parametrize("lifetime", ["session", "project"])
+def test_a_no_is_remembered_for_the_session_or_the_project_where_that_is_typed(lifetime):
+    found = queue_of(request()).read(line(f" Never  {lifetime} "))
+    assert (found.decision, found.remember) == (DENY, lifetime)
+    assert f"never {lifetime}" not in shown(request())
+    told = queue_of(request(forbids=())).read(line(f"never {lifetime}"))
+    assert told.startswith(f"never in this {lifetime}: not possible here")
+
+
 def test_the_next_request_begins_at_its_own_first_page():
     first = request(LONG)
     queue = queue_of(first, msgspec.structs.replace(first, request_id="p-2"))

@@ -90,13 +90,22 @@ def test_a_link_leads_around_nothing(context, tmp_path):
         ("dd if=evil of=.git/config", ASK),
         ("sed -i s/a/b/ .git/config", ASK),
         ("sed -n p .git/config", ALLOW),
+        ("for f in .git/hooks/a; do touch $f; done", ASK),
+        ("cp evil .gi?/hooks/pre-commit", ASK),
+        ("touch .[e]nvrc", ASK),
+        ("touch *.md", ALLOW),
+        ("tar xf a.tar -C .git/hooks", ASK),
+        ("tar xf a.tar -C.git/hooks", ASK),
+        ("tar xf a.tar --directory=.git/hooks", ASK),
+        ("tar cf a.tar .git", ALLOW),
+        ("unzip a.zip -d .vscode", ASK),
         ("cat .git/config AGENTS.md", ALLOW),
         ("cp a b", ALLOW),
         ("touch src/.gitignore", ALLOW),
     ],
 )
 def test_commands_are_held_to_it_where_their_words_say_what_they_write(context, command, decision):
-    programs = ["cp", "touch", "timeout", "tee", "dd", "echo", "cat", "cd", "sed"]
+    programs = ["cp", "touch", "timeout", "tee", "dd", "echo", "cat", "cd", "sed", "tar", "unzip"]
     rules = [PermissionRule.allow_command(*programs, "sed -i"), PermissionRule.allow_path("**")]
     found = PermissionManager(rules).explain("Bash", {"command": command}, context)
     assert found.decision is decision
@@ -143,6 +152,9 @@ def test_bypass_asks_before_its_own_rules_are_rewritten(context, monkeypatch, tm
     for name in (".greenroom/permissions.json", "conf/greenroom/permissions.json"):
         assert manager.check("Write", {"file_path": name}, context) is ASK
         assert manager.check("Bash", {"command": f"echo > {name}"}, context) is ASK
+        found = manager.explain("Bash", {"command": f"cp a {name}"}, context)
+        assert found.decision is ASK
+        assert found.remembers == ()
     assert manager.check("Write", {"file_path": ".git/hooks/pre-commit"}, context) is ALLOW
     assert manager.check("Bash", {"command": "$X; rm -rf /"}, context) is ALLOW
 

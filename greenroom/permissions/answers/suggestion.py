@@ -13,7 +13,7 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.judging.likeness import covers
-from greenroom.permissions.judging.protection import protects, protects_own_rules
+from greenroom.permissions.judging.protection import protects, writes_own_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
@@ -95,6 +95,8 @@ def _exact(fact: Fact, call: Call) -> RuleMatcher | None:
 def _matcher(fact: Fact, call: Call) -> RuleMatcher | None:
     try:
         match fact:
+            case Command() if writes_own_rules(fact, call):
+                return None
             case Command():
                 return command_matcher(fact, call.tool)
             case PathUse():
@@ -114,7 +116,7 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
 
     A hidden folder is never opened as a whole, nor is the file itself where it holds our own rules.
     """
-    if len(fact.lexical) != 1 or _SPECIAL.search(fact.lexical[0]) or protects_own_rules(fact, call):
+    if len(fact.lexical) != 1 or _SPECIAL.search(fact.lexical[0]) or writes_own_rules(fact, call):
         return None
     path = fact.lexical[0]
     root = posixpath.join(call.place.root, "")

@@ -64,18 +64,23 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     """Judge each fact by the first rule that is about it.
 
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
-    or asks.
+    or asks, or where they write what is protected.
     """
     verdicts = [_verdict(fact, call, rules) for fact in call.facts]
     verdicts += [_verdict(fact, call, rules) for fact in operands(call, rules)]
     if call.place.links.full:
         verdicts.append(_verdict(_UNFOLLOWED, call, rules))
     return tuple(
-        verdict
-        for verdict in verdicts
-        if not verdict.fact.guard
-        or (verdict.rule is not None and verdict.decision is not RuleDecision.ALLOW)
+        verdict for verdict in verdicts if not verdict.fact.guard or _matters(verdict, call)
     )
+
+
+def _matters(verdict: Verdict, call: Call) -> bool:
+    """Tell whether a fact that only guards is denied or asked about for a reason."""
+    if verdict.decision is RuleDecision.ALLOW or verdict.rule is not None:
+        return verdict.decision is not RuleDecision.ALLOW
+    fact = verdict.fact
+    return isinstance(fact, Command) and any(True for _ in protected_words(fact, call))
 
 
 def _verdict(fact: Fact, call: Call, rules: RuleIndex) -> Verdict:

@@ -9,7 +9,7 @@ from greenroom.permissions.facts.fact import PathUse
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.protection import protections, protects_own_rules
+from greenroom.permissions.judging.protection import protections, writes_own_rules
 
 __all__ = ["PermissionMode", "apply_mode", "check_mode"]
 
@@ -55,7 +55,7 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
         return verdict
     if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
         return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
-    if mode == "bypass" and not (verdict.doubt or _writes_own_rules(verdict, call)):
+    if mode == "bypass" and not (verdict.doubt or writes_own_rules(verdict.fact, call)):
         return _as(verdict, RuleDecision.ALLOW, "the mode bypass allows what no rule denies")
     if mode == "deny":
         return _as(verdict, RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody")
@@ -74,7 +74,3 @@ def _is_edit(verdict: Verdict, call: Call) -> bool:
         segments(path)[: len(anchors.root)] == anchors.root and not protected
         for path, anchors, protected in protections(fact, call)
     )
-
-
-def _writes_own_rules(verdict: Verdict, call: Call) -> bool:
-    return isinstance(verdict.fact, PathUse) and protects_own_rules(verdict.fact, call)
