@@ -47,7 +47,7 @@ FAKE = (
         "flock",
         "true",
     ),
-    *("sleep", "sudo", "ls", "[", "vil", "a", "0"),
+    *("sleep", "sudo", "ls", "[", "vil", "a", "0", "npx"),
 )
 TRANSPARENT = ("env", "timeout", "nice", "nohup", "stdbuf", "setsid", "ionice", "time", "command")
 FILES = {

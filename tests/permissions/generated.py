@@ -13,7 +13,7 @@ from greenroom.permissions import PermissionRule
 ALLOWED = (
     *("good", "cat", "git status", "echo", "true", "sort", "xargs", "find", "cd", "test", "[", ":"),
     *("sed -n", "awk", "printf", "head", "wc", "read", "bash -c", "let", "declare", "unset", "seq"),
-    *("eval", "sleep", "uniq", "grep"),
+    *("eval", "sleep", "uniq", "grep", "npx x"),
 )
 DENIED = ("rm -rf", "git push")
 RULES = (PermissionRule.allow_command(*ALLOWED), PermissionRule.deny_command(*DENIED))
@@ -102,7 +102,7 @@ TECHNIQUES = {
             "bash -c 'good $(($1))' _ 'a[$({})]'",
         ),
         *(
-            "[[ 'a[$({})]' -eq 1 ]]",
+            "[[ 'a[$({})]' -eq 1 ]]; good",
             "for x in 'a[$({})]'; do declare -i y=x; done",
             "good ${{#x}} $((2))",
         ),
@@ -157,7 +157,12 @@ TECHNIQUES = {
         ),
         *("echo a | xargs -I% {}", "xargs -a f {}", "find . -maxdepth 0 -exec {} \\;", "ionice {}"),
         *("find . -maxdepth 0 -exec {} {{}} +", "busybox {}", "flock f {}", "frob {}", "watch {}"),
-        *("echo a | xargs sh -c '{}'", "find . -maxdepth 0 -exec bash -c '{}' \\;", "coproc {}"),
+        *(
+            "echo a | xargs sh -c '{}'",
+            "npx x '{}'; {}",
+            "find . -maxdepth 0 -exec bash -c '{}' \\;",
+            "coproc {}",
+        ),
     ),
     "options": (
         *(

@@ -60,7 +60,125 @@ def cases():
                 yield path.stem, number, tuple(rules), tool, mark, decoded(text)
 
 
-CASES = list(cases())
+# Large and deep: what is denied is found at any size, and nothing takes long.
+_END = "rm -rf x"
+STRESS = {
+    "+": [
+        *(
+            "echo a; " * 12_000,
+            "echo " + "a " * 50_000,
+            "echo " + "x" * 100_000,
+            "echo a | " * 9_000 + "cat",
+        ),
+        *(
+            "echo '" + "y" * 100_000 + "'",
+            "\n".join(f"echo {n}" for n in range(10_000)),
+            "true && " * 9_000 + "ls",
+        ),
+        *(
+            "cat <<'E'\n" + "$(rm -rf x)\n" * 8_000 + "E",
+            "echo " + "'a' \"b\" " * 9_000,
+            "# " + "c" * 99_000 + "\nls",
+        ),
+        *(
+            "echo " + "$(echo " * 12 + "a" + ")" * 12,
+            "( " * 12 + "ls" + " )" * 12,
+            "ls " + "\\\n " * 20_000 + "a",
+        ),
+        *(
+            "for i in " + "a " * 20_000 + "; do echo $i; done",
+            "if true; then " * 9 + "ls" + "; fi" * 9,
+        ),
+    ],
+    "-": [
+        *(
+            "echo a; " * 12_000 + _END,
+            "true && " * 10_000 + _END,
+            "\n" * 99_000 + _END,
+            "true | " * 9_000 + _END,
+        ),
+        *(
+            "echo " + "a " * 40_000 + "; " + _END,
+            "echo '" + "y" * 90_000 + "'; " + _END,
+            "#" * 90_000 + "\n" + _END,
+        ),
+        *(
+            "rm " + "a " * 40_000 + "-rf",
+            "timeout 1 " * 5_000 + _END,
+            "eval " * 9_000 + _END,
+            "sudo " * 9_000 + _END,
+        ),
+        *(
+            "( " * 30_000 + _END,
+            "$(" * 20_000 + _END + ")" * 20_000,
+            "{ " * 9_000 + _END + "; }" * 9_000,
+        ),
+        *(
+            "cat <<E\n" + "a\n" * 20_000 + "E\n" + _END,
+            "if " * 9_000 + _END,
+            "echo `" + "a " * 9_000 + f"; {_END}`",
+        ),
+        *(
+            "cat <<E\n" + "a\n" * 20_000 + f"$({_END})\nE",
+            "ls; " * 60 + _END,
+            "true\n" * 10_000 + _END,
+        ),
+        *(
+            "x" * (1 << 20) + "y",
+            "find . " + "-exec ls {} + " * 2_000 + f"-exec {_END} {{}} +",
+            "! " * 9_000 + _END,
+        ),
+    ],
+    "?": [
+        *(
+            "(" * 100_000,
+            "$(" * 40_000,
+            "`" * 99_999,
+            "{" * 100_000,
+            '"' * 99_999,
+            "'" * 99_999,
+            "((" * 40_000,
+        ),
+        *(
+            "echo {" + "a," * 40_000 + "b}",
+            "echo " + "{a,b}" * 20_000,
+            "if " * 30_000,
+            "<(" * 40_000,
+        ),
+        *(
+            "echo a; " * 9_000 + "frob",
+            "echo " + "${x:-" * 20_000,
+            "case a in " * 9_000,
+            "cat <<E\n" * 9_000,
+        ),
+        *(
+            "echo a > " * 9_000,
+            "FOO=1 " * 9_000 + "ls",
+            "\\" * 99_999,
+            "a=(" * 30_000,
+            "\n" * 99_000,
+            " " * 99_000,
+        ),
+        *(
+            "echo $((" + "(" * 50_000,
+            "((x;" * 25_000,
+            "echo a\x00" * 9_000,
+            "f() { " * 9_000,
+            "\ud800" * 9_000,
+        ),
+    ],
+    "~": [*("$X " * 30_000 + _END, f"$X {_END} " * 5_000, "x" * 90_000 + f" {_END}")],
+}
+STRESS_RULES = ("allow echo, cat, true, ls", "deny rm -rf, sudo")
+
+CASES = [
+    *cases(),
+    *(
+        ("stress", number, STRESS_RULES, "Bash", mark, text)
+        for mark, texts in STRESS.items()
+        for number, text in enumerate(texts)
+    ),
+]
 MANAGERS = {rules: PermissionManager([rule(each) for each in rules]) for _, _, rules, *_ in CASES}
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/proj"))
 
@@ -68,8 +186,8 @@ CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv
 @pytest.mark.parametrize(
     ("rules", "tool", "mark", "text"),
     [case[2:] for case in CASES],
-    ids=[f"{group}-{number}" for group, number, *_ in CASES],
+    ids=[f"{group}-{mark}{number}" for group, number, _, _, mark, _ in CASES],
 )
 def test_a_case_is_decided_as_its_mark_says(rules, tool, mark, text):
     found = MANAGERS[rules].explain(tool, {WORDS.get(tool, "x"): text}, CONTEXT)
-    assert found.decision in EXPECTED[mark], (text, found.reason)
+    assert found.decision in EXPECTED[mark], (text[:200], found.reason[:200])

@@ -2,11 +2,12 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 
 from greenroom.core import PermissionEffects, PermissionPart, RuleDecision
+from greenroom.permissions.facts.fact import Command, Fact, PathUse
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.rules.rule import PermissionRule
 
@@ -46,10 +47,24 @@ class Explanation:
 def digest_of(call: Call) -> str:
     """Hash what would run: equal digests mean the same call with the same meaning on this disk."""
     stated = (call.tool, call.input, call.effects)
-    meant = (call.place, os.path.realpath(call.place.folder), call.facts)
+    meant = (call.place, os.path.realpath(call.place.folder), _told_once(call.facts))
     return hashlib.sha256(
         repr(_stated((stated, meant))).encode("utf-8", "backslashreplace")
     ).hexdigest()
+
+
+def _told_once(facts: Sequence[Fact]) -> list[object]:
+    """Number the commands that others are part of, each of which may have thousands of words."""
+    numbers = {id(fact): number for number, fact in enumerate(facts)}
+    told: list[object] = []
+    for fact in facts:
+        if isinstance(fact, Command) and id(fact.outer) in numbers:
+            told.append((numbers[id(fact.outer)], replace(fact, outer=None)))
+        elif isinstance(fact, PathUse) and id(fact.command) in numbers:
+            told.append((numbers[id(fact.command)], replace(fact, command=None)))
+        else:
+            told.append(fact)
+    return told
 
 
 def _stated(value: object) -> object:

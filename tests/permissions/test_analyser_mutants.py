@@ -1,0 +1,420 @@
+"""Each rule of the analyser, taken away: the cases or the composed commands notice it.
+
+A mutant is caught by a case that it decides otherwise than its mark says, or by a composed command
+that it allows though real bash, when it was asked, ran or wrote what is not allowed.
+"""
+
+import re
+from collections import defaultdict
+from importlib import import_module
+
+import pytest
+
+from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.permissions import PermissionManager
+from greenroom.permissions.expressions.expression import Expression
+from greenroom.permissions.facts.fact import Command, Unknown
+from greenroom.permissions.facts.host import HostPattern
+from greenroom.permissions.shell.commands import CommandReader
+from greenroom.permissions.shell.compound_reader import CompoundReader
+from greenroom.permissions.shell.cursor import Cursor
+from greenroom.permissions.shell.expander import Expander, Piece
+from greenroom.permissions.shell.parser import Parser
+from greenroom.permissions.shell.quoting import decode_ansi_c
+from tests.permissions import generated
+from tests.permissions.bash_oracle import outcomes
+from tests.permissions.test_cases import CASES, EXPECTED, WORDS, rule
+
+CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/proj"))
+PERMISSIONS = "greenroom.permissions"
+
+
+def nothing(*_, **__):
+    return iter(())
+
+
+def no(*_, **__):
+    return False
+
+
+def yes(*_, **__):
+    return True
+
+
+def forgetting(owner, name):
+    """Make a method read what it reads, and forget the commands in it."""
+    method = getattr(owner, name)
+
+    def forgets(self, *arguments, **options):
+        known = len(self.findings.nodes)
+        result = method(self, *arguments, **options)
+        del self.findings.nodes[known:]
+        return result
+
+    return forgets
+
+
+def clear_about(*reasons):
+    """Make the parser say nothing where it says that something is unclear for one of these reasons."""
+    unclear = Cursor.unclear
+
+    def hides(self, reason, *, change=False):
+        if not any(each in reason for each in reasons):
+            unclear(self, reason, change=change)
+
+    return hides
+
+
+def unnamed_programs_are_nothing(self, words, **options):
+    return _COMMAND(self, words, **options) if words and words[0].static else iter(())
+
+
+def swallow_the_rest(self, document):
+    rest, self.at = self.text[self.at :], len(self.text)
+    return rest
+
+
+def known_only(facts, *texts):
+    """Leave facts out whose reason holds one of these texts."""
+    return [
+        fact
+        for fact in facts
+        if not (isinstance(fact, Unknown) and any(text in fact.reason for text in texts))
+    ]
+
+
+def empty_is_fine(analyse):
+    return lambda text, place: known_only(analyse(text, place), "nothing to run") or ()
+
+
+_COMMAND = CommandReader.command
+_ANALYSE = import_module(f"{PERMISSIONS}.shell.analyse").analyse
+_BEGINS = import_module(f"{PERMISSIONS}.judging.prefix").begins
+_COMBINE = import_module(f"{PERMISSIONS}.judging.evaluator").combine
+
+# What is taken away, how, and the groups of cases that are asked.
+MUTANTS = {
+    "invisible characters are asked about": (
+        [("shell.analyse.hidden_characters", lambda _: "")],
+        ["quote", "url"],
+    ),
+    "a comment ends with its line": (
+        [("shell.cursor._COMMENT", re.compile(r"#(?:\\\n|[^\n])*"))],
+        ["chain"],
+    ),
+    "a comment is no command": ([("shell.cursor._COMMENT", re.compile(r"(?!)"))], ["benign"]),
+    "a continued word is one word": (
+        [
+            (
+                "shell.word_reader.WordReader._backslash",
+                lambda self: setattr(self, "at", self.at + 2) or [Piece(" ")],
+            )
+        ],
+        ["quote", "chain"],
+    ),
+    "substitutions are commands": (
+        [("shell.parser.Parser.substitution", forgetting(Parser, "substitution"))],
+        ["subst"],
+    ),
+    "backticks are commands": (
+        [("shell.expander.Expander._backticks", forgetting(Expander, "_backticks"))],
+        ["subst"],
+    ),
+    "process substitutions are commands": (
+        [
+            (
+                "shell.expander.Expander.process_substitution",
+                forgetting(Expander, "process_substitution"),
+            )
+        ],
+        ["subst"],
+    ),
+    "defaults of parameters are read": (
+        [("shell.expander.Expander._until_brace", forgetting(Expander, "_until_brace"))],
+        ["subst"],
+    ),
+    "double quotes expand": (
+        [("shell.expander.Expander.double_quoted", forgetting(Expander, "double_quoted"))],
+        ["subst"],
+    ),
+    "here-documents expand": (
+        [("shell.expander.Expander.here_document", forgetting(Expander, "here_document"))],
+        ["subst"],
+    ),
+    "a here-document ends at its delimiter": (
+        [("shell.redirection_reader.RedirectionReader._body", swallow_the_rest)],
+        ["chain"],
+    ),
+    "here-documents and -strings reach a shell": ([("shell.analyse._bodies", nothing)], ["wrap"]),
+    "arithmetic reads variables": ([("shell.analyse.may_hold_code", no)], ["subst"]),
+    "arithmetic over what commands print": (
+        [("shell.cursor.Cursor.unclear", clear_about("only known at run time"))],
+        ["subst"],
+    ),
+    "arithmetic over what the shell fills in": (
+        [("shell.expander.HELD", re.compile(r"(?!)"))],
+        ["subst"],
+    ),
+    "subscripts in arithmetic": (
+        [("shell.expander.Expander._odd_sum", lambda self, char: setattr(self, "at", self.at + 1))],
+        ["subst"],
+    ),
+    "builtins that compute": ([("shell.analyse.computes", no)], ["subst"]),
+    "conditions that evaluate": ([("shell.compound_reader._EVALUATING", frozenset())], ["subst"]),
+    "redirections are writes": ([("shell.analyse.redirection_facts", nothing)], ["redir"]),
+    "descriptors and /dev/null are no files": (
+        [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
+        ["redir", "benign"],
+    ),
+    "sockets are no files": ([("shell.redirections._SOCKET", re.compile("(?!)"))], ["redir"]),
+    "assignments are changes": ([("shell.analyse.is_display", yes)], ["env"]),
+    "only display variables are none": ([("shell.analyse.is_display", no)], ["env", "benign"]),
+    "loops set variables": ([("shell.analyse.changes_programs", no)], ["env"]),
+    "builtins set variables": (
+        [("shell.cautions.changes_programs", no), ("shell.cautions._evaluates_names", nothing)],
+        ["env", "subst"],
+    ),
+    "functions are changes": (
+        [("shell.cursor.Cursor.unclear", clear_about("defines the function"))],
+        ["env"],
+    ),
+    "bodies of functions are judged": (
+        [
+            (
+                "shell.compound_reader.CompoundReader.function_body",
+                forgetting(CompoundReader, "function_body"),
+            )
+        ],
+        ["env"],
+    ),
+    "arrays and coprocesses are unclear": (
+        [("shell.cursor.Cursor.unclear", clear_about("array", "coprocess", "arithmetic"))],
+        ["env", "subst", "wrap"],
+    ),
+    "expansions that set or run are unclear": (
+        [("shell.cursor.Cursor.unclear", clear_about("an expansion that may"))],
+        ["subst"],
+    ),
+    "what can't be read is asked about": (
+        [("shell.cursor.Cursor.unclear", clear_about("can't be read"))],
+        ["subst"],
+    ),
+    "programs have names": (
+        [("shell.commands.CommandReader.command", unnamed_programs_are_nothing)],
+        ["dynamic"],
+    ),
+    "a glob is no name": ([("shell.word_reader._is_pattern", no)], ["dynamic", "quote"]),
+    "texts for shells are commands": ([("shell.commands.evaluated", lambda argv: None)], ["wrap"]),
+    "shells that read a file or their input": (
+        [("shell.evaluated._file", lambda argv, at: None)],
+        ["wrap", "dynamic"],
+    ),
+    "wrappers run their operands": ([("shell.commands.CommandReader._wrapped", nothing)], ["wrap"]),
+    "only plain wrappers are transparent": (
+        [
+            (
+                "shell.commands.CommandReader._transparent",
+                lambda self, words, wrapper: wrapper is not None,
+            )
+        ],
+        ["wrap"],
+    ),
+    "find runs its actions": ([("shell.commands.CommandReader._find", nothing)], ["wrap"]),
+    "programs elsewhere run their operands": (
+        [("shell.commands.CommandReader._suffixes", nothing)],
+        ["wrap"],
+    ),
+    "words that are read as commands": (
+        [("shell.commands.CommandReader._texts", nothing)],
+        ["wrap"],
+    ),
+    "what is looked through is not judged": (
+        [("shell.commands.ELSEWHERE", frozenset())],
+        ["wrap"],
+    ),
+    "options that write or run": ([("shell.options.Options.names", no)], ["flags"]),
+    "options in variables": ([("shell.cautions.unseen_options", nothing)], ["flags"]),
+    "scripts of sed": ([("shell.scripts.sed_only_prints", yes)], ["flags"]),
+    "scripts of awk": ([("shell.scripts.awk_only_prints", yes)], ["flags"]),
+    "options of git": ([("shell.cautions._git_any", no)], ["flags"]),
+    "what programs do with their own words": ([("shell.cautions._SPECIAL", {})], ["flags"]),
+    "braces are written out": (
+        [("shell.word_reader.expand", lambda pieces: [pieces] if pieces else [])],
+        ["quote"],
+    ),
+    "escapes in $'…' are decoded": (
+        [("shell.expander.decode_ansi_c", lambda body: body if decode_ansi_c(body) else None)],
+        ["quote"],
+    ),
+    "values of variables are looked behind": ([("shell.analyse.substituted", nothing)], ["path"]),
+    "the values of loops are known": (
+        [("shell.bindings.Bindings.values", lambda self, name: ())],
+        ["path"],
+    ),
+    "a prefix ends at a word": (
+        [
+            (
+                "judging.likeness.begins",
+                lambda argv, prefix: (
+                    len(argv) >= len(prefix)
+                    and all(w.text.startswith(p) for w, p in zip(argv, prefix, strict=False))
+                ),
+            )
+        ],
+        ["chain"],
+    ),
+    "an allowance names the program itself": (
+        [
+            (
+                "judging.likeness.begins",
+                lambda argv, prefix: _BEGINS((_short(argv[0]), *argv[1:]), prefix),
+            )
+        ],
+        ["quote"],
+    ),
+    "an allowance is about known words": (
+        [
+            (
+                "judging.likeness.begins",
+                lambda argv, prefix: [w.text for w in argv[: len(prefix)]] == list(prefix),
+            )
+        ],
+        ["quote"],
+    ),
+    "a denial means every spelling of a program": (
+        [("judging.prefix.program_name", lambda program: program)],
+        ["quote"],
+    ),
+    "a denial means every spelling of an option": (
+        [("judging.prefix.gives", lambda word, option: word == option)],
+        ["flags"],
+    ),
+    "an unknown program may run its words": ([("judging.likeness.contains", no)], ["wrap"]),
+    "operands are files": ([("judging.evaluator.operands", nothing)], ["path"]),
+    "operands are in a folder": (
+        [("shell.commands.CommandReader._change_folder", lambda self, words: None)],
+        ["path"],
+    ),
+    "a glob stands for files": ([("facts.pattern.PathPattern.overlaps", no)], ["path"]),
+    "denied paths have no case": (
+        [
+            (
+                "facts.pattern.PathPattern.touches",
+                lambda self, path, anchors: self.matches(path, anchors),
+            )
+        ],
+        ["path"],
+    ),
+    "paths are made absolute": ([("facts.place._normal", lambda path: path)], ["path"]),
+    "a denied host has every spelling": (
+        [("facts.host.HostPattern.touches", HostPattern.matches)],
+        ["url"],
+    ),
+    "an allowed host is read in one way": (
+        [
+            (
+                "facts.host.HostPattern.matches",
+                lambda self, host: any(self._names(name) for name in host.names),
+            )
+        ],
+        ["url"],
+    ),
+    "an allowing expression matches all": (
+        [("expressions.expression.Expression.fullmatch", Expression.search)],
+        ["regex"],
+    ),
+    "a denying expression matches a part": (
+        [("expressions.expression.Expression.search", Expression.fullmatch)],
+        ["regex"],
+    ),
+    "any denial denies": (
+        [
+            (
+                "manager.combine",
+                lambda verdicts: min(
+                    (v.decision for v in verdicts),
+                    default=RuleDecision.ASK,
+                    key=["allow", "ask", "deny"].index,
+                ),
+            )
+        ],
+        ["chain"],
+    ),
+    "nothing is not allowed": (
+        [
+            ("judging.call.analyse", empty_is_fine(_ANALYSE)),
+            ("judging.call.Whole", lambda tool: Command(argv=(), guard=True)),
+            (
+                "manager.combine",
+                lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,
+            ),
+        ],
+        ["quote"],
+    ),
+}
+
+
+def _short(word):
+    return type(word)(word.text.rpartition("/")[2], word.dynamic, word.pattern)
+
+
+def replace(monkeypatch, target, value):
+    """Put a value in the place of a name, which may be a method."""
+    path, name = f"{PERMISSIONS}.{target}".rsplit(".", 1)
+    try:
+        owner = import_module(path)
+    except ModuleNotFoundError:
+        module, owner_name = path.rsplit(".", 1)
+        owner = getattr(import_module(module), owner_name)
+    assert hasattr(owner, name), target
+    monkeypatch.setattr(owner, name, value)
+
+
+GROUPS = defaultdict(list)
+for group, _, rules, tool, mark, text in CASES:
+    GROUPS[group].append((rules, tool, mark, text))
+
+
+def caught_by_cases(groups):
+    managers = {}
+    for group in groups:
+        for rules, tool, mark, text in GROUPS[group]:
+            if rules not in managers:
+                managers[rules] = PermissionManager([rule(each) for each in rules])
+            found = managers[rules].check(tool, {WORDS.get(tool, "x"): text}, CONTEXT)
+            if found not in EXPECTED[mark]:
+                return text
+    return None
+
+
+def allows(text):
+    manager = PermissionManager(generated.RULES)
+    return manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
+
+
+@pytest.fixture(scope="module")
+def harmful(tmp_path_factory):
+    """Ask bash once about each composed command that is not allowed; keep those that do harm."""
+    texts = [each.text for each in generated.each_once()]
+    texts = [text for text in dict.fromkeys(texts) if "\0" not in text and not allows(text)]
+    done = outcomes(texts, tmp_path_factory.mktemp("harmful"))
+    return [
+        text for text, outcome in zip(texts, done, strict=True) if outcome.beyond(generated.ALLOWED)
+    ]
+
+
+def test_without_a_mutant_nothing_is_caught(harmful):
+    assert caught_by_cases(list(GROUPS)) is None
+    assert len(harmful) > 150
+    assert not any(map(allows, harmful))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_rule_of_the_analyser_is_missed_when_it_is_gone(name, harmful, monkeypatch):
+    patches, groups = MUTANTS[name]
+    for target, value in patches:
+        replace(monkeypatch, target, value)
+    by_case = caught_by_cases(groups)
+    by_bash = next((text for text in harmful if allows(text)), None)
+    print(f"MUTANT {name}: {by_case!r:.60} | {by_bash!r:.60}")
+    assert by_case or by_bash
