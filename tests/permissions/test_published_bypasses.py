@@ -25,7 +25,7 @@ RULES = (
     PermissionRule.allow_command("git show", "base64", "wget", "xxd", "tree", "file", "gawk", "rg"),
     PermissionRule.allow_command("sh -c", "env", "command", "eval", "builtin", "nproc", "basename"),
     PermissionRule.allow_command("git ls-files", "git rev-parse", "git merge-base", "git describe"),
-    PermissionRule.allow_command("whoami"),
+    PermissionRule.allow_command("whoami", "ssh"),
     PermissionRule.deny_path("**/.env", "secrets/**", "conf/keys/**"),
 )
 MANAGER = PermissionManager(RULES)
@@ -121,6 +121,8 @@ wget -e use_proxy=on https://x.test
 printf -vPATH x
 make -E 'x:;shred f'
 tree -ao out
+tar cfI x ./evil f
+tar xFf ./evil a
 """
 
 ALIKE_OPTIONS = r"""
@@ -131,6 +133,8 @@ sort -- -o f
 date --iso-8601=seconds
 date --date=yesterday
 tar -tf a.tar
+tar tf a.tar
+tar xf Iced.tar
 git grep -n foo
 git grep --text foo
 git diff --text
@@ -385,6 +389,16 @@ echo 'rm -rf x' | at 5pm
 echo '* * * * * rm -rf x' | crontab -
 crontab - <<E⏎* * * * * ls; rm -rf x⏎E
 (((rm -rf x)))
+ssh h <<E⏎rm -rf x⏎E
+timeout 5 ssh h <<< 'rm -rf x'
+echo 'rm -rf x' | ssh h
+ssh h a b c d e f g h 'rm -rf x'
+ssh h bash -s <<E⏎rm -rf x⏎E
+git rebase -x'rm -rf x' main
+git rebase -ix 'rm -rf x' main
+tar --checkpoint-action=exec='rm -rf x' -xf a
+tar -xf a -I'rm -rf x'
+sed -n '1e rm -rf x' f
 """
 
 # opencode 42979, Claude Code 45200: a shell reads what the file tools may not.
@@ -395,6 +409,10 @@ echo .env | xargs cat
 echo a .env | xargs -n1 cat
 { echo .env; } | xargs cat
 cat `echo a/.env`
+read f <<< .env; cat $f
+read f <<E; cat $f⏎secrets/key⏎E
+while read f; do cat "$f"; done <<E⏎a⏎.env⏎E
+xargs cat <<< 'a .env'
 """
 
 ONLY_TEXT = r"""
@@ -403,6 +421,10 @@ echo .env
 echo "rm -rf x" | grep -c rm
 echo "see .env" | wc -l
 printf '%s' 'sudo ls' | head -1
+cat <<E⏎rm -rf x⏎.env⏎E
+cat <<E | ls⏎rm -rf x⏎E
+cat <<E; ssh h ls⏎rm -rf x⏎E
+git commit -m "$(cat <<'E'⏎never rm -rf x⏎E⏎)"
 """
 
 

@@ -134,6 +134,7 @@ class _Analyser:
         place = self._commands.place
         self._commands.source = node.source
         self._commands.captured = node.captured
+        self._commands.fed = node.fed
         for fact in self._commands.command(node.words, level=level, guard=guard):
             command = command or (fact if isinstance(fact, Command) else None)
             yield fact

@@ -215,6 +215,13 @@ def _evaluates_names(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
             yield at, f"{argv[0].text} sets {word.text[:40]}, by which programs are found"
 
 
+def _old_style(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    """Find the letters of tar's first word, which needs no dash."""
+    letters = argv[1].text if len(argv) > 1 else ""
+    if letters.isalpha() and {"I", "F"} & set(letters):
+        yield 1, f"{letters} lets tar run programs"
+
+
 def _runs_file(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
     yield 1, "runs the commands of a file"
 
@@ -223,6 +230,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Word]], Iterator[tuple[int, str]]]] = {
     "sed": sed_scripts,
     "awk": awk_scripts,
     "git": _git,
+    "tar": _old_style,
     "uniq": _second_file,
     "xxd": _second_file,
     ".": _runs_file,

@@ -1,7 +1,7 @@
 """Simple commands as facts: the program itself, and what it runs in turn."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -24,7 +24,8 @@ MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
-_INSIDE = re.compile(r"\"([^\"]+)\"|\be\s+([^\n]+)")  # of scripts, of awk and of sed
+_INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s+([^\n]+)")  # of scripts of awk and sed
+_READERS = frozenset({"read", "mapfile", "readarray", "xargs", "parallel"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 # A word of whatever the standard input will bring.
@@ -42,9 +43,11 @@ class CommandReader:
         self.place = place
         self.source = Output.TEXT  # what the standard input brings
         self.captured = False  # whether what is printed goes to another command
+        self.fed = False  # whether the standard input is a pipe or a text
         self.bindings = Bindings()
         self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
         self.gives_code = False  # whether a shell is given arguments that arithmetic may run
+        self._run = self._named = 0  # how many of them were read as commands, and as names
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
         self._outermost: Sequence[Word] = ()  # of the command in hand, until it is given up
@@ -123,8 +126,12 @@ class CommandReader:
             yield from self._wrapped(command, name, wrapper, level, guard)
         elif name in ELSEWHERE:
             yield from self._suffixes(command, 1, level)
+            if self.fed:
+                yield from _denials(self._given_texts(name, level))
         elif name == "find":
             yield from self._find(command, level, guard)
+        if self.fed and name in _READERS:
+            yield from self._given_words(command)
         for at, _ in command.cautions[:MAX_SUFFIXES]:  # an option may run what stands behind it
             yield from self._suffixes(command, at + 1, level)
             for word in command.argv[at : at + 1]:  # `.` alone lacks the word that it would run
@@ -156,27 +163,25 @@ class CommandReader:
 
     def _suffixes(self, command: Command, start: int, level: int) -> Iterator[Fact]:
         """Look for denials at each of the next words, where the inner command can't be found."""
-        end = start + MAX_SUFFIXES
+        argv, end = command.argv, start + MAX_SUFFIXES
         guessing, self._guessing = self._guessing, True
+        for at in range(start, min(len(argv), end)):
+            if argv[at].static and not argv[at].text.startswith("-"):
+                yield from _denials(self.command(argv[at:], level=level + 4, guard=True))
         if not guessing:
-            yield Unread(words=tuple(word.text for word in command.argv[end:]))
-        for at in range(start, min(len(command.argv), end)):
-            if command.argv[at].static and not command.argv[at].text.startswith("-"):
-                for fact in self.command(command.argv[at:], level=level + 4, guard=True):
-                    if isinstance(fact, Command | Unread):
-                        yield fact
-            for word in command.argv[at : at + 1]:  # `.` alone lacks the word that it would run
-                yield from self._texts(word, level)
+            yield Unread(words=tuple(word.text for word in argv[end:]))
+        for word in argv[start : end if guessing else None]:
+            yield from self._texts(word, level)
         self._guessing = guessing
 
     def _texts(self, word: Word, level: int) -> Iterator[Fact]:
         """Look for denials in a word that some program may read as a command."""
         inside = (quoted or rest for quoted, rest in _INSIDE.findall(word.text))
-        for text in (word.text, word.text.partition("=")[2].removeprefix("!"), *inside):
+        values = {word.text.partition("=")[2].removeprefix("!"), word.text.rpartition("=")[2]}
+        attached = word.text[2:] if word.text.startswith("-") else word.text
+        for text in {attached: None, **dict.fromkeys(values), **dict.fromkeys(inside)}:
             if " " in text and level < MAX_LEVEL:
-                for fact in self._read_text(text, level + 4, True):
-                    if isinstance(fact, Command | Unread):
-                        yield fact
+                yield from _denials(self._read_text(text, level + 4, True))
 
     def _far_inside(self) -> Iterator[Fact]:
         """Give up taking apart what lies inside too many other commands."""
@@ -221,11 +226,18 @@ class CommandReader:
 
     def _given_texts(self, name: str, level: int) -> Iterator[Fact]:
         """Take apart the texts that may be the one which is run."""
-        bodies, self.bodies = self.bodies, []
+        bodies, self._run = self.bodies[self._run :], len(self.bodies)
         for body in bodies:
             yield from self._read_text(body, level + 1, True)
             if basename(name) in TIMERS:
                 yield Unread(words=words_of(body))  # their lines begin with a time
+
+    def _given_words(self, command: Command) -> Iterator[Fact]:
+        """Look for denied files among the words that the standard input brings."""
+        bodies, self._named = self.bodies[self._named :], len(self.bodies)
+        for body in bodies:
+            words = tuple(Word(word, quoted=True) for word in body.split())
+            yield replace(command, argv=(command.argv[0], *words), guard=True, cautions=())
 
     def _change_folder(self, words: Sequence[Word]) -> None:
         operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
@@ -235,6 +247,11 @@ class CommandReader:
             self.place = self.place.moved(target.text)
         else:
             self.place = self.place.lose()
+
+
+def _denials(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Leave out what would be asked about if it were certain that it runs."""
+    return (fact for fact in facts if isinstance(fact, Command | Unread))
 
 
 def _ends_action(argv: Sequence[Word], at: int) -> bool:

@@ -7,10 +7,10 @@ about.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-from greenroom.permissions.shell.nodes import Finding, Unclear
+from greenroom.permissions.shell.nodes import Finding, SimpleCommand, Unclear
 
 __all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError", "TooDeepError"]
 
@@ -49,6 +49,16 @@ class Findings:
     deferred: list[tuple[str, int]] = field(default_factory=list)
     given_up: list[tuple[str, int]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+
+    def mark(self, known: int, *, captured: bool = False, fed: bool = False) -> None:
+        """Note of the commands from here on that what they print is captured, or they are fed."""
+        for at in range(known, len(self.nodes)):
+            node = self.nodes[at]
+            if isinstance(node, SimpleCommand):
+                both = (node.captured or captured, node.fed or fed)
+                if both != (node.captured, node.fed):
+                    self.nodes[at] = replace(node, captured=both[0], fed=both[1])
+
     _separators: dict[str, int] = field(default_factory=dict)
 
     def last_separator(self, text: str) -> int:

@@ -41,6 +41,7 @@ class SimpleCommand:
         assignments: variables set for it.
         redirections: of its descriptors.
         source: what its standard input brings.
+        fed: its standard input is a pipe, a file or a text.
         captured: what it prints goes to another command, or into its words.
     """
 
@@ -48,6 +49,7 @@ class SimpleCommand:
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
     source: Output = Output.TEXT
+    fed: bool = False
     captured: bool = False
 
 

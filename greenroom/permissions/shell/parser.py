@@ -5,7 +5,6 @@ the reading, and commands that were found by then are judged all the same.
 """
 
 import re
-from dataclasses import replace
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.compound_reader import CompoundReader
@@ -40,6 +39,7 @@ class Parser(CompoundReader):
         """Begin at a place."""
         super().__init__(text, at, findings=findings, depth=depth)
         self.source = Output.TEXT  # what the standard input brings
+        self.piped = False  # whether the standard input is a pipe
         self.output = Output.NUMBERS  # what the commands of this list have printed
         self.simple = False  # whether the last command was a simple one
 
@@ -82,7 +82,7 @@ class Parser(CompoundReader):
 
     def _pipeline(self) -> bool:
         """Read commands joined by `|`, `&&` and `||`."""
-        source = self.source
+        source, piped = self.source, self.piped
         while True:
             timed = False
             while self.take(_PREFIX):
@@ -90,7 +90,7 @@ class Parser(CompoundReader):
                 self.skip_blanks()
             known = len(self.findings.nodes)
             if not self.command():
-                self.source = source
+                self.source, self.piped = source, piped
                 return timed
             self.skip_blanks()
             connector = self.take(_CONNECTOR)
@@ -99,8 +99,10 @@ class Parser(CompoundReader):
                 prints = self._prints(known)
             self.source = prints if connector == "|" else source
             if connector in ("|", "|&"):
-                self._captured(known)
+                self.piped = True
+                self.findings.mark(known, captured=True)
             else:
+                self.piped = piped
                 self.output = min(self.output, prints)
             if not connector:
                 return True
@@ -113,25 +115,20 @@ class Parser(CompoundReader):
             return Output.TEXT
         return printed_by(last.words, last.source)
 
-    def _captured(self, known: int) -> None:
-        """Note that what these commands print goes to another one."""
-        nodes = self.findings.nodes
-        for at in range(known, len(nodes)):
-            node = nodes[at]
-            if isinstance(node, SimpleCommand) and not node.captured:
-                nodes[at] = replace(node, captured=True)
-
     def command(self) -> bool:
         """Read one command; False if none begins here."""
-        if self.compound():
-            self.simple = False
-            redirections = self._redirections()
-            if self.source and any(each.operator.startswith("<") for each in redirections):
+        known = len(self.findings.nodes)
+        if not self.compound():
+            return self._simple()
+        self.simple = False
+        redirections = self._redirections()
+        if any(each.operator.startswith("<") for each in redirections):
+            self.findings.mark(known, fed=True)
+            if self.source:
                 self.unclear("reads a file in the place of a pipe")
-            if redirections:
-                self.findings.nodes.append(SimpleCommand(redirections=redirections))
-            return True
-        return self._simple()
+        if redirections:
+            self.findings.nodes.append(SimpleCommand(redirections=redirections))
+        return True
 
     def _redirections(self) -> tuple[Redirection, ...]:
         found: list[Redirection] = []
@@ -173,6 +170,7 @@ class Parser(CompoundReader):
                 tuple(assignments),
                 tuple(redirections),
                 source=Output.TEXT if reads else self.source,
+                fed=reads or self.piped,
             )
         )
         return True
@@ -232,7 +230,7 @@ class Parser(CompoundReader):
         known = len(self.findings.nodes)
         self.commands(end, empty=True)
         self.finish_here_documents()
-        self._captured(known)
+        self.findings.mark(known, captured=True)
         self.printed, self.output = self.output, output
         self.waiting, self.outer_waiting = waiting, outer
 
@@ -245,7 +243,7 @@ class Parser(CompoundReader):
             known = len(self.findings.nodes)
             reader.commands("", empty=True)
             reader.finish_here_documents()
-            reader._captured(known)
+            self.findings.mark(known, captured=True)
             self.printed = reader.output
         except TooDeepError:
             self.findings.deferred.append((self.text, self.at))
