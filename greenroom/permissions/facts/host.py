@@ -13,6 +13,7 @@ __all__ = ["Host", "HostPattern"]
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _ADDRESS = re.compile(r"\[[0-9a-f:.]+\]")
 _PLAIN_URL = re.compile(r"[!-\[\]-~]+")
+MAX_LENGTH = 1024
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _EXAMPLE = "write docs.python.org, or *.readthedocs.io for its subdomains"
 
@@ -39,6 +40,8 @@ class Host:
             >>> Host.of("https://docs.python.org@evil.test/").exact
             ''
         """
+        if len(url) > MAX_LENGTH and not url.isascii():  # see `_names`; `urlsplit` composes it, too
+            return cls("", _names(_crude(url)))
         try:
             parts = urlsplit(url)
             host = parts.hostname or ""
@@ -94,6 +97,8 @@ def _crude(url: str) -> str:
 
 
 def _names(host: str) -> frozenset[str]:
+    if len(host) > MAX_LENGTH:  # nobody resolves it, and composing may take the square of it
+        return frozenset({host.casefold()})
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
     name = visible.replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".")

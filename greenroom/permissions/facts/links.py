@@ -1,11 +1,13 @@
 """Symbolic links, looked up once for each name within one check."""
 
 import os
+import posixpath
 import stat
 
 __all__ = ["Links"]
 
 MAX_LOOKUPS = 50_000
+MAX_LENGTH = 4096  # of a path that the system can look up
 
 
 class Links:
@@ -15,14 +17,16 @@ class Links:
     folder as well.
 
     Attributes:
-        full: there were more names than are looked up for one check; links among the others are
-            not followed, so nothing but a denial may rely on where they lead.
+        full: there were more names than are looked up for one check, or a path longer than the
+            system takes; links among them are not followed, so nothing but a denial may rely on
+            where they lead.
     """
 
     def __init__(self) -> None:
         """Begin with nothing looked up."""
         self.full = False
         self._ends: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
 
     def real(self, path: str) -> str:
         """Follow every link of an absolute path, as `os.path.realpath` does.
@@ -30,16 +34,24 @@ class Links:
         Raises:
             ValueError: no disk can hold the path.
         """
-        return self._walked(path) or "/"
+        folder, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            return self._walked(path) or "/"
+        if folder not in self._folders:
+            self._folders[folder] = self._walked(folder)
+        return self._end(f"{self._folders[folder]}/{name}") or "/"
 
     def _walked(self, path: str) -> str:
-        """The same, without the slash of the root folder."""
+        """Follow every link, name by name; the root folder comes out empty."""
         at = ""
         for name in path.split("/"):
             if name == "..":
                 at = at.rpartition("/")[0]
             elif name not in ("", "."):
                 at = self._end(f"{at}/{name}")
+            if len(at) > MAX_LENGTH:
+                self.full = True
+                return posixpath.normpath(path)
         return at
 
     def _end(self, path: str) -> str:

@@ -1,18 +1,17 @@
 """Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
 
-import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
 from greenroom.core import RuleFileError
+from greenroom.permissions.facts.glob import Glob
 
 __all__ = ["Anchors", "PathPattern", "expand_braces", "fold", "segments"]
 
 Segments: TypeAlias = tuple[str, ...]
 MAX_LENGTH = 1024
-_WILD = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]+\]")
 MAX_ALTERNATIVES = 64
 _EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
@@ -22,15 +21,17 @@ def segments(path: str) -> Segments:
     return tuple(name for name in path.split("/") if name not in ("", "."))
 
 
-@lru_cache(maxsize=1024)
 def folded_segments(path: str) -> Segments:
     """Split an absolute path into its names, folded."""
-    return segments(fold(path))
+    return tuple(fold(name) for name in segments(path))
 
 
-@lru_cache(maxsize=4096)
 def fold(text: str) -> str:
-    """Fold text as a case-insensitive disk would: composed, and without case."""
+    """Fold a name as a case-insensitive disk would: composed, and without case."""
+    if text.isascii():
+        return text.lower()
+    if len(text) > MAX_LENGTH:  # no disk can hold it, and composing may take the square of it
+        return text.casefold()
     return unicodedata.normalize("NFC", text).casefold()
 
 
@@ -124,11 +125,8 @@ class PathPattern:
         names = folded_segments(path)
         if not all(map(_meet, start, names)) or len(names) <= len(start):
             return False
-        return any(_overlap(each, names[len(start) :]) for each in self._folded)
-
-    @property
-    def _folded(self) -> list[Segments]:
-        return [tuple(fold(name) for name in each) for each in self.alternatives]
+        rest = names[len(start) :]
+        return any(_overlap(_folded(each), rest) for each in self.alternatives)
 
     def _start(self, anchors: Anchors) -> Segments:
         if self.anchor == "absolute":
@@ -160,7 +158,9 @@ def _match(pattern: Segments, names: Segments, *, folded: bool) -> bool:
     while seen < len(names):
         if at < len(pattern) and pattern[at] == "**":
             star, resume, at = at, seen, at + 1
-        elif at < len(pattern) and _name(pattern[at], folded).fullmatch(names[seen]):
+        elif at < len(pattern) and _glob(fold(pattern[at]) if folded else pattern[at]).fits(
+            names[seen]
+        ):
             at, seen = at + 1, seen + 1
         elif star >= 0:
             resume += 1
@@ -186,33 +186,26 @@ def _meet(pattern: str, glob: str) -> bool:
     """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
     if glob[:1] in ("*", "?", "[") and pattern[:1] == ".":
         return False  # the shell's stars don't stand for the first dot
-    if not _WILD.search(pattern):
-        return _name(glob, True).fullmatch(pattern) is not None
-    if not _WILD.search(glob):
-        return _name(pattern, True).fullmatch(glob) is not None
-    first, last = _WILD.split(pattern), _WILD.split(glob)
-    begins = first[0].startswith(last[0]) or last[0].startswith(first[0])
-    return begins and (first[-1].endswith(last[-1]) or last[-1].endswith(first[-1]))
+    if any(each in glob for each in ("[:", "[=", "[.")):
+        return True  # classes of characters, which mean more than is understood here
+    first, last = _glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob)
+    if first.plain:
+        return last.fits(pattern)
+    if last.plain:
+        return first.fits(glob)
+    begins = first.head.startswith(last.head) or last.head.startswith(first.head)
+    return begins and (first.tail.endswith(last.tail) or last.tail.endswith(first.tail))
 
 
-@lru_cache(maxsize=4096)
-def _name(pattern: str, folded: bool) -> re.Pattern[str]:
-    text = fold(pattern) if folded else pattern
-    parts = re.split(f"({_WILD.pattern})", text)
-    return re.compile("".join(_part(part) for part in parts), re.DOTALL)
+@lru_cache(maxsize=1024)
+def _folded(alternative: Segments) -> Segments:
+    return tuple(fold(name) for name in alternative)
 
 
-def _part(part: str) -> str:
-    if part and not part.strip("*"):
-        return ".*"
-    if part == "?":
-        return "."
-    if len(part) > 2 and part[0] == "[" and part[-1] == "]":
-        negated = part[1] in "!^"
-        inside = part[2 if negated else 1 : -1]
-        kept = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside)
-        return f"[{'^' if negated else ''}{kept}]"
-    return re.escape(part)
+@lru_cache(maxsize=1024)
+def _glob(text: str) -> Glob:
+    """Read a pattern of a bounded length once."""
+    return Glob(text)
 
 
 def expand_braces(text: str) -> list[str]:

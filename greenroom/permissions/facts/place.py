@@ -12,6 +12,7 @@ from greenroom.permissions.facts.pattern import Anchors
 __all__ = ["Place"]
 
 MAX_FOLDERS = 8
+MAX_LENGTH = 512  # of a folder that is followed
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Place:
             return self
         steps = [_join(folder, path) for folder in (self.folder, *self.others)]
         others = tuple(dict.fromkeys((*self.others, *steps)))
-        if len(others) > MAX_FOLDERS or "\0" in path:
+        long = any(len(each) > MAX_LENGTH for each in steps)
+        if len(others) > MAX_FOLDERS or long or "\0" in path:
             return replace(self, lost=True, crowded=True)
         return replace(self, others=others)
 

@@ -16,7 +16,7 @@ from greenroom.permissions.judging.rule_index import RuleIndex
 
 __all__ = ["operands"]
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text …
 MAX_LENGTH = 4096
 

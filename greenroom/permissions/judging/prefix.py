@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
-from fnmatch import fnmatchcase
 
+from greenroom.permissions.facts.glob import Glob
 from greenroom.permissions.facts.word import Word, basename
 
 __all__ = [
@@ -110,7 +110,7 @@ def _equal(word: Word, wanted: str) -> Likeness:
         return Likeness.YES if word.text == wanted else Likeness.NO
     if word.dynamic:
         return Likeness.MAYBE
-    return Likeness.MAYBE if fnmatchcase(wanted, word.text) else Likeness.NO
+    return Likeness.MAYBE if Glob(word.text).fits(wanted) else Likeness.NO
 
 
 def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Likeness:

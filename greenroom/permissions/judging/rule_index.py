@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unread
-from greenroom.permissions.facts.pattern import PathPattern, Segments, fold, folded_segments
+from greenroom.permissions.facts.pattern import PathPattern, Segments, fold, segments
 from greenroom.permissions.judging.prefix import program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["RuleIndex"]
 
+MAX_KEPT = 256  # folders
+MAX_LENGTH = 1024  # of a folder that is kept
 _WILD = re.compile(r"[*?\[]")
 _ENDING = re.compile(r"\*[^*?\[]*(\.[^*?\[.]+)")
 
@@ -39,6 +41,7 @@ class RuleIndex:
         self._programs: defaultdict[str, set[int]] = defaultdict(set)
         self._paths: set[int] = set()
         self._names: defaultdict[str, set[int]] = defaultdict(set)
+        self._folders: dict[str, set[int]] = {}
         self._hosts: set[int] = set()
         for number, rule in enumerate(self._rules):
             self._file(number, rule.matcher)
@@ -75,13 +78,32 @@ class RuleIndex:
             programs = set(map(program_name, fact.words))
             numbers |= self._expressions.union(*_filed(self._programs, programs))
         elif isinstance(fact, PathUse):
-            names = self._names if fact.pattern else _names(fact)
-            numbers |= self._paths.union(*_filed(self._names, names))
+            numbers |= self._about_path(fact)
             if fact.command is not None:
                 numbers |= self._about_command(fact.command)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
         return map(self._rules.__getitem__, sorted(numbers))
+
+    def _about_path(self, fact: PathUse) -> set[int]:
+        if fact.pattern:
+            return self._paths.union(*self._names.values())
+        numbers = set(self._paths)
+        for path in {*fact.lexical, *fact.real}:
+            folder, _, name = path.rpartition("/")
+            numbers |= self._about_folder(folder)
+            numbers.update(*_filed(self._names, _name_keys(name)))
+        return numbers
+
+    def _about_folder(self, folder: str) -> set[int]:
+        """Find the rules that name something on the way; commands often name files of one folder."""
+        numbers = self._folders.get(folder)
+        if numbers is None:
+            if len(self._folders) >= MAX_KEPT or len(folder) > MAX_LENGTH:
+                self._folders.clear()
+            keys = {key for name in segments(folder) for key in _name_keys(name)}
+            numbers = self._folders[folder] = set().union(*_filed(self._names, keys))
+        return numbers
 
     def _about_command(self, fact: Command) -> set[int]:
         if not (fact.argv and fact.argv[0].static):
@@ -100,10 +122,11 @@ def _programs(fact: Command) -> Iterator[str]:
     return (program_name(word.text) for word in (*words, *runner))
 
 
-def _names(fact: PathUse) -> set[str]:
-    """Collect the names in a path, and how they end."""
-    names = {name for path in {*fact.lexical, *fact.real} for name in folded_segments(path)}
-    return names | {f"*{name[name.rindex('.') :]}" for name in names if "." in name}
+def _name_keys(name: str) -> tuple[str, ...]:
+    """Give the keys under which a rule about a name, or about its ending, is filed."""
+    name = fold(name)
+    ending = name.rfind(".")
+    return (name,) if ending < 0 else (name, f"*{name[ending:]}")
 
 
 def _keys(pattern: PathPattern) -> Iterator[str | None]:

@@ -11,7 +11,7 @@ __all__ = ["changes_programs", "computes", "declares", "is_display", "may_hold_c
 MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
-_INTEGER = re.compile(r"[-+]\w*i\w*")
+_INTEGER = re.compile(r"[-+](?=\w*i)\w*")
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
 _INFLUENCE = re.compile(
