@@ -7,6 +7,7 @@ from greenroom.core import (
     PermissionPart,
     PermissionRecord,
     RuleDecision,
+    SandboxReport,
     ToolUseBlock,
     clip,
     clock,
@@ -21,7 +22,10 @@ _REASON = 1_000
 
 
 def decided(
-    call: ToolUseBlock, permissions: PermissionManager, found: Explanation
+    call: ToolUseBlock,
+    permissions: PermissionManager,
+    found: Explanation,
+    sandbox: SandboxReport | None = None,
 ) -> PermissionRecord:
     """Say what the rules have decided; what they ask about is not decided, and so denied."""
     allowed = found.decision is RuleDecision.ALLOW
@@ -38,6 +42,7 @@ def decided(
         parts=tuple(_clipped(part) for part in parts),
         left_out=len(found.parts) - len(parts),
         mode=permissions.mode,
+        sandbox=str(sandbox or ""),
     )
 
 

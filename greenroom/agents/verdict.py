@@ -17,6 +17,7 @@ from greenroom.core import (
     Remember,
     RuleDecision,
     RuleFileError,
+    SandboxReport,
     SandboxUnavailableError,
     ToolResult,
     ToolStatus,
@@ -92,28 +93,23 @@ async def judge(
     tool = tools.get(call.name)
     if tool is None:
         return Verdict(call, call.input)  # the registry answers with the names that exist
-    fault = tool.fault(call.input) or await _unavailable(tool)
+    fault, sandbox = tool.fault(call.input), None
+    try:
+        sandbox = await tool.examine_sandbox()
+    except SandboxUnavailableError as error:
+        fault = fault or str(error)
     if fault is not None:  # nobody is asked about a call that can't run
         return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
     found = await _explain(permissions, tool, call.input, context)
     if found.decision is RuleDecision.ASK:
-        return await _ask(agent, call, tool, permissions, found)
-    agent.session.add_decision(decided(call, permissions, found))
+        return await _ask(agent, call, tool, permissions, found, sandbox)
+    agent.session.add_decision(decided(call, permissions, found, sandbox))
     if found.decision is RuleDecision.DENY:
         return _refused(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.path)
     paths = _paths(tool, call.input, context) if by_path else ()
     return Verdict(call, call.input, tool, found.digest, paths)
-
-
-async def _unavailable(tool: RegisteredTool) -> str | None:
-    """Say why the sandbox of a tool can't hold what it requires, or None."""
-    try:
-        await tool.examine_sandbox()
-    except SandboxUnavailableError as error:
-        return str(error)
-    return None
 
 
 async def _explain(
@@ -134,11 +130,12 @@ async def _ask(
     tool: RegisteredTool,
     permissions: PermissionManager,
     found: Explanation,
+    sandbox: SandboxReport | None,
 ) -> Verdict:
     context = agent.context.with_tool_use_id(call.id)
     approved, edited = call.input, False
-    with _withdrawn_on_error(agent, decided(call, permissions, found)):
-        answer = await _answer(agent, call, tool, found)
+    with _withdrawn_on_error(agent, decided(call, permissions, found, sandbox)):
+        answer = await _answer(agent, call, tool, found, sandbox)
         if answer.input is not None and answer.input != call.input:
             # What the person wrote is approved by the person, unless a rule forbids it.
             approved, edited = answer.input, True
@@ -147,7 +144,7 @@ async def _ask(
     # What was shown to be remembered is about the call as it was asked for.
     if answer.remember is not None and not edited:
         rules = permissions.remember(found, answer.decision, answer.remember, agent.context)
-    record = answered(decided(call, permissions, found), answer, rules, edited=edited)
+    record = answered(decided(call, permissions, found, sandbox), answer, rules, edited=edited)
     if edited and answer.allowed and found.decision is RuleDecision.DENY:
         agent.session.add_decision(overruled(record))
         return _refused(call, approved, tool, found)
@@ -169,7 +166,11 @@ def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iter
 
 
 async def _answer(
-    agent: AgentInternals, call: ToolUseBlock, tool: RegisteredTool, found: Explanation
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tool: RegisteredTool,
+    found: Explanation,
+    sandbox: SandboxReport | None,
 ) -> Answer:
     """Ask a person, and wait."""
     info = tool.info(call.input)
@@ -187,7 +188,7 @@ async def _answer(
         forbids=tuple(str(rule) for rule in found.forbids),
         digest=found.digest,
         tool_use_id=call.id,
-        sandbox=await tool.examine_sandbox(),
+        sandbox=sandbox,
         effects=found.effects,
         claim=info.claim,
     )

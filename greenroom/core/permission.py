@@ -106,6 +106,7 @@ class PermissionRecord(Wire, frozen=True):
         parts: the verdict on each part of the call.
         left_out: how many more parts there were.
         mode: the permission mode that held.
+        sandbox: what the call is held to, and what of that is not held here, in words; empty without.
         remember: how long the answer was to be remembered, or None.
         rules: the rules that were made of the answer, in words.
         edited: whether a person changed the input; the digest is then of what they wrote.
@@ -124,6 +125,7 @@ class PermissionRecord(Wire, frozen=True):
     parts: tuple[PermissionPart, ...] = ()
     left_out: int = 0
     mode: str = "default"
+    sandbox: str = ""
     remember: Remember | None = None
     rules: tuple[str, ...] = ()
     edited: bool = False

@@ -21,7 +21,7 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, FileStore
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import Bash, ToolRegistry, tool
+from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
 
 ALLOW, DENY = RuleDecision.ALLOW, RuleDecision.DENY
 ASK_TO_ADD = PermissionRule.parse("add", "ask", id="ask-to-add")
@@ -240,3 +240,13 @@ async def test_a_request_tells_effects_claims_sources_and_what_may_mislead(tmp_p
     assert request.warnings == ("it holds characters that would hide; they are shown as \\u{…}",)
     assert "a file of ours" in [part.source for part in request.parts]
     assert serde.decode(serde.encode(request), PermissionRequest) == request
+
+
+async def test_what_a_sandbox_holds_is_on_record(tmp_path):
+    sandbox = Sandbox("read-only")
+    report = await examine_sandbox(sandbox)
+    rules = [PermissionRule.deny_command("id")]
+    bash = Bash(sandbox=sandbox)
+    talk = Talk(tmp_path, call("Bash", command="id"), rules=rules, tools=[bash])
+    (denied,) = await talk.run()
+    assert denied.sandbox == str(report) != ""

@@ -311,7 +311,12 @@ def talk(shelf):
     parts = (PermissionPart("git push \x1b", "ask", "no rule is about this", source="f"),)
     rules = ("allow Bash(git push:*)",)
     answer = {"by": "user", "message": "go", "remember": "always", "rules": rules, "edited": True}
-    trio.run(keep, shelf.store, "s-1", record(1, parts=parts, left_out=3, mode="plan", **answer))
+    trio.run(
+        keep,
+        shelf.store,
+        "s-1",
+        record(1, parts=parts, left_out=3, mode="plan", sandbox="read-only", **answer),
+    )
     trio.run(keep, shelf.store, "s-1", record(2, minutes=2, decision="deny", by="time-out"))
     trio.run(keep, shelf.store, "s-child", record(3, minutes=1))
     return shelf
@@ -334,12 +339,13 @@ def test_what_was_decided_is_shown_with_the_subagents_decisions(run, talk):
         "allowed  Bash  by rules  in the subagent s-child",
         "denied  Bash  by time-out",
     ]
-    assert lines[1:7] == [
+    assert lines[1:8] == [
         "  asks    git push \\u{1b}  (no rule is about this; f)",
         "  3 more parts",
         "  the input was changed by the person",
         "  said: go",
         "  remembered (always): allow Bash(git push:*)",
+        "  sandbox: read-only",
         "  mode plan",
     ]
 

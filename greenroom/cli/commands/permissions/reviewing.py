@@ -99,6 +99,7 @@ def _remarks(record: PermissionRecord, scheme: "ColorScheme") -> "list[Text]":
     lines += [f"said: {one_line(record.message)}"] if record.message else []
     if record.remember:
         lines.append(f"remembered ({record.remember}): {one_line(', '.join(record.rules))}")
+    lines += [f"sandbox: {record.sandbox}"] if record.sandbox else []
     lines += [f"mode {record.mode}"] if record.mode != "default" else []
     return [Text(f"  {visible(line)}", scheme.note) for line in lines]
 
