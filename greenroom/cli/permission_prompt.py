@@ -77,9 +77,9 @@ def _line(text: str, style: str) -> RenderableType:
 
 
 def _warnings(request: PermissionRequest) -> tuple[str, ...]:
-    """Return what may mislead; seen here as well, wherever the request was made."""
-    seen = disguises(request.action, request.details, request.diff, *texts_in(request.input))
-    return tuple(dict.fromkeys((*request.warnings, *seen)))
+    """Return what may mislead; looked for here, too, where whoever made the request has not."""
+    texts = (request.action, request.details, request.diff, *texts_in(request.input))
+    return request.warnings or disguises(*texts)
 
 
 def _text(page: str, request: PermissionRequest, scheme: ColorScheme) -> Text:

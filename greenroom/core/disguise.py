@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from greenroom.core.text import visible
 
@@ -11,8 +12,10 @@ __all__ = ["disguises", "exact", "texts_in"]
 # Blanks that are none to a shell, or take no ink where one is expected.
 _ODD_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
 _PADDING = re.compile(r"[ \t]{33,}|\t{5,}")
-_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){4,}")
-_WORD = re.compile(r"\w+")
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4,}+")
+_SOME_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4}")
+# A word with a letter of ASCII and one that is none.
+_MIXED = re.compile(r"\b(?=[^\W]*?[A-Za-z])(?=[A-Za-z0-9_]*+[^\W])\w++")
 _LIKE_LATIN = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL", "LISU")
 _NAMED = 3  # words in a warning
 _SHOWN = 40  # letters of each
@@ -49,12 +52,14 @@ def disguises(*texts: str) -> tuple[str, ...]:
     found = []
     if any(visible(text) != text or _ODD_BLANKS.search(text) for text in texts):
         found.append(_HIDES)
-    if any(_PADDING.search(text) or _EMPTY_LINES.search(text) for text in texts):
+    if any(_PADDING.search(text) or _SOME_EMPTY_LINES.search(text) for text in texts):
         found.append(_PADS)
-    mixed = list(dict.fromkeys(word for text in texts for word in _mixed(text)))
+    mixed = dict[str, None]()
+    for text in texts:
+        mixed |= dict.fromkeys(islice(_mixed(text), _NAMED + 1))
     if mixed:
-        more = f" and {len(mixed) - _NAMED} more" if len(mixed) > _NAMED else ""
-        found.append(_MIXES + ", ".join(mixed[:_NAMED]) + more)
+        more = " and others" if len(mixed) > _NAMED else ""
+        found.append(_MIXES + ", ".join(islice(mixed, _NAMED)) + more)
     return tuple(found)
 
 
@@ -76,17 +81,14 @@ def texts_in(value: object) -> Iterator[str]:
             waiting += each
 
 
-def _mixed(text: str) -> list[str]:
+def _mixed(text: str) -> Iterator[str]:
     """Find words of ASCII letters among which stand others that look like them."""
     if text.isascii():
-        return []
-    words = (word[0] for word in _WORD.finditer(text) if not word[0].isascii())
-    return [
-        f"{word[:_SHOWN]} (U+{ord(odd):04X})"
-        for word in words
-        if any(ch.isascii() and ch.isalpha() for ch in word)
-        and (odd := next((ch for ch in word if _looks_latin(ch)), ""))
-    ]
+        return
+    for found in _MIXED.finditer(text):
+        word = found[0]
+        if odd := next((ch for ch in word if _looks_latin(ch)), ""):
+            yield f"{word[:_SHOWN]} (U+{ord(odd):04X})"
 
 
 def _looks_latin(character: str) -> bool:

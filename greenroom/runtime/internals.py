@@ -36,6 +36,7 @@ __all__ = ["AgentInternals"]
 
 _YIELD_EVERY = 64
 _NO_EFFECTS = PermissionEffects()
+_LONG = 100_000  # characters that take some tens of milliseconds to look through
 
 
 class AgentInternals(Boundaries):
@@ -233,11 +234,18 @@ class AgentInternals(Boundaries):
             cwd=str(self.context.workspace.cwd),
             sandbox=sandbox,
             effects=effects,
-            warnings=disguises(action, details, diff, *texts_in(input)),
+            warnings=await _warnings(action, details, diff, *texts_in(input)),
             claim=claim,
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)
+
+
+async def _warnings(*texts: str) -> tuple[str, ...]:
+    """Say what may mislead a reader of these texts; of long ones in a thread."""
+    if sum(map(len, texts)) < _LONG:
+        return disguises(*texts)
+    return await trio.to_thread.run_sync(disguises, *texts)
 
 
 def _check_chunk(chunk: object) -> None:

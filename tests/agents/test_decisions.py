@@ -33,6 +33,12 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
+@tool
+async def add_note(text: str) -> str:
+    """Add a note."""
+    return text
+
+
 class Talk:
     """One turn of a coder with a session on the disk, and a person who answers."""
 
@@ -250,3 +256,15 @@ async def test_what_a_sandbox_holds_is_on_record(tmp_path):
     talk = Talk(tmp_path, call("Bash", command="id"), rules=rules, tools=[bash])
     (denied,) = await talk.run()
     assert denied.sandbox == str(report) != ""
+
+
+async def test_a_very_long_text_is_looked_through_as_well(tmp_path):
+    seen = []
+
+    async def look(handle, request):
+        seen.append(request)
+        await answering("deny")(handle, request)
+
+    long = call("add_note", text="x" * 120_000 + "\u202e")
+    await Talk(tmp_path, long, tools=[add_note]).run(look)
+    assert "characters that would hide" in seen[0].warnings[0]

@@ -1,5 +1,7 @@
 """The permission prompt: what it shows in which order, and what has to be seen before what."""
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from greenroom.core import (
     PermissionPart,
     PermissionRequest,
     RuleDecision,
+    SandboxReport,
     exact,
     serde,
 )
@@ -272,3 +275,25 @@ def test_a_line_of_another_question_decides_nothing():
 def test_without_rules_nothing_can_be_remembered():
     choices = choices_for(request(remembers=(), forbids=()))
     assert [choice.label for choice in choices] == ["once", "no", "no, and say why"]
+
+
+# -- the same request for every reader --------------------------------------------------------------
+
+
+def test_a_headless_run_prints_the_request_that_a_terminal_would_render(run, env):
+    done = run("-p", "run sudo touch /etc/x > log.txt", "--output-format", "stream-json")
+    chunks = [json.loads(line) for line in done.out.splitlines()]
+    [found] = [chunk for chunk in chunks if chunk["type"] == "permission_request"]
+    asked = serde.decode(serde.encode(found), PermissionRequest)
+    assert asked.details == "sudo touch /etc/x > log.txt"
+    assert asked.effects.privileges == ("sudo touch /etc/x",)
+    assert asked.effects.names == ("/etc/x",)
+    text = shown(asked)
+    assert "  runs with other rights: sudo touch /etc/x\n" in text
+    assert all(part.text in text for part in asked.parts)
+
+
+def test_what_a_sandbox_does_not_hold_is_told():
+    report = SandboxReport("read-only", "none", "limits", missing=("files",), lacking=("files",))
+    text = shown(request(sandbox=report))
+    assert "  sandbox: read-only, network none (limits); NOT HELD: files\n" in text

@@ -78,7 +78,12 @@ def test_where_nobody_is_asked_they_are_not_looked_for(root):
 def test_a_long_list_is_bounded_and_hides_nothing(root):
     found = of(root, "cat " + " ".join(f"/x/{number}" for number in range(50)))
     assert len(found.names) == 21
-    assert found.names[-1] == "and 30 more"
+    assert found.names[-1] == "and more"
+    inside = " ".join(f"a{number}/../b" for number in range(300))
+    assert of(root, f"cat {inside.replace('a', '../work/a')}").names == (
+        "more, which were not looked at",
+    )
+    assert of(root, "cat " + "/x " * 1000).names == ("/x",)
     [name] = of(root, "cat '/x/\u202e" + "y" * 1000 + "'").names
     assert name.startswith("/x/\\u{202e}")
     assert len(name) < 400

@@ -14,6 +14,7 @@ __all__ = ["consequences"]
 
 _MOST = 20  # of each kind; the parts of the call have them all
 _TEXT = 300  # characters of each
+_WORDS = 256  # of a command that may be names
 _LONGEST = 4_096  # characters of a word that may be a name
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _AWAY = re.compile(r"(?:^|[=@])(~?/|~|\.\.(?:/|$))|/\.\.(?:/|$)")
@@ -38,10 +39,13 @@ def consequences(call: Call) -> PermissionEffects:
 
 
 def _listed(found: Iterable[str]) -> tuple[str, ...]:
-    """Return each once, nothing in them hidden, and how many more there are."""
-    each = list(dict.fromkeys(found))
-    more = [f"and {len(each) - _MOST} more"] if len(each) > _MOST else []
-    return (*(clip(visible(text), _TEXT) for text in each[:_MOST]), *more)
+    """Return each once, nothing in them hidden, and whether there are more."""
+    each = dict[str, None]()
+    for text in (clip(visible(text), _TEXT) for text in found):
+        if len(each) == _MOST and text not in each:
+            return (*each, "and more")
+        each[text] = None
+    return tuple(each)
 
 
 def _is_outside(fact: PathUse, call: Call) -> bool:
@@ -71,10 +75,16 @@ def _from_words(
 
 
 def _names(command: Command, call: Call) -> Iterator[str]:
-    place = command.place or call.place
+    place, seen = command.place or call.place, set[str]()
     for word in command.argv[1:]:
         if len(word.text) > _LONGEST or "://" in word.text or not _AWAY.search(word.text):
             continue
+        if len(seen) == _WORDS:  # each takes a look at the disk
+            yield "more, which were not looked at"
+            return
+        if word.text in seen:
+            continue
+        seen.add(word.text)
         name = (
             re.split("[=@]", word.text, maxsplit=1)[-1] if word.text[0] not in "~/." else word.text
         )
