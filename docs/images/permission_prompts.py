@@ -96,7 +96,7 @@ def furnish(home: Path) -> Path:
 
 def tmux(*words: str) -> str:
     done = subprocess.run(
-        ["tmux", "-L", "greenroom-prompts", *words], check=True, capture_output=True, text=True
+        ["tmux", "-L", f"prompts-{os.getpid()}", *words], check=True, capture_output=True, text=True
     )
     return done.stdout
 
@@ -109,16 +109,16 @@ def capture(scene: str, home: Path, columns: int = 100, lines: int = 60) -> str:
     play_it = [sys.executable, str(Path(__file__).resolve()), scene]
     command = shlex.join(["env", *(f"{k}={v}" for k, v in variables.items()), *play_it])
     place = ("-c", str(project), "-x", str(columns), "-y", str(lines))
-    tmux("-f", os.devnull, "new-session", "-d", "-s", "scene", *place, command)
+    tmux("-f", os.devnull, "new-session", "-d", "-s", scene, *place, command)
     try:
-        return prompt_in(wait_for_question(), home)
+        return prompt_in(wait_for_question(scene), home)
     finally:
-        tmux("kill-server")
+        tmux("kill-session", "-t", scene)
 
 
-def wait_for_question() -> str:
+def wait_for_question(scene: str) -> str:
     for _ in range(300):
-        screen = tmux("capture-pane", "-p", "-t", "scene").rstrip()
+        screen = tmux("capture-pane", "-p", "-t", scene).rstrip()
         if "allow? >" in screen:
             return screen
         time.sleep(0.1)
@@ -141,13 +141,21 @@ def block(scene: str) -> re.Pattern[str]:
 
 def main() -> None:
     page = PAGE.read_text()
+    tmux("-f", os.devnull, "new-session", "-d", "-s", "idle")  # so that the server lives throughout
+    try:
+        PAGE.write_text(taken_anew(page))
+    finally:
+        tmux("kill-server")
+
+
+def taken_anew(page: str) -> str:
     for scene in scenes():
         with tempfile.TemporaryDirectory() as name:
             taken = capture(scene, Path(os.path.realpath(name)))
         page, count = block(scene).subn(lambda found: f"{found[1]}{taken}\n{found[2]}", page)  # noqa: B023
         if count != 1:
             raise SystemExit(f"{PAGE} has no place for the scene {scene}")
-    PAGE.write_text(page)
+    return page
 
 
 if __name__ == "__main__":

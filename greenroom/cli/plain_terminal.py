@@ -94,10 +94,11 @@ class _PlainTerminal:
                 await self._open(question)
 
     async def _open(self, question: Question) -> None:
-        """Print the label, which says that the next line may be the answer; only then it may."""
+        """Print the label, which says that the next line may be the answer."""
+        # Before it is written, since whoever reads it may answer before we are back.
+        self._question = question.id
         async with self._one_writer:
             await self._out.line(question.label.rstrip().encode())
-            self._question = question.id if question.id == self._asked else ""
 
     def _forget_begun_line(self) -> None:
         """Throw away the line that a person has begun, once those before it were read."""
