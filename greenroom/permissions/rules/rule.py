@@ -55,7 +55,8 @@ class PermissionRule(RuleBuilders):
         source: where it comes from, such as the file that it was read from; it makes no other rule of it.
 
     Raises:
-        RuleFileError: a scope without its agent or session, or an expiry without a time zone.
+        RuleFileError: a decision or scope that does not exist, a scope without its agent or session,
+            or an expiry without a time zone.
 
     Example:
         >>> rule = PermissionRule.allow_command("git status", "git log")
@@ -82,6 +83,11 @@ class PermissionRule(RuleBuilders):
     source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        try:  # a plain "allow" would be compared as if it were something else
+            object.__setattr__(self, "decision", RuleDecision(self.decision))
+            object.__setattr__(self, "scope", RuleScope(self.scope))
+        except ValueError as error:
+            raise RuleFileError(f"a rule has no such decision or scope: {error}") from error
         if self.scope is RuleScope.AGENT and not self.agent:
             raise RuleFileError(
                 "a rule of the scope agent names its agent", hint='"agent": "coder"'
