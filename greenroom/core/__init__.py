@@ -317,6 +317,9 @@ from greenroom.core.permission import (
 )
 from greenroom.core.price import Price as Price
 from greenroom.core.protection import (
+    AGENT_FOLDERS as AGENT_FOLDERS,
+)
+from greenroom.core.protection import (
     CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
 )
 from greenroom.core.protection import (
@@ -393,6 +396,7 @@ from greenroom.core.workspace import (
 )
 
 __all__ = [
+    "AGENT_FOLDERS",
     "CONFIGURATION_FOLDERS",
     "JSON",
     "PROTECTED_FILES",

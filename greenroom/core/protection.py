@@ -14,6 +14,7 @@ from typing import TypeAlias
 from greenroom.core.text import without_hidden
 
 __all__ = [
+    "AGENT_FOLDERS",
     "CONFIGURATION_FOLDERS",
     "PROTECTED_FILES",
     "PROTECTED_FOLDERS",
@@ -27,19 +28,26 @@ Names: TypeAlias = tuple[str, ...]
 CONFIGURATION_FOLDERS = frozenset({".git", ".greenroom", ".hg", ".svn", ".vscode", ".idea"})
 """Folders of a workspace that no command has to write; a sandbox keeps them also from being made."""
 
-PROTECTED_FOLDERS = CONFIGURATION_FOLDERS | frozenset(
-    # version control: hooks, and settings that name programs
-    {".jj", ".husky"}
-    # agents: their rules, tools, hooks and instructions
-    | {".agents", ".amazonq", ".augment", ".claude", ".cline", ".clinerules"}
-    | {".codex", ".continue", ".crush", ".cursor", ".gemini", ".goose", ".junie", ".kiro"}
-    | {".opencode", ".qwen", ".roo", ".trae", ".windsurf"}
-    # editors: tasks and settings that name programs
-    | {".zed", ".fleet", ".devcontainer", ".nvim", ".vim"}
-    # package managers whose settings name programs
-    | {".bundle", ".cargo", ".mise", ".mvn", ".yarn"}
-    # keys, and settings that name programs which fetch keys
-    | {".ssh", ".gnupg", ".aws", ".kube", ".docker"}
+AGENT_FOLDERS = frozenset(
+    {".agents", ".amazonq", ".augment", ".claude", ".cline", ".clinerules", ".codex", ".continue"}
+    | {".crush", ".cursor", ".gemini", ".goose", ".junie", ".kiro", ".opencode", ".qwen", ".roo"}
+    | {".trae", ".windsurf"}
+)
+"""Folders of other agents: their rules, tools, hooks and instructions."""
+
+PROTECTED_FOLDERS = (
+    CONFIGURATION_FOLDERS
+    | AGENT_FOLDERS
+    | frozenset(
+        # version control: hooks, and settings that name programs
+        {".jj", ".husky"}
+        # editors: tasks and settings that name programs
+        | {".zed", ".fleet", ".devcontainer", ".nvim", ".vim"}
+        # package managers whose settings name programs
+        | {".bundle", ".cargo", ".mise", ".mvn", ".yarn"}
+        # keys, and settings that name programs which fetch keys
+        | {".ssh", ".gnupg", ".aws", ".kube", ".docker"}
+    )
 )
 """Folders whose whole content is protected, wherever they lie; also as a file, as `.git` may be."""
 

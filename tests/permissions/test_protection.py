@@ -181,3 +181,12 @@ def test_bypass_does_not_ask_where_no_denial_could_be_meant(context):
     rules = [PermissionRule.deny_tool("WebFetch"), PermissionRule.ask_for_command("rm")]
     manager = PermissionManager(rules, mode="bypass")
     assert manager.check("Bash", {"command": "$X; rm $Y"}, context) is ALLOW
+
+
+def test_what_a_program_writes_without_naming_it_no_rule_can_tell(context):
+    manager = PermissionManager([PermissionRule.allow_command("python gen.py", "patch")])
+    for command in ("python gen.py", "patch -p1"):
+        assert manager.check("Bash", {"command": command}, context) is ALLOW
+    whole = PermissionManager([PermissionRule.allow_tool("Bash")])
+    assert whole.check("Bash", {"command": "cp a .git/hooks/pre-commit"}, context) is ALLOW
+    assert whole.check("Bash", {"command": "cat a > .git/hooks/pre-commit"}, context) is ASK

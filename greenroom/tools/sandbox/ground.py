@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.core import CONFIGURATION_FOLDERS, ToolError, Workspace
+from greenroom.core import (
+    AGENT_FOLDERS,
+    CONFIGURATION_FOLDERS,
+    PROTECTED_FILES,
+    ToolError,
+    Workspace,
+)
 from greenroom.tools.sandbox.policy import Sandbox
 
 __all__ = ["Ground"]
@@ -35,7 +41,7 @@ class Ground:
     Attributes:
         cwd: where the command starts.
         writable: what may be written.
-        protected: names in there that must stay as they are; they may not exist.
+        protected: names in there that must stay as they are; some of them may not exist.
         hidden: what must not be read; all of it exists.
         shown: what must be readable, wherever it lies.
         unprotected: names that should be protected, and can't be, since they are symbolic links.
@@ -91,3 +97,12 @@ def _protected(writable: Sequence[str]) -> Iterator[str]:
     for folder in filter(os.path.isdir, writable):
         names = CONFIGURATION_FOLDERS | (_START_UP_FILES if folder == home else frozenset())
         yield from (os.path.join(folder, name) for name in sorted(names))
+        yield from _instructions(folder)
+
+
+def _instructions(folder: str) -> Iterator[str]:
+    """Find what agents and programs start with; such a file may be made, but not changed."""
+    known = AGENT_FOLDERS | PROTECTED_FILES
+    found = (os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name in known)
+    # A link such as CLAUDE.md to AGENTS.md is common, and can't be mounted over.
+    return (path for path in found if not os.path.islink(path))

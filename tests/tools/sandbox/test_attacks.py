@@ -122,6 +122,7 @@ PROTECTED = {
     "rules that don't exist": (None, "mkdir .greenroom; echo x > .greenroom/permissions.json"),
     "rules": (".greenroom/permissions.json", "echo x > .greenroom/permissions.json"),
     "a link in place of rules": (None, "mkdir x; ln -s x .greenroom"),
+    "settings of another agent": (".claude/settings.json", "echo x > .claude/settings.json"),
     "tasks of an editor": (None, "mkdir .vscode; echo x > .vscode/tasks.json"),
 }
 
@@ -145,6 +146,19 @@ async def test_start_up_files_of_a_home_folder_stay_as_they_are(
     (held.root / ".profile").write_text("kept")
     await held.run("echo x > .bashrc; echo x > .profile; mv .profile p; echo x > .zshrc")
     await contained(held, "protected", listing(held.root) == {".profile": "kept"})
+
+
+async def test_files_that_programs_start_with_stay_as_they_are_and_links_may_stand_beside_them(
+    held: Held,
+) -> None:
+    (held.root / ".envrc").write_text("kept")
+    (held.root / "AGENTS.md").write_text("kept")
+    (held.root / "CLAUDE.md").symlink_to("AGENTS.md")
+    result = await held.run("echo x > .envrc; mv .envrc a; echo x > CLAUDE.md; echo y > made.md")
+    kept = {".envrc": "kept", "AGENTS.md": "kept", "CLAUDE.md": "-", "made.md": "y\n"}
+    await contained(held, "protected", listing(held.root) == kept)
+    if not await held.is_missing("protected"):
+        assert "NOT HELD" not in result.text
 
 
 async def test_a_protected_name_can_be_opened(held: Held) -> None:
