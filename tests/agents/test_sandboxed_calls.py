@@ -1,15 +1,32 @@
 """Calls in a sandbox: what the person, the model and programs are told of it."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import trio
 
 from greenroom.agents import coder
-from greenroom.core import PermissionRequest, SandboxReport, ToolEnd, serde
+from greenroom.core import (
+    AgentContext,
+    PermissionRequest,
+    SandboxReport,
+    ToolEnd,
+    ToolProgress,
+    Workspace,
+    serde,
+)
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
+from tests.tools.sandbox.held import marked
+
+ALL = [PermissionRule.allow_all()]
 
 
 async def chunks_of(tools, folder, *, rules=(), answer=None):
@@ -53,7 +70,7 @@ async def test_without_a_sandbox_nothing_is_said_of_one(tmp_path):
     assert only(seen, PermissionRequest).sandbox is None
 
 
-@pytest.mark.parametrize("rules", [[], [PermissionRule.allow_all()]])
+@pytest.mark.parametrize("rules", [[], ALL])
 async def test_what_is_required_and_not_held_refuses_the_call_before_anybody_is_asked(
     tmp_path, rules
 ):
@@ -82,3 +99,64 @@ async def test_a_tool_of_ones_own_may_say_what_it_is_held_to():
     plain.sandbox = "strict"
     with pytest.raises(Exception, match="its sandbox is 'strict'"):
         ToolRegistry([plain])
+
+
+PROGRAM = """
+import sys, trio
+from greenroom.core import AgentContext, Workspace
+from greenroom.tools import Bash, Sandbox
+
+async def main():
+    context = AgentContext(
+        session_id="s", agent_type="t", current_tool_use_id="t", workspace=Workspace(sys.argv[1]),
+        on_progress=lambda _, text: print(text, flush=True),
+    )
+    command = f"setsid sleep {sys.argv[2]} & echo begun; sleep {sys.argv[2]}"
+    await Bash(sandbox=Sandbox()).execute({"command": command}, context)
+
+trio.run(main)
+"""
+
+
+def test_the_death_of_the_program_ends_its_sandboxed_commands(tmp_path):
+    mark = f"600.{int.from_bytes(os.urandom(6), 'big')}"
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), mark]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as program:
+        assert program.stdout.readline() == b"begun\n"
+        handles = [os.pidfd_open(pid) for pid in marked(mark) if pid != program.pid]
+        assert len(handles) >= 2
+        program.send_signal(signal.SIGKILL)
+
+    async def gone():
+        with trio.fail_after(20):
+            for handle in handles:
+                await trio.lowlevel.wait_readable(handle)
+                os.close(handle)
+        # What the program could not take away goes with the next command there.
+        context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(tmp_path))
+        await Bash(sandbox=Sandbox()).execute({"command": "true"}, context)
+
+    trio.run(gone)
+    assert marked(mark) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_interrupt_ends_a_sandboxed_command_and_the_agent_goes_on(tmp_path):
+    mark = f"600.{int.from_bytes(os.urandom(6), 'big')}"
+    command = f"setsid sleep {mark} & echo begun; sleep {mark}"
+    llm = ScriptedProvider(call("Bash", command=command), "I am still here.")
+    parts = (llm, ToolRegistry([Bash(sandbox=Sandbox())]), PermissionManager(ALL))
+    with trio.fail_after(60):
+        async with AgentRuntime(store=MemoryStore(), workspace=tmp_path) as runtime:
+            handle = runtime.spawn(AgentSession.new("coder"), coder, *parts)
+            receipt = await handle.send_input("go")
+            async for chunk in handle.stream(receipt):
+                if isinstance(chunk, ToolProgress):
+                    break
+            assert len(marked(mark)) >= 2
+            report = await handle.interrupt()
+            assert marked(mark) == []
+            assert list(tmp_path.iterdir()) == []
+            assert report.abandoned == ()
+            assert (await handle.ask("still there?")).text == "I am still here."

@@ -108,3 +108,13 @@ def test_the_coder_of_primitives_fits_on_two_screens():
 @pytest.mark.parametrize("path", list(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_examples_use_nothing_private(path):
     assert "._" not in path.read_text()
+
+
+def test_what_is_allowed_can_still_not_do_everything_in_a_sandbox(tmp_path):
+    assert run("sandbox.py", cwd=tmp_path).splitlines() == [
+        "asked for: workspace-write with network none",
+        "cpu is held by: RLIMIT_CPU, each process",
+        "write here: kept",
+        "reach a host: no network",
+        "fill the disk: 1048576",
+    ]

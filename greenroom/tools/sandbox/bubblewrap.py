@@ -8,14 +8,12 @@ from typing import TypeAlias
 from greenroom.tools.sandbox.confine import FILTER_FD
 from greenroom.tools.sandbox.ground import Ground
 
-__all__ = ["TEMPORARY", "bubblewrap_command", "listening_sockets"]
+__all__ = ["TEMPORARY", "bubblewrap_command"]
 
 TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 
 _BYTES = 1 << 30
 """What a private folder holds at the most; it lies in memory."""
-
-_MAX_SOCKETS = 1_000
 
 _Mount: TypeAlias = tuple[str, list[str]]
 """Where something is mounted, and the arguments that say what."""
@@ -26,7 +24,6 @@ def bubblewrap_command(
     ground: Ground,
     *,
     unreadable: str,
-    sockets: tuple[str, ...] = (),
     network: bool = False,
     filtered: bool = True,
 ) -> list[str]:
@@ -36,7 +33,6 @@ def bubblewrap_command(
         program: where bubblewrap is.
         ground: what the command may do where; what is protected must exist by now.
         unreadable: an empty file that nobody may read, to put in place of hidden files.
-        sockets: Unix sockets of programs outside.
         network: whether the network is reached.
         filtered: whether a filter of system calls comes by `FILTER_FD`.
     """
@@ -45,7 +41,6 @@ def bubblewrap_command(
         *((path, ["--bind", path, path]) for path in ground.writable),
         *((path, ["--ro-bind", path, path]) for path in ground.protected),
         *((path, ["--ro-bind", path, path]) for path in _shown(ground, network=network)),
-        *((path, ["--ro-bind", unreadable, path]) for path in sockets),
         *((path, _hiding(path, unreadable)) for path in ground.hidden),
     ]
     # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
@@ -106,23 +101,3 @@ def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
     return any(Path(path).is_relative_to(folder) for folder in folders)
-
-
-def listening_sockets(ground: Ground) -> tuple[str, ...]:
-    """Return the Unix sockets of programs outside that a command would see, a thousand at the most.
-
-    Reads the disk: call it in a thread.
-    """
-    try:
-        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
-    except OSError:
-        return ()
-    found = {fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8}
-    seen = (
-        path
-        for path in sorted(found)
-        if path.startswith("/")
-        and (_is_below(path, ground.writable) or not _is_below(path, ("/run", TEMPORARY)))
-    )
-    usable = [path for path in seen if os.access(path, os.W_OK)]
-    return tuple(usable[:_MAX_SOCKETS])

@@ -16,7 +16,7 @@ from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.contained_process import Cleanup, no_cleanup
 from greenroom.tools.process.our_python import our_python
 from greenroom.tools.sandbox import confine
-from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command, listening_sockets
+from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command
 from greenroom.tools.sandbox.cgroup import Cgroup
 from greenroom.tools.sandbox.ground import Ground
 from greenroom.tools.sandbox.mechanisms import Mechanisms
@@ -24,7 +24,7 @@ from greenroom.tools.sandbox.placeholder import Placeholders
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import check_required, without
 from greenroom.tools.sandbox.seatbelt import seatbelt_profile
-from greenroom.tools.sandbox.seccomp import INSIDE_FAMILIES, seccomp_filter
+from greenroom.tools.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
 
 __all__ = ["Confinement", "Unconfined"]
 
@@ -195,7 +195,7 @@ class Confinement:
                 return [self._mechanisms.program, "-p", profile], {}
             case "limits":
                 self._set_temporary(temporary)
-                return [], {"filter": self._filter(() if not self._has_network else None)}
+                return [], {"filter": self._filter(())}
 
     @property
     def _has_network(self) -> bool:
@@ -204,10 +204,11 @@ class Confinement:
     def _set_temporary(self, folder: str) -> None:
         self.environment = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
 
-    def _filter(self, families: tuple[int, ...] | None) -> str:
+    def _filter(self, families: tuple[int, ...]) -> str:
+        """Return the filter as digits; without the network, sockets are of these families alone."""
         if not self._mechanisms.filtered:
             return ""
-        return (seccomp_filter(INSIDE_FAMILIES if families is None else families) or b"").hex()
+        return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
     def _bubblewrap(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
         unreadable = os.path.join(temporary, "unreadable")
@@ -220,11 +221,12 @@ class Confinement:
             self._mechanisms.program,
             replace(ground, protected=protected),
             unreadable=unreadable,
-            sockets=listening_sockets(ground),
             network=self._has_network,
             filtered=self._mechanisms.filtered,
         )
-        return command, {"passes_filter": True, "filter": self._filter(None)}
+        # The network of its own has a loopback, which reaches nothing outside.
+        filtered = self._filter(ADDRESS_FAMILIES)
+        return command, {"passes_filter": True, "filter": filtered}
 
     def _landlock(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
         self._set_temporary(temporary)
@@ -239,5 +241,5 @@ class Confinement:
             "lists": not ground.hidden,
             "scopes": self._mechanisms.scopes,
             "drops_capabilities": True,
-            "filter": self._filter(() if not self._has_network else None),
+            "filter": self._filter(()),
         }

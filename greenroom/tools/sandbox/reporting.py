@@ -41,7 +41,7 @@ _BY: dict[SandboxTier, dict[SandboxPart, str]] = {
         "protected": "mount namespace",
         "hidden": "mount namespace",
         "network": "network namespace",
-        "services": "mount and network namespaces",
+        "services": "seccomp",
         "signals": "process namespace",
         "syscalls": "seccomp",
     },

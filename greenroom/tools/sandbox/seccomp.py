@@ -11,10 +11,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["INSIDE_FAMILIES", "seccomp_filter"]
+__all__ = ["ADDRESS_FAMILIES", "USUAL_FAMILIES", "seccomp_filter"]
 
-INSIDE_FAMILIES = (1, 2, 10, 16)
-"""AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK: those of usual programs."""
+ADDRESS_FAMILIES = (2, 10, 16)
+"""AF_INET, AF_INET6 and AF_NETLINK: those that a network namespace keeps inside."""
+
+USUAL_FAMILIES = (1, *ADDRESS_FAMILIES)
+"""Those of usual programs: AF_UNIX as well, by which programs outside can be asked."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -161,7 +164,7 @@ def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
         machine: the kind of processor, as `platform.machine` names it; empty for this one.
 
     Example:
-        >>> len(seccomp_filter(INSIDE_FAMILIES, "x86_64")) % 8, seccomp_filter((), "riscv64")
+        >>> len(seccomp_filter(USUAL_FAMILIES, "x86_64")) % 8, seccomp_filter((), "riscv64")
         (0, None)
     """
     known = _ARCHITECTURES.get(machine or platform.machine())

@@ -12,7 +12,7 @@ import trio
 
 from greenroom.core import SandboxPart
 from greenroom.tools import Bash, Sandbox, SandboxLimits
-from tests.tools.sandbox.held import Held
+from tests.tools.sandbox.held import Held, marked
 
 PYTHON = f"{sys.executable} -I -S"
 
@@ -283,6 +283,22 @@ async def test_no_program_outside_is_asked_over_a_unix_socket(
     await contained(held, "services", not reached)
 
 
+async def test_the_loopback_of_a_network_of_its_own_can_be_used(held: Held) -> None:
+    script = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    client = socket.create_connection(server.getsockname())
+    server.accept()[0].sendall(b"inside")
+    print(client.recv(10).decode())
+ours, theirs = socket.socketpair()
+"""
+    (held.root / "both.py").write_text(script)
+    report = await held.report()
+    result = await held.run(f"{PYTHON} both.py")
+    has_own = report.enforced.get("network") in (None, "network namespace")
+    assert result.text.startswith("inside") == has_own
+
+
 async def test_no_process_outside_is_signalled(held: Held) -> None:
     is_missing = await held.is_missing("signals")
     async with trio.open_nursery() as nursery:
@@ -402,18 +418,6 @@ async def test_a_daemon_does_not_stay(held: Held) -> None:
     mark = f"600.{int.from_bytes(os.urandom(6), 'big')}"
     await held.run(f"(setsid sleep {mark} &); nohup sleep {mark} > /dev/null 2>&1 & sleep 0.1")
     assert not list(marked(mark))
-
-
-def marked(text: str) -> list[int]:
-    """List the living processes that have this text among their arguments."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if text.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                found.append(int(name))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize("end", ["a cancel", "the time-out"])

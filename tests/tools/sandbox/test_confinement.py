@@ -1,7 +1,5 @@
 """A confinement: what stands around a command, tier by tier, and what is left of it at the end."""
 
-import os
-import socket
 import stat
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import trio
 from greenroom.core import AgentContext, ToolError, Workspace
 from greenroom.tools import Bash, Sandbox
 from greenroom.tools.sandbox import confinement, examination
-from greenroom.tools.sandbox.bubblewrap import bubblewrap_command, listening_sockets
+from greenroom.tools.sandbox.bubblewrap import bubblewrap_command
 from greenroom.tools.sandbox.confinement import Confinement
 from greenroom.tools.sandbox.ground import Ground
 from greenroom.tools.sandbox.mechanisms import Mechanisms
@@ -78,14 +76,13 @@ def position(words: list[str], *sought: str) -> int:
 
 
 def test_bubblewrap_mounts_what_is_more_specific_later() -> None:
-    words = bubblewrap_command("bwrap", GROUND, unreadable="/none", sockets=("/srv/socket",))
+    words = bubblewrap_command("bwrap", GROUND, unreadable="/none")
     base = position(words, "--ro-bind", "/", "/")
     temporary = position(words, "--tmpfs", "/tmp")
     workspace = position(words, "--bind", "/ws", "/ws")
     protected = position(words, "--ro-bind", "/ws/.git", "/ws/.git")
     assert base < temporary < protected
     assert base < workspace < protected
-    assert position(words, "--ro-bind", "/none", "/srv/socket") > base
     assert position(words, "--ro-bind", "/none", "/home/secret") > base
     assert position(words, "--cap-drop", "ALL") < base
     assert words[-3:] == ["--seccomp", "18", "--"]
@@ -103,29 +100,6 @@ def test_bubblewrap_shows_what_a_command_needs_of_hidden_folders(tmp_path: Path)
     assert position(words, "--remount-ro", str(tmp_path)) > hidden
     assert "--share-net" in words
     assert "--seccomp" not in words
-
-
-def test_sockets_that_a_command_would_see_are_found(outside: Path) -> None:
-    seen, covered = str(outside / "seen"), f"/tmp/greenroom-{os.getpid()}"
-    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
-        first.bind(seen)
-        second.bind(covered)
-        try:
-            found = listening_sockets(GROUND)
-            assert seen in found
-            assert covered not in found
-            inside = Ground("/tmp", ("/tmp",), (), (), ())
-            assert covered in listening_sockets(inside)
-        finally:
-            os.unlink(covered)
-
-
-def test_where_sockets_can_not_be_listed_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> str:
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "read_text", refuse)
-    assert listening_sockets(GROUND) == ()
 
 
 async def test_what_can_not_be_made_is_told_and_what_was_made_goes(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from greenroom.tools.sandbox.seccomp import INSIDE_FAMILIES, seccomp_filter
+from greenroom.tools.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
 
 ALLOWED, KILLED, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
 X86_64, AARCH64 = ("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)
@@ -73,7 +73,7 @@ def judged(program: bytes, audit: int, number: int, *arguments: int) -> int:
 
 def of_each() -> Iterator[tuple[bytes, int, int]]:
     for index, (machine, audit) in enumerate(MACHINES):
-        program = seccomp_filter(INSIDE_FAMILIES, machine)
+        program = seccomp_filter(USUAL_FAMILIES, machine)
         assert program is not None
         yield program, audit, index
 
@@ -99,15 +99,17 @@ def test_the_second_set_of_numbers_is_refused() -> None:
 @pytest.mark.parametrize(
     ("families", "family", "expected"),
     [
-        (INSIDE_FAMILIES, 1, ALLOWED),
-        (INSIDE_FAMILIES, 2, ALLOWED),
-        (INSIDE_FAMILIES, 10, ALLOWED),
-        (INSIDE_FAMILIES, 16, ALLOWED),
-        (INSIDE_FAMILIES, 17, EPERM),
-        (INSIDE_FAMILIES, 40, EPERM),
-        (INSIDE_FAMILIES, 0x1_0000_0002, ALLOWED),  # the kernel takes the lower half as well
+        (USUAL_FAMILIES, 1, ALLOWED),
+        (USUAL_FAMILIES, 2, ALLOWED),
+        (USUAL_FAMILIES, 10, ALLOWED),
+        (USUAL_FAMILIES, 16, ALLOWED),
+        (USUAL_FAMILIES, 17, EPERM),
+        (USUAL_FAMILIES, 40, EPERM),
+        (USUAL_FAMILIES, 0x1_0000_0002, ALLOWED),  # the kernel takes the lower half as well
         ((), 1, EPERM),
         ((), 2, EPERM),
+        (ADDRESS_FAMILIES, 1, EPERM),
+        (ADDRESS_FAMILIES, 2, ALLOWED),
         ((1,), 1, ALLOWED),
         ((1,), 2, EPERM),
     ],
@@ -141,4 +143,4 @@ def test_no_namespace_of_users_is_made_and_threads_are() -> None:
 
 
 def test_a_processor_that_is_not_known_has_no_filter() -> None:
-    assert seccomp_filter(INSIDE_FAMILIES, "riscv64") is None
+    assert seccomp_filter(USUAL_FAMILIES, "riscv64") is None

@@ -1,0 +1,58 @@
+"""A coding agent whose commands are held in a sandbox by the operating system.
+
+    python examples/sandbox.py
+
+Nobody is asked about a command here; what it can do is another question. What this machine can hold
+is found by trying it, and the report says so. The model here follows a script, so that the
+program needs no key.
+"""
+
+import tempfile
+from pathlib import Path
+
+import trio
+
+from greenroom import (
+    AgentRuntime,
+    AgentSession,
+    MemoryStore,
+    PermissionManager,
+    Sandbox,
+    SandboxLimits,
+    ToolEnd,
+    ToolRegistry,
+    builtin_tools,
+    coder,
+)
+from greenroom.testing import ScriptedProvider, call
+from greenroom.tools import examine_sandbox
+
+COMMANDS = {
+    "write here": "echo kept > notes.txt && cat notes.txt",
+    "reach a host": "(exec 3<> /dev/tcp/127.0.0.1/9) 2> /dev/null || echo no network",
+    "fill the disk": "{ head -c 5000000 /dev/zero > long; } 2> /dev/null; wc -c < long",
+}
+
+
+async def main() -> None:
+    """Let the agent run each command, and print what came of it."""
+    sandbox = Sandbox(limits=SandboxLimits(file_megabytes=1, processes=100))
+    report = await examine_sandbox(sandbox)
+    print("asked for:", report.mode, "with network", report.network)
+    print("cpu is held by:", report.enforced["cpu"])
+
+    llm = ScriptedProvider(*(call("Bash", command=each) for each in COMMANDS.values()), "Done.")
+    tools = ToolRegistry(builtin_tools(sandbox=sandbox))
+    rules = PermissionManager(mode="bypass")
+    with tempfile.TemporaryDirectory() as folder:
+        async with AgentRuntime(store=MemoryStore(), workspace=Path(folder)) as runtime:
+            handle = runtime.spawn(AgentSession.new("coder"), coder, llm, tools, rules)
+            receipt = await handle.send_input("Try what you can.")
+            names = iter(COMMANDS)
+            async for chunk in handle.stream(receipt):
+                if isinstance(chunk, ToolEnd):
+                    print(f"{next(names)}:", chunk.result.text.splitlines()[0])
+
+
+if __name__ == "__main__":
+    trio.run(main)
