@@ -24,7 +24,11 @@ _CLAIM = 300  # characters
 
 
 def render_request(
-    request: PermissionRequest, scheme: ColorScheme, waiting: int = 0, warning: str = ""
+    request: PermissionRequest,
+    scheme: ColorScheme,
+    waiting: int = 0,
+    warning: str = "",
+    pages: PromptPages | None = None,
 ) -> RenderableType:
     """Show all that a person needs to decide; of what is very long the beginning.
 
@@ -33,8 +37,9 @@ def render_request(
         scheme: the colours.
         waiting: how many more requests wait behind it.
         warning: what should be known before a choice is made.
+        pages: its pages, where they are at hand; a long text takes a while to divide.
     """
-    pages = PromptPages.of(request)
+    pages = pages or PromptPages.of(request)
     lines: list[RenderableType] = [_head(request, scheme, waiting)]
     if pages.details:
         lines.append(_quoted(Text(pages.details, overflow="fold"), scheme))
@@ -55,9 +60,11 @@ def render_request(
     return Group(*lines)
 
 
-def render_further(request: PermissionRequest, number: int, scheme: ColorScheme) -> RenderableType:
+def render_further(
+    request: PermissionRequest, number: int, scheme: ColorScheme, pages: PromptPages | None = None
+) -> RenderableType:
     """Show a further page of a request, counted from 0, and what may be answered then."""
-    pages = PromptPages.of(request)
+    pages = pages or PromptPages.of(request)
     page, left = pages.further[number], len(pages.further) - number - 1
     if isinstance(page, str):
         shown: RenderableType = _quoted(_text(page, request, scheme), scheme)
@@ -77,9 +84,10 @@ def _line(text: str, style: str) -> RenderableType:
 
 
 def _warnings(request: PermissionRequest) -> tuple[str, ...]:
-    """Return what may mislead; looked for here, too, where whoever made the request has not."""
-    texts = (request.action, request.details, request.diff, *texts_in(request.input))
-    return request.warnings or disguises(*texts)
+    """Return what may mislead; looked for here where it was not a runtime that made the request."""
+    if request.warnings or request.session_id:
+        return request.warnings
+    return disguises(request.action, request.details, request.diff, *texts_in(request.input))
 
 
 def _text(page: str, request: PermissionRequest, scheme: ColorScheme) -> Text:

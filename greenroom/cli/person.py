@@ -95,6 +95,8 @@ class Person:
             return
         path = project_rules_path(Path(request.cwd))
         warns = bool(request.remembers) and await trio.to_thread.run_sync(is_foreign, path)
+        if self._screen.questions.current is not request:
+            return  # decided meanwhile; whoever is asked next is shown by whoever took that up
         self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
 
     # -- what the person does -------------------------------------------------------------------

@@ -38,7 +38,9 @@ class QuestionQueue:
         self._open: tuple[PermissionRequest, ...] = ()
         self._answered: set[str] = set()
         self._asks_why = False
-        self._pages = self._turned = 0  # how many further pages there are, and were shown
+        self._turned = 0  # how many of its further pages were shown
+        self.pages: PromptPages | None = None
+        """What is shown of the request that is asked now."""
 
     @property
     def current(self) -> PermissionRequest | None:
@@ -90,14 +92,14 @@ class QuestionQueue:
     @property
     def is_read(self) -> bool:
         """Whether all of the request was shown."""
-        return self._turned >= self._pages
+        return self.pages is None or self._turned >= len(self.pages.further)
 
     def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
         if self.current is before:
             return None
         self._asks_why = False
         self._turned = 0
-        self._pages = len(PromptPages.of(self.current).further) if self.current else 0
+        self.pages = PromptPages.of(self.current) if self.current else None
         return self.current
 
     def read(self, line: Line) -> Decision | str | None:

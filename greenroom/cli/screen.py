@@ -7,7 +7,7 @@ from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import Painter
 from greenroom.cli.permission_prompt import render_further, render_request
 from greenroom.cli.question_queue import QuestionQueue
-from greenroom.cli.terminal import Frame, Terminal
+from greenroom.cli.terminal import Frame, Question, Terminal
 from greenroom.cli.theme import ColorScheme
 from greenroom.core import OutputChunk, PermissionRequest, StateKind, visible
 
@@ -33,6 +33,7 @@ class Screen:
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._printed = ""
         self.questions = QuestionQueue()
+        self._asked: PermissionRequest | None = None
         self.queued: tuple[str, ...] = ()
         self.hint = ""
 
@@ -63,12 +64,14 @@ class Screen:
         self.print(Text(visible(text), self.scheme.error))
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
-        """Add a permission prompt."""
-        self.print(render_request(request, self.scheme, self.questions.waiting, warning))
+        """Add the prompt of the request that is asked now; from here on it may be answered."""
+        self._asked = request
+        waiting, pages = self.questions.waiting, self.questions.pages
+        self.print(render_request(request, self.scheme, waiting, warning, pages))
 
     def show_further(self, request: PermissionRequest, page: int) -> None:
         """Add a further page of a request, and what may be answered then."""
-        self.print(render_further(request, page, self.scheme))
+        self.print(render_further(request, page, self.scheme, self.questions.pages))
 
     def clear_line(self) -> None:
         """Throw away what stands in the input line."""
@@ -78,8 +81,14 @@ class Screen:
         """Show everything as it is now."""
         printed, self._printed = self._printed, ""
         await self._terminal.show(
-            Frame(printed, self._live(), self._status(), self.questions.question, self.hint)
+            Frame(printed, self._live(), self._status(), self._question, self.hint)
         )
+
+    @property
+    def _question(self) -> Question | None:
+        """What the next line may answer: nothing that is not shown yet."""
+        is_shown = self.questions.current is self._asked
+        return self.questions.question if is_shown else None
 
     @property
     def _columns(self) -> int:

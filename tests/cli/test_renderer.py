@@ -2,13 +2,14 @@
 
 import os
 import signal
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
 
-from greenroom.cli import ConsoleRenderer
+from greenroom.cli import ConsoleRenderer, person
 from greenroom.cli.renderer import terminal_opener
 from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line
 from greenroom.core import (
@@ -574,3 +575,53 @@ async def test_of_a_long_diff_both_ends_are_shown_and_all_of_it_where_asked():
         await it.terminal.wait_for("+line 100\n", "+line 199\n  [y] once")
         await it.terminal.answer("y")
         await it.terminal.wait_for("Edit allowed by user")
+
+
+async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
+    reached, release = threading.Event(), threading.Event()
+
+    def slow(path):
+        reached.set()
+        assert release.wait(10)
+        return False
+
+    monkeypatch.setattr(person, "is_foreign", slow)
+    async with stage(asker) as it:
+        try:
+            await it.terminal.say("1")
+            await trio.to_thread.run_sync(reached.wait, 10)
+            await it.terminal.say("hello")  # draws all anew
+            await it.terminal.wait_for("queued: hello", without=["? actor asks"])
+            assert it.terminal.frame.question is None
+        finally:
+            release.set()
+        await it.terminal.wait_for("? actor asks: action 0")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("0: allow", "idle")
+
+
+async def test_a_question_that_is_decided_before_it_is_shown_is_passed_over(monkeypatch):
+    reached, release = threading.Event(), threading.Event()
+
+    def slow(path):
+        reached.set()
+        assert release.wait(10)
+        return False
+
+    monkeypatch.setattr(person, "is_foreign", slow)
+    async with stage(asker) as it:
+        try:
+            await it.terminal.say("3")
+            await trio.to_thread.run_sync(reached.wait, 10)
+            while len(pending := await it.handle.pending()) < 3:
+                await trio.testing.wait_all_tasks_blocked()
+            # The person at the keys ends the first, before anything of it is shown.
+            await it.terminal.press(CTRL_D)
+            while len(await it.handle.pending()) == 3:
+                await trio.testing.wait_all_tasks_blocked()
+            await it.handle.respond_permission(pending[1].request_id, RuleDecision.DENY)
+        finally:
+            release.set()
+        await it.terminal.wait_for("? actor asks: action 2")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("2: allow", "idle", without=["? actor asks: action 0"])
