@@ -25,7 +25,7 @@ from greenroom.tools.process.live_output import LiveOutput
 from greenroom.tools.process.process import Exit, run_contained
 from greenroom.tools.sandbox.examination import confined
 from greenroom.tools.sandbox.policy import Sandbox
-from greenroom.tools.sandbox.reporting import with_report
+from greenroom.tools.sandbox.reporting import described, with_report
 
 __all__ = ["Bash"]
 
@@ -93,6 +93,8 @@ class Bash:
         """Give commands these variables on top of the clean environment, and hold them to a policy."""
         self._environment = dict(environment or {})
         self.sandbox = sandbox
+        if sandbox is not None:
+            self.description += f"\n- Commands run in a sandbox: {described(sandbox)}."
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Show the command as it will run."""

@@ -141,7 +141,7 @@ class Confinement:
             ground = Ground.of(self._sandbox, self._workspace, self._shown)
             self._judge(ground)
             temporary = tempfile.mkdtemp(prefix="greenroom-sandbox-")
-            self._held.callback(shutil.rmtree, temporary, ignore_errors=True)
+            self._held.callback(_remove, temporary)
             cgroup = self._cgroup()
             around, specification = self._around(ground, os.path.realpath(temporary))
         except OSError as error:
@@ -178,9 +178,15 @@ class Confinement:
         return {
             "cgroups": cgroup.members,
             "limits": {name: value for name, value in limits.items() if value},
-            "more_processes": 0 if "pids" in counted else asked.processes or 0,
+            "more_processes": asked.processes or 0 if self._counts_processes else 0,
             "ignores_termination": self._ignores_termination,
         }
+
+    @property
+    def _counts_processes(self) -> bool:
+        """Whether processes are limited, and with all others of the user."""
+        together = "pids" in dict(self._mechanisms.cgroups.folders)
+        return "processes" in self.report.enforced and not together
 
     def _around(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
         """Return what stands between our program and the command, and what our program does."""
@@ -243,3 +249,13 @@ class Confinement:
             "drops_capabilities": True,
             "filter": self._filter(()),
         }
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, also one in which folders were closed; all processes in it have ended."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for parent, names, _ in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in names):
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -9,11 +9,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import trio
+
 from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
 from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.contained_process import Cleanup, no_cleanup
 from greenroom.tools.process.our_python import our_python
-from greenroom.tools.process.process import run_contained
+from greenroom.tools.process.process import Exit, run_contained
 from greenroom.tools.sandbox import trial
 from greenroom.tools.sandbox.confinement import Confinement, Unconfined
 from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
@@ -100,29 +102,35 @@ async def _examine() -> Mechanisms:
 async def _tried(way: Mechanisms) -> frozenset[SandboxPart] | str:
     """Run the trial in one way; the parts that it held, or why it did not work."""
     output: list[bytes] = []
-    with ExitStack() as stack:
-        asked, sandbox, workspace = await in_thread(lambda: _questions(stack))
-        shown = (trial.__file__, *our_own_files())
-        confinement = Confinement(sandbox, way, report_on(sandbox, way), workspace, shown=shown)
-        try:
-            async with confinement as held:
-                questions = serde.dumps(asked).decode()
-                command = our_python("-I", "-S", trial.__file__, questions)
-                ended = await run_contained(
-                    [*held.prefix, *command],
-                    cwd=workspace.root,
-                    environment={**os.environ, **held.environment},
-                    on_output=output.append,
-                    timeout=_TRIAL_SECONDS,
-                )
-        except ToolError as error:
-            return str(error)
+    stack = ExitStack()
+    try:
+        ended = await _run_trial(way, stack, output)
+    except (OSError, ToolError) as error:
+        return str(error)
+    finally:
+        with trio.CancelScope(shield=True):
+            await in_thread(stack.close)
     if ended.timed_out:
         return f"the trial took longer than {_TRIAL_SECONDS:g} s"
     text = b"".join(output).decode(errors="replace").strip()
     if ended.code != 0:
         return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
     return _answer(text)
+
+
+async def _run_trial(way: Mechanisms, stack: ExitStack, output: list[bytes]) -> Exit:
+    asked, sandbox, workspace = await in_thread(lambda: _questions(stack))
+    shown = (trial.__file__, *our_own_files())
+    async with Confinement(sandbox, way, report_on(sandbox, way), workspace, shown=shown) as held:
+        questions = serde.dumps(asked).decode()
+        command = our_python("-I", "-S", trial.__file__, questions)
+        return await run_contained(
+            [*held.prefix, *command],
+            cwd=workspace.root,
+            environment={**os.environ, **held.environment},
+            on_output=output.append,
+            timeout=_TRIAL_SECONDS,
+        )
 
 
 def _answer(text: str) -> frozenset[SandboxPart] | str:

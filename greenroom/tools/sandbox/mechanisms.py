@@ -1,7 +1,6 @@
 """What a machine may have to hold commands with; whether it works is found by trying."""
 
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Iterator
@@ -44,9 +43,9 @@ class Mechanisms:
 
 def candidates() -> Iterator[Mechanisms]:
     """Name the ways that this machine may offer, the best first. Reads the disk."""
-    if sys.platform == "darwin":
-        if os.path.exists(SANDBOX_EXEC):
-            yield Mechanisms("seatbelt", SANDBOX_EXEC)
+    if sys.platform == "darwin" and os.path.exists(SANDBOX_EXEC):
+        yield Mechanisms("seatbelt", SANDBOX_EXEC)
+    if not sys.platform.startswith("linux"):
         yield Mechanisms("limits")
         return
     filtered = seccomp_filter(()) is not None
@@ -59,8 +58,3 @@ def candidates() -> Iterator[Mechanisms]:
     if version:
         yield Mechanisms("landlock", "", filtered, scopes, cgroups)
     yield Mechanisms("limits", "", filtered, False, cgroups)
-
-
-def unfiltered() -> str:
-    """Say why there is no filter of system calls."""
-    return f"no numbers of system calls are known for {platform.machine()}"

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
@@ -18,6 +19,10 @@ __all__ = ["Placeholders"]
 
 # Other programs may use them as their own, and then they stay; the sticky bit tells them apart.
 _FOLDER_MODE, _FILE_MODE = 0o1755, 0o1644
+
+_ROUNDS = 50
+_ROUND_SECONDS = 0.02
+_never = threading.Event()
 
 
 class Placeholders:
@@ -35,12 +40,13 @@ class Placeholders:
 
     @classmethod
     def hold(cls, names: tuple[str, ...]) -> Self:
-        """Make those that don't exist. Blocks while somebody makes or removes some.
+        """Make those that don't exist. Blocks for a second at the most.
 
         In a folder that can't be written none is made; there the command can't make it either.
 
         Raises:
-            OSError: one can't be made for another reason, such as a full disk.
+            OSError: one can't be made for another reason, such as a full disk; or another program
+                keeps the folder locked.
         """
         held = cls()
         try:
@@ -56,7 +62,7 @@ class Placeholders:
         if folder not in self._folders:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             self._folders[folder] = fd
-            fcntl.flock(fd, fcntl.LOCK_SH)
+            _share(fd, folder)
         with _unless_refused():
             if os.path.basename(name) in CONFIGURATION_FOLDERS:
                 os.mkdir(name, _FOLDER_MODE)
@@ -79,6 +85,17 @@ class Placeholders:
             with suppress(OSError):  # somebody has made it his own, or removed it
                 if os.path.dirname(name) == folder and _is_placeholder(name):
                     (os.rmdir if os.path.isdir(name) else os.unlink)(name)
+
+
+def _share(fd: int, folder: str) -> None:
+    """Take a shared lock; whoever removes placeholders has the other kind for a moment."""
+    for _ in range(_ROUNDS):
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        # A lock can't be waited for with a limit, and a stranger may never give it up.
+        _never.wait(_ROUND_SECONDS)
+    raise BlockingIOError(errno.EWOULDBLOCK, f"another program keeps {folder} locked")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from greenroom.core import (
 from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.policy import Sandbox
 
-__all__ = ["check_required", "report_on", "with_report", "without"]
+__all__ = ["check_required", "described", "report_on", "with_report", "without"]
 
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
@@ -124,10 +124,20 @@ def with_report(
     if report.lacking:
         lines.append(f"[NOT HELD by the sandbox here: {', '.join(report.lacking)}]")
     if result.is_error:
-        lines.append(f"[it ran in a sandbox: {', '.join(_refusals(sandbox))}]")
+        lines.append(f"[it ran in a sandbox: {described(sandbox)}]")
     words = (TextBlock("\n".join(lines)),) if lines else ()
     facts = {**result.metadata, "sandbox": serde.loads(serde.encode(report))}
     return replace(result, content=(*result.content, *words), metadata=facts)
+
+
+def described(sandbox: Sandbox) -> str:
+    """Say what a policy asks for, in words for the model.
+
+    Example:
+        >>> described(Sandbox("read-only"))
+        'only $TMPDIR can be written, no network'
+    """
+    return ", ".join(_refusals(sandbox))
 
 
 def _refusals(sandbox: Sandbox) -> Iterator[str]:

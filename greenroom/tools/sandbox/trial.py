@@ -57,9 +57,16 @@ def connect(path: str) -> None:
         client.connect(path)
 
 
-def open_socket(kind: int) -> None:
-    """Make a socket that could reach an address."""
-    socket.socket(socket.AF_INET, kind).close()
+def reach() -> None:
+    """Fix the other end of a UDP socket, for which nobody has to listen there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect(("127.0.0.1", 9))
+
+
+def offer() -> None:
+    """Take a TCP port of this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+        server.bind(("127.0.0.1", 0))
 
 
 def trace() -> None:
@@ -106,7 +113,6 @@ def held(asked: Questions) -> "dict[str, bool]":
     write(f"{inside}/new")
     os.rename(f"{inside}/new", f"{inside}/renamed")
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
     return {
         "files": refused(
             partial(write, f"{outside}/new"),
@@ -123,8 +129,7 @@ def held(asked: Questions) -> "dict[str, bool]":
             partial(os.makedirs, f"{inside}/.git/hooks"),
         ),
         "hidden": refused(partial(read, asked["hidden"])),
-        "network": is_apart("net", asked["net"])
-        or refused(*(partial(open_socket, kind) for kind in kinds)),
+        "network": is_apart("net", asked["net"]) or refused(reach, offer),
         "services": refused(partial(connect, asked["socket"])),
         "signals": is_apart("pid", asked["pid_namespace"])
         or refused(partial(os.kill, int(asked["pid"]), 0)),

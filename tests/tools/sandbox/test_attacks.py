@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import SandboxPart
+from greenroom.core import SandboxPart, Workspace
 from greenroom.tools import Bash, Sandbox, SandboxLimits
 from tests.tools.sandbox.held import Held, marked
 
@@ -172,6 +172,38 @@ async def test_a_link_in_a_protected_place_is_said_not_to_be_held(held: Held) ->
     (held.root / ".git").symlink_to("real")
     result = await held.run("true")
     assert "protected" in result.text.partition("NOT HELD")[2]
+
+
+async def test_where_the_repository_lies_elsewhere_stays_as_it_is(held: Held) -> None:
+    """As in a worktree, where `.git` is a file that says so."""
+    (held.root / ".git").write_text("kept")
+    await held.run("echo gitdir: evil > .git; mv .git other; rm .git; mkdir .git")
+    was_held = (held.root / ".git").is_file() and (held.root / ".git").read_text() == "kept"
+    await contained(held, "protected", was_held)
+
+
+GIT = "git -c user.name=me -c user.email=me@here -c init.defaultBranch=main"
+
+
+async def test_repositories_can_be_read_and_written_where_they_are_opened(held: Held) -> None:
+    opened = Sandbox(writable=(".git",))
+    (held.root / ".git").mkdir()
+    done = await held.run(f"{GIT} init && touch a && {GIT} add a && {GIT} commit -m one", opened)
+    assert not done.is_error, done.text
+    result = await held.run("echo x > a; git status --short; git log --format=%s; git diff --stat")
+    assert result.text.startswith(" M a\none\n a | 1 +")
+
+
+async def test_the_repository_above_the_workspace_is_still_found(held: Held) -> None:
+    process = await trio.run_process(
+        ["git", "init", str(held.outside)], capture_stdout=True, capture_stderr=True
+    )
+    assert process.returncode == 0
+    below = held.outside / "below"
+    below.mkdir()
+    held.context.workspace = Workspace(below)
+    result = await held.run("git rev-parse --show-toplevel")
+    assert result.text.splitlines()[0] == str(below.parent)
 
 
 READS = {

@@ -118,6 +118,41 @@ async def test_what_can_not_be_made_is_told_and_what_was_made_goes(
     assert [path.name for path in tmp_path.iterdir()] == ["workspace"]
 
 
+async def test_folders_that_were_closed_are_removed_as_well(
+    held: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir(mode=0o500)
+    place = tmp_path / "places"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    command = f"cd $TMPDIR; mkdir -p a/b; touch a/b/c; ln -s {kept} a/way; chmod 0 a/b a"
+    await held.run(command)
+    assert not list(place.iterdir())
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o500
+
+
+def test_what_is_closed_is_opened_and_links_are_not_followed(tmp_path: Path) -> None:
+    closed, kept = tmp_path / "t" / "a", tmp_path / "kept"
+    closed.mkdir(parents=True)
+    kept.mkdir(mode=0o500)
+    (tmp_path / "t" / "way").symlink_to(kept)
+    closed.chmod(0)
+    with pytest.MonkeyPatch.context() as patch:
+        removed: list[str] = []
+        patch.setattr("shutil.rmtree", lambda path, **_: removed.append(path))
+        confinement._remove(str(tmp_path / "t"))
+    assert removed == [str(tmp_path / "t")] * 2
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o500
+
+
+def test_the_model_is_told_beforehand() -> None:
+    told = Bash(sandbox=Sandbox("read-only")).description.splitlines()[-1]
+    assert told == "- Commands run in a sandbox: only $TMPDIR can be written, no network."
+    assert "sandbox" not in Bash().description
+
+
 async def test_a_cancel_before_it_runs_leaves_nothing(held: Held) -> None:
     with trio.move_on_after(0):
         await held.run("echo x > made")

@@ -117,6 +117,15 @@ async def test_one_that_holds_nothing_is_reported_as_such(
     assert set(report.missing) >= {"files", "attributes", "hidden", "network", "signals"}
 
 
+async def test_a_full_disk_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(examination, "_questions", fail)
+    offering(monkeypatch, Mechanisms("limits"))
+    assert "No space left" in (await examine_sandbox(Sandbox())).why["files"]
+
+
 async def test_where_nothing_works_all_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "_tried", lambda _: failing())
 
@@ -206,6 +215,8 @@ async def test_where_no_group_can_be_made_each_process_is_limited(
 
 
 def test_macos_is_offered_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.platform", "freebsd14")
+    assert [way.tier for way in candidates()] == ["limits"]
     monkeypatch.setattr("sys.platform", "darwin")
     assert [way.tier for way in candidates()] == ["limits"]
     monkeypatch.setattr("greenroom.tools.sandbox.mechanisms.SANDBOX_EXEC", str(tmp_path))

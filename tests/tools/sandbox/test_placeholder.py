@@ -1,11 +1,13 @@
 """Placeholders: made where nothing is, and gone when nobody needs them."""
 
+import fcntl
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from greenroom.tools.sandbox import placeholder
 from greenroom.tools.sandbox.placeholder import Placeholders
 
 
@@ -54,6 +56,19 @@ def test_one_that_somebody_has_used_stays(tmp_path: Path, name: str) -> None:
     used.write_text("kept")
     held.release()
     assert used.read_text() == "kept"
+
+
+def test_a_lock_that_somebody_keeps_is_not_waited_for_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placeholder, "_ROUND_SECONDS", 0.001)
+    fd = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    with pytest.raises(BlockingIOError, match=r"another program keeps .* locked"):
+        Placeholders.hold((str(tmp_path / ".git"),))
+    os.close(fd)
+    Placeholders.hold((str(tmp_path / ".git"),)).release()
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_that_somebody_has_removed_is_not_missed(tmp_path: Path) -> None:
