@@ -265,7 +265,6 @@ find . -delete
 find . -exec shred {} +
 find . -exec sh -c 'shred {}' \;
 find . -fprint out
-find $X
 sort -o out f
 sort --output=out f
 sort --compress-program=./x f

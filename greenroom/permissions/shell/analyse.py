@@ -135,6 +135,7 @@ class _Analyser:
         self._commands.source = node.source
         self._commands.captured = node.captured
         self._commands.fed = node.fed
+        guard = guard or _only_steers(node.words)
         for fact in self._commands.command(node.words, level=level, guard=guard):
             command = command or (fact if isinstance(fact, Command) else None)
             yield fact
@@ -160,6 +161,15 @@ class _Analyser:
         """Take room for a command that is written out; False if there is none left."""
         self._room -= characters
         return self._room >= 0
+
+
+def _only_steers(words: Sequence[Word]) -> bool:
+    """Tell whether a command only leaves a loop, or begins its next turn: no program runs."""
+    return (
+        bool(words)
+        and words[0].text in ("break", "continue")
+        and all(word.static and word.text.isdecimal() for word in words[1:])
+    )
 
 
 def _bodies(found: Iterable[Finding]) -> Iterator[str]:

@@ -203,8 +203,6 @@ class CommandReader:
                     inner, level=level + 1, guard=guard, outer=command, start=at + 1
                 )
                 at = end
-            elif argv[at].split:
-                yield Unknown(reason=f"find may be given actions by {argv[at].text}")
             at += 1
 
     def _text(self, text: Evaluated, command: Command, level: int, guard: bool) -> Iterator[Fact]:

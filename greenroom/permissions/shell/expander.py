@@ -21,7 +21,7 @@ _OPERATOR = re.compile(r":[-+?]|[-+?]|##?|%%?|//?|\^\^?|,,?")
 _IN_QUOTES = re.compile(r'[^"\\$`]+')
 _IN_HEREDOC = re.compile(r"[^\\$`]+")
 _IN_BRACES = re.compile(r"[^'\"\\$`}<>]+")
-_IN_SUM = re.compile(r"[^()'\"\\$`\[\]{}#]+")
+_IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 16#ff is a number
 _SINGLE = re.compile(r"'([^']*)'")
 _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
