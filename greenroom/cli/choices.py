@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from greenroom.core import PermissionRequest, Remember, RuleDecision
 
-__all__ = ["CHOICES", "Choice", "choices_for", "find_choice"]
+__all__ = ["CHOICES", "EDITED", "Choice", "choices_for", "find_choice"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Choice:
         decision: allow or deny.
         remember: how long it is remembered, or None for this call alone.
         asks_why: whether a reason for the model is asked next.
+        asks_what: whether it is asked next what is to run instead.
         is_listed: whether the prompt lists it; the others are in the documentation.
     """
 
@@ -25,13 +26,18 @@ class Choice:
     decision: RuleDecision
     remember: Remember | None = None
     asks_why: bool = False
+    asks_what: bool = False
     is_listed: bool = True
 
 
 _ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
 
+EDITED = "command"
+"""The field of an input that can be changed in a line."""
+
 CHOICES = (
     Choice(("y", "yes", "once"), "once", _ALLOW),
+    Choice(("e", "edit"), "edit", _ALLOW, asks_what=True),
     Choice(("s", "session"), "this session", _ALLOW, "session"),
     Choice(("p", "project"), "this project", _ALLOW, "project"),
     Choice(("a", "always"), "always", _ALLOW, "always"),
@@ -50,7 +56,12 @@ def choices_for(request: PermissionRequest, *, is_read: bool = True) -> tuple[Ch
     Without a narrow rule nothing can be remembered; nor can a yes to what was not shown to its end.
     """
     rules = {_ALLOW: request.remembers if is_read else (), _DENY: request.forbids}
-    return tuple(each for each in CHOICES if each.remember is None or rules[each.decision])
+    return tuple(
+        each
+        for each in CHOICES
+        if (each.remember is None or rules[each.decision])
+        and (not each.asks_what or isinstance(request.input.get(EDITED), str))
+    )
 
 
 def find_choice(line: str) -> Choice | None:

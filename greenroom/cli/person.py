@@ -142,6 +142,7 @@ class Person:
             decision.decision,
             remember=decision.remember,
             message=decision.message,
+            input=decision.input,
         )
         if not accepted:
             self._screen.note(TOO_LATE)

@@ -129,6 +129,8 @@ class PromptApplication:
         self._armed = self._unpainted = None
         if question is not None and question.is_follow_up:
             self._armed = question
+            if question.text and not self._buffer.text:
+                self._buffer.insert_text(question.text)
         else:
             self._unpainted = question
 

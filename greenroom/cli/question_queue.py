@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from greenroom.cli.choices import Choice, choices_for, find_choice
+from greenroom.cli.choices import EDITED, Choice, choices_for, find_choice
 from greenroom.cli.prompt_pages import PromptPages
 from greenroom.cli.terminal import Line, Question
-from greenroom.core import PermissionRequest, Remember, RuleDecision
+from greenroom.core import PermissionRequest, Remember, RuleDecision, exact
 
 __all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
 
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
+_WHAT = "run instead? > "
 _MORE = ("more", "diff")
 TOO_LATE = "not sent: that question is decided already"
 
@@ -24,6 +25,7 @@ class Decision:
     decision: RuleDecision
     remember: Remember | None = None
     message: str = ""
+    input: dict[str, object] | None = None
 
 
 class QuestionQueue:
@@ -37,7 +39,7 @@ class QuestionQueue:
         """Start with nothing open."""
         self._open: tuple[PermissionRequest, ...] = ()
         self._answered: set[str] = set()
-        self._asks_why = False
+        self._chosen: Choice | None = None  # what asks for words next
         self._turned = 0  # how many of its further pages were shown
         self.pages: PromptPages | None = None
         """What is shown of the request that is asked now."""
@@ -57,9 +59,15 @@ class QuestionQueue:
         """What the next line may answer."""
         if self.current is None:
             return None
-        if self._asks_why:
-            return Question(f"{self.current.request_id} why", _WHY, is_follow_up=True)
-        return Question(self.current.request_id, _CHOOSE)
+        id_ = self.current.request_id
+        if self._chosen is None:
+            return Question(id_, _CHOOSE)
+        if self._chosen.asks_what:
+            text = str(self.current.input[EDITED])
+            # What can't be shown as it is has to be typed anew.
+            shown = text if exact(text) == text else ""
+            return Question(f"{id_} what", _WHAT, is_follow_up=True, text=shown)
+        return Question(f"{id_} why", _WHY, is_follow_up=True)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
         """Take what is open now; return the request to show, if another one is asked than before."""
@@ -97,7 +105,7 @@ class QuestionQueue:
     def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
         if self.current is before:
             return None
-        self._asks_why = False
+        self._chosen = None
         self._turned = 0
         self.pages = PromptPages.of(self.current) if self.current else None
         return self.current
@@ -114,27 +122,35 @@ class QuestionQueue:
             return None
         if request is None or question is None or line.question != question.id:
             return TOO_LATE if find_choice(line.text) else None
-        if self._asks_why:
-            return self._reason(request, line.text)
+        if self._chosen is not None:
+            chosen, self._chosen = self._chosen, None
+            read = self._changed_call if chosen.asks_what else self._reason
+            return read(request, line.text)
         choice = find_choice(line.text)
         if choice is None and line.text.strip().casefold() in _MORE:
             return "that was all of it"
         if choice is None:
             return None if line.text.strip() else ""
         if choice not in choices_for(request):
-            return f"{choice.label}: not possible here, since no narrow rule fits this call"
+            what = "it has no command" if choice.asks_what else "no narrow rule fits this call"
+            return f"{choice.label}: not possible here, since {what}"
         if choice not in choices_for(request, is_read=self.is_read):
             return f"{choice.label}: see all of it first; type more"
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
-        if choice.asks_why:
-            self._asks_why = True
+        if choice.asks_why or choice.asks_what:
+            self._chosen = choice
             return ""
         return Decision(request.request_id, choice.decision, choice.remember)
 
     def _reason(self, request: PermissionRequest, text: str) -> Decision | str:
-        self._asks_why = False
         if not text.strip():
             return "no reason given; the question is still open"
         return Decision(request.request_id, RuleDecision.DENY, message=text.strip())
+
+    def _changed_call(self, request: PermissionRequest, text: str) -> Decision | str:
+        if not text.strip() or text.strip() == str(request.input[EDITED]).strip():
+            return "nothing was changed; the question is still open"
+        changed = {**request.input, EDITED: text}
+        return Decision(request.request_id, RuleDecision.ALLOW, input=changed)

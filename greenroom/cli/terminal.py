@@ -31,11 +31,13 @@ class Question:
         id: what the answer is bound to.
         label: what stands before the line while it would be the answer.
         is_follow_up: whether the person asked for it, and so expects it at once.
+        text: what stands in the line to begin with, where a terminal can do that.
     """
 
     id: str
     label: str
     is_follow_up: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True)

@@ -297,3 +297,39 @@ def test_what_a_sandbox_does_not_hold_is_told():
     report = SandboxReport("read-only", "none", "limits", missing=("files",), lacking=("files",))
     text = shown(request(sandbox=report))
     assert "  sandbox: read-only, network none (limits); NOT HELD: files\n" in text
+
+
+# -- once, with another command ---------------------------------------------------------------------
+
+
+def editable(command="make"):
+    return request(command, input={"command": command, "timeout": 5})
+
+
+def test_a_command_may_be_changed_and_then_runs_once():
+    queue = queue_of(editable())
+    assert "[e] edit" in shown(editable())
+    assert queue.read(line("e")) == ""
+    assert (queue.question.label, queue.question.text) == ("run instead? > ", "make")
+    answer = queue.read(line("make -n", queue.question.id))
+    assert answer == Decision("p-1", ALLOW, input={"command": "make -n", "timeout": 5})
+
+
+@pytest.mark.parametrize("text", ["", "  ", "make", " make "])
+def test_a_command_that_was_not_changed_leaves_the_question_open(text):
+    queue = queue_of(editable())
+    queue.read(line("edit"))
+    told = queue.read(line(text, queue.question.id))
+    assert told == "nothing was changed; the question is still open"
+    assert queue.question.label == "allow? > "
+
+
+def test_what_can_not_be_shown_in_a_line_is_typed_anew():
+    queue = queue_of(editable("ls \u202e"))
+    queue.read(line("e"))
+    assert queue.question.text == ""
+
+
+def test_what_has_no_command_can_not_be_changed_in_a_line():
+    assert "[e]" not in shown(request())
+    assert "it has no command" in queue_of(request()).read(line("e"))

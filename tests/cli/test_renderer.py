@@ -49,10 +49,11 @@ class HandTerminal:
         yield self
 
     async def show(self, frame):
-        await trio.lowlevel.checkpoint()
+        # In the order of the calls, as every terminal has to.
         self.frames.append(frame)
         self._shown.set()
         self._shown = trio.Event()
+        await trio.lowlevel.checkpoint()
 
     def clear_line(self):
         self.cleared += 1
