@@ -401,6 +401,59 @@ tar -xf a -I'rm -rf x'
 sed -n '1e rm -rf x' f
 """
 
+# Claude Code 2.1.98, opencode 32628: what is denied behind variables, and in parts.
+IN_PARTS = r"""
+y=.env; x=$y; cat $x
+for y in .env; do for x in $y; do cat "$x"; done; done
+x=.; x+=env; cat $x
+declare -n x=y; y=.env; cat $x
+local -rn x=y; y=.env; cat $x
+exec 3<<<.env; read -u3 x; cat "$x"
+cat .$(true)env
+cat .e``nv
+cat .e${u}nv
+cat $u.env
+cat a/$(true).env
+cat secr$(true)ets/key
+cat < .en$(true)v
+y=rm; x=$y; $x -rf z
+y=-rf; x=$y; rm $x z
+printf %s 'rm -rf x' > t.sh; bash t.sh
+cat > t.sh <<'E'; . ./t.sh⏎rm -rf x⏎E
+echo 'rm -rf x' > t.sh; chmod +x t.sh; ./t.sh
+"""
+
+WHOLE = r"""
+cat $x "$d/f" "$f.txt" src/$f a$i.env.md
+cat "$(git rev-parse --show-toplevel)/README.md"
+ls $d/secrets.md
+for f in a b; do cat "src/$f/x" $f.env.bak; done
+cat < "$f.txt"
+"""
+
+ALL_ALLOWED = PermissionManager([*RULES, PermissionRule.parse("Bash", "allow")])
+
+
+@pytest.mark.parametrize("command", table.commands(IN_PARTS))
+def test_what_is_denied_in_parts_as_in_claude_code_2_1_98(command):
+    explanation = ALL_ALLOWED.explain("Bash", {"command": command}, CONTEXT)
+    assert explanation.decision is not ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat > notes.md <<E\nnever rm -rf x\nE\ncat notes.md",
+        'f() { local x="$1"; ls "$x"; }; f a',
+        's=; for f in a b c; do s="$s $f"; done; ls $s',
+        "x=src; cat $x/a.py; i=0; i=$((i + 1))",
+    ],
+)
+def test_scripts_are_allowed_where_all_commands_are(command):
+    explanation = ALL_ALLOWED.explain("Bash", {"command": command}, CONTEXT)
+    assert explanation.decision is ALLOW, explanation.reason
+
+
 # opencode 42979, Claude Code 45200: a shell reads what the file tools may not.
 PRINTED_NAMES = r"""
 cat $(echo .env)
@@ -490,7 +543,12 @@ def test_a_host_is_denied_however_long_the_address_is():
 
 
 @not_allowed(
-    PLAIN_ARITHMETIC + SEEN_OPTIONS[1:] + ONLY_TEXT[1:] + ALIKE_OPTIONS[1:] + HARMLESS_SCRIPTS[1:]
+    PLAIN_ARITHMETIC
+    + SEEN_OPTIONS[1:]
+    + ONLY_TEXT[1:]
+    + WHOLE[1:]
+    + ALIKE_OPTIONS[1:]
+    + HARMLESS_SCRIPTS[1:]
 )
 def test_what_only_looks_like_a_bypass_stays_allowed(command):
     explanation = decide(command)

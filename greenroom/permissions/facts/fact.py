@@ -63,6 +63,7 @@ class PathUse:
         lexical: the absolute paths that this may mean, `..` removed as text.
         real: the same with symbolic links followed.
         guard: only denials and questions are looked for.
+        guess: its stars stand for what is only known at run time.
         pattern: it names whatever files there are that fit, as `*.py` does.
         command: the command whose output is redirected there, if that is how it is written.
     """
@@ -72,6 +73,7 @@ class PathUse:
     lexical: tuple[str, ...]
     real: tuple[str, ...]
     guard: bool = False
+    guess: bool = False
     pattern: bool = False
     command: Command | None = None
 

@@ -117,8 +117,12 @@ class PathPattern:
             anchors = Anchors((), anchors.home)
         return self._matches(folded_segments(path), anchors.folded, folded=True, folder=True)
 
-    def overlaps(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
+    def overlaps(self, path: str, anchors: Anchors, *, guess: bool = False) -> bool:
+        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches.
+
+        In a `guess` the stars stand for parts of a word that can't be told; then only a path whose
+        last name is written out is recognised, by the part of it that can be told.
+        """
         if self.text.startswith("**"):
             anchors = Anchors((), anchors.home)
         start = self._start(anchors.folded)
@@ -126,7 +130,7 @@ class PathPattern:
         if not all(map(_meet, start, names)) or len(names) <= len(start):
             return False
         rest = names[len(start) :]
-        return any(_overlap(_folded(each), rest) for each in self.alternatives)
+        return any(_overlap(_folded(each), rest, guess) for each in self.alternatives)
 
     def _start(self, anchors: Anchors) -> Segments:
         if self.anchor == "absolute":
@@ -171,15 +175,22 @@ def _match(pattern: Segments, names: Segments, *, folded: bool) -> bool:
     return at == len(pattern)
 
 
-def _overlap(pattern: Segments, names: Segments) -> bool:
+def _overlap(pattern: Segments, names: Segments, guess: bool) -> bool:
     """Walk through both at once; `**` of either stands for any number of names."""
+    meet = _may_spell if guess else _meet
     places = {0}
     for name in names:
         places |= {at + 1 for at in places if pattern[at : at + 1] == ("**",)}
         kept = {at for at in places if pattern[at : at + 1] == ("**",)}
-        taken = {at + 1 for at in places if at < len(pattern) and _meet(pattern[at], name)}
+        taken = {at + 1 for at in places if at < len(pattern) and meet(pattern[at], name)}
         places = kept | taken | (places if name == "**" else set())
     return any(set(pattern[at:]) <= {"**"} for at in places)
+
+
+def _may_spell(pattern: str, glob: str) -> bool:
+    """Tell whether a name that is written out may be what a partly unknown word says."""
+    told = glob.replace("*", "")
+    return bool(told) and _glob(pattern).plain and _glob(glob).fits(pattern)
 
 
 def _meet(pattern: str, glob: str) -> bool:

@@ -69,10 +69,12 @@ class Place:
         guard: bool = False,
         command: Command | None = None,
         pattern: bool = False,
+        guess: bool = False,
     ) -> PathUse | Unknown:
         """Say which files a path means; one that no disk can hold is unknown.
 
-        A `pattern` is one of the shell's, which stands for the files that fit.
+        A `pattern` is one of the shell's, which stands for the files that fit; in a `guess` its
+        stars stand for what is only known at run time.
         """
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
@@ -92,6 +94,7 @@ class Place:
             lexical=lexical,
             real=real,
             guard=guard,
+            guess=guess,
             pattern=pattern,
             command=command,
         )

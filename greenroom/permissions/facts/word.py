@@ -18,6 +18,7 @@ class Opening:
         unsure: text that can't be told stands anywhere in it, or blanks before a dash may.
         whole: the word is the value of one variable, and nothing else.
         number: the word is a number, or several.
+        glob: the word with a star for each part that can't be told.
     """
 
     text: str = ""
@@ -28,6 +29,7 @@ class Opening:
     unsure: bool = False
     whole: bool = False
     number: bool = False
+    glob: str = ""
 
 
 @dataclass(frozen=True, slots=True)

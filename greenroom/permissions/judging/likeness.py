@@ -136,6 +136,8 @@ def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
     for path, anchors in product({*fact.lexical, *fact.real}, set(call.anchors)):
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
             return Likeness.YES
-        if fact.pattern and any(pattern.overlaps(path, anchors) for pattern in matcher.paths):
+        if fact.pattern and any(
+            pattern.overlaps(path, anchors, guess=fact.guess) for pattern in matcher.paths
+        ):
             likeness = Likeness.MAYBE
     return likeness

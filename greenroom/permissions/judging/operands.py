@@ -67,6 +67,10 @@ def _paths(word: Word, place: Place) -> Iterator[Fact]:
         fact = place.use("read", name, tilde=not word.quoted, guard=True, pattern=word.pattern)
         if fact.guard:
             yield fact
+    glob = word.opening.glob if word.opening else ""
+    if glob.replace("*", "") and len(glob) <= MAX_LENGTH:
+        guess = place.use("read", glob, guard=True, pattern=True, guess=True)
+        yield from [guess] if guess.guard else []
 
 
 def _candidates(word: str) -> Iterator[str]:

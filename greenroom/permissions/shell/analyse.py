@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.hidden import hidden_characters
 from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
@@ -18,6 +18,7 @@ from greenroom.permissions.shell.variables import (
     computes,
     is_display,
     may_hold_code,
+    renames,
 )
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
@@ -95,6 +96,7 @@ class _Analyser:
         script = parse(text)
         different = dict.fromkeys(script.found)
         self._commands.bodies += _bodies(different)
+        self._commands.written |= _written(different)
         self._commands.bindings.note(different)
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(computes(node) for node in different)
@@ -129,6 +131,8 @@ class _Analyser:
         for assignment in node.assignments:
             if not is_display(assignment):
                 yield Change(reason=f"sets the variable {assignment.name}")
+        if renames(node):
+            yield Unknown(reason="makes a variable stand for another one")
         command: Command | None = None
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
@@ -179,6 +183,18 @@ def _bodies(found: Iterable[Finding]) -> Iterator[str]:
             for redirection in node.redirections:
                 if redirection.body is not None:
                     yield redirection.body.text
-            if node.captured and node.words and node.words[0].text in _PRINTERS:
+            kept = node.captured or any(">" in each.operator for each in node.redirections)
+            if kept and node.words and node.words[0].text in _PRINTERS:
                 printed = " ".join(word.text for word in node.words[1:])
                 yield decode_ansi_c(printed) or printed
+
+
+def _written(found: Iterable[Finding]) -> set[str]:
+    """Collect the names of files that are written, which a shell may be told to run."""
+    return {
+        basename(redirection.target.text)
+        for node in found
+        if isinstance(node, SimpleCommand)
+        for redirection in node.redirections
+        if ">" in redirection.operator
+    }

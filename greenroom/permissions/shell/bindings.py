@@ -13,6 +13,7 @@ from greenroom.permissions.shell.variables import declares, reads_into
 
 __all__ = ["Bindings"]
 
+MAX_FOLLOWED = 64  # variables that one names through others; one that names more may hold any
 MAX_OPTIONS = 16  # of one variable; one that may hold more may hold any
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _HIDDEN = re.compile(r"\s-|/-|\s$|^$")  # an option behind a blank, or behind the last slash
@@ -101,7 +102,7 @@ class Bindings:
         waiting, seen = [start], {start}
         while waiting:
             name = waiting.pop()
-            if self._all or name in self._any:
+            if self._all or name in self._any or len(seen) > MAX_FOLLOWED:
                 return None
             for value in self._values.get(name, ()):
                 if not _is_told(value):

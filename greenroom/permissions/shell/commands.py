@@ -15,7 +15,7 @@ from greenroom.permissions.shell.evaluated import TIMERS, Evaluated, evaluated
 from greenroom.permissions.shell.output import Output
 from greenroom.permissions.shell.programs import is_known
 from greenroom.permissions.shell.unread import words_of
-from greenroom.permissions.shell.wrappers import ELSEWHERE, WRAPPERS, Wrapper, inner_start
+from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS, Wrapper, inner_start
 
 __all__ = ["CommandReader"]
 
@@ -25,6 +25,7 @@ MAX_SUFFIXES = 8
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s+([^\n]+)")  # of scripts of awk and sed
+_RUNS_FILES = SHELLS | {".", "source"}
 _READERS = frozenset({"read", "mapfile", "readarray", "xargs", "parallel"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
@@ -46,6 +47,7 @@ class CommandReader:
         self.fed = False  # whether the standard input is a pipe or a text
         self.bindings = Bindings()
         self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
+        self.written: set[str] = set()  # names of files that get such a text
         self.gives_code = False  # whether a shell is given arguments that arithmetic may run
         self._run = self._named = 0  # how many of them were read as commands, and as names
         self._read_text = read_text
@@ -130,7 +132,9 @@ class CommandReader:
                 yield from _denials(self._given_texts(name, level))
         elif name == "find":
             yield from self._find(command, level, guard)
-        if self.fed and name in _READERS:
+        if self._runs_written(command.argv):
+            yield from _denials(self._given_texts(name, level))
+        if name in _READERS and (self.fed or any(word.text[:2] == "-u" for word in command.argv)):
             yield from self._given_words(command)
         for at, _ in command.cautions[:MAX_SUFFIXES]:  # an option may run what stands behind it
             yield from self._suffixes(command, at + 1, level)
@@ -229,6 +233,11 @@ class CommandReader:
             yield from self._read_text(body, level + 1, True)
             if basename(name) in TIMERS:
                 yield Unread(words=words_of(body))  # their lines begin with a time
+
+    def _runs_written(self, argv: Sequence[Word]) -> bool:
+        """Tell whether a file is run that the same command writes."""
+        runs = argv if basename(argv[0].text) in _RUNS_FILES else argv[:1]
+        return any(basename(word.text) in self.written for word in runs)
 
     def _given_words(self, command: Command) -> Iterator[Fact]:
         """Look for denied files among the words that the standard input brings."""

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from greenroom.permissions.facts.word import Opening
+from greenroom.permissions.facts.word import Opening, Word
 
 if TYPE_CHECKING:
     from greenroom.permissions.shell.expander import Piece
 
-__all__ = ["beginning", "opening"]
+__all__ = ["added", "beginning", "opening"]
 
 _VARIABLE = re.compile(r"\$(?P<bare>[A-Za-z_]\w*|[0-9@*])|\$\{(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])")
 _SAME = re.compile(r"\}|%|\^|,|##\*/\}")  # what leaves the beginning of a path as it is
@@ -67,5 +67,12 @@ def opening(pieces: Sequence["Piece"]) -> Opening | None:
     ) or any(piece.text.startswith("-") for piece in pieces[1:])
     known = [piece for piece in pieces if piece.text]
     whole = len(known) == 1 and _WHOLE.fullmatch(known[0].text) is not None
+    glob = "".join("*" if piece.dynamic else piece.text for piece in pieces)
     number = len(known) == 1 and known[0].number
-    return Opening(text, names, printed, dash, parts, unsure, whole, number)
+    return Opening(text, names, printed, dash, parts, unsure, whole, number, glob)
+
+
+def added(name: str, value: Word) -> Word:
+    """Put the value that a variable has before what is added to it."""
+    opening = Opening(names=(name,), parts=(name,), unsure=True)
+    return Word(f"${{{name}}}{value.text}", dynamic=True, opening=opening)

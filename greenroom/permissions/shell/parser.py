@@ -10,6 +10,7 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.compound_reader import CompoundReader
 from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError, TooDeepError
 from greenroom.permissions.shell.nodes import Assignment, Redirection, Script, SimpleCommand
+from greenroom.permissions.shell.openings import added
 from greenroom.permissions.shell.output import Output, printed_by
 
 __all__ = ["parse"]
@@ -194,7 +195,8 @@ class Parser(CompoundReader):
         if self.accept("("):
             self._array(found[1])
             return Assignment(found[1], Word("(…)", dynamic=True))
-        return Assignment(found[1], self.word() or Word(""))
+        value = self.word() or Word("")
+        return Assignment(found[1], added(found[1], value) if "+" in found[0] else value)
 
     def _subscript(self) -> Assignment | None:
         """Refuse `a[…]=…`, whose subscript is evaluated; other words with a bracket are words."""

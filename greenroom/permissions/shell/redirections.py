@@ -37,5 +37,7 @@ def redirection_facts(
         )
     elif reads and target.pattern:
         yield place.use("read", target.text, guard=True, pattern=True)
+    elif reads and target.opening is not None and target.opening.glob.replace("*", ""):
+        yield place.use("read", target.opening.glob, guard=True, pattern=True, guess=True)
     elif not reads:
         yield Unknown(reason=f"writes to a file only known at run time: {target.text}")

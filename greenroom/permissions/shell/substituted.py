@@ -4,6 +4,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
@@ -14,6 +15,7 @@ __all__ = ["TooManyValuesError", "substituted"]
 
 Values: TypeAlias = Callable[[str], Sequence[Word]]
 
+MAX_REPEATS = 2  # of one variable in the place of another's value
 COST = 32  # of one command, however short
 _REFERENCE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 
@@ -41,8 +43,15 @@ def substituted(
         >>> [each.text for (each,) in substituted((word,), VALUES, lambda _: True)]
         ['a/key', 'b/key']
     """
+    yield from _chains(words, values, spend, Counter())
+
+
+def _chains(
+    words: Sequence[Word], values: Values, spend: Callable[[int], bool], used: Counter[str]
+) -> Iterator[tuple[Word, ...]]:
+    """Write out the variables of the words, and then those that their values name."""
     names = dict.fromkeys(name for word in words if word.dynamic for name in _names(word.text))
-    known = {name: values(name) for name in names}
+    known = {name: values(name) for name in names if used[name] < MAX_REPEATS}
     known = {name: each for name, each in known.items() if each}
     if not known:
         return
@@ -50,7 +59,9 @@ def substituted(
         told = dict(zip(known, chosen, strict=True))
         if not spend(COST + sum(_length(word, told) for word in words)):
             raise TooManyValuesError
-        yield tuple(part for word in words for part in _filled(word, told))
+        written = tuple(part for word in words for part in _filled(word, told))
+        yield written
+        yield from _chains(written, values, spend, used + Counter(known.keys()))
 
 
 def _names(text: str) -> list[str]:

@@ -6,11 +6,20 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.arithmetic import is_plain_value
 from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
 
-__all__ = ["changes_programs", "computes", "declares", "is_display", "may_hold_code", "reads_into"]
+__all__ = [
+    "changes_programs",
+    "computes",
+    "declares",
+    "is_display",
+    "may_hold_code",
+    "reads_into",
+    "renames",
+]
 
 MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
+_REFERENCE = re.compile(r"-\w*n\w*")
 _INTEGER = re.compile(r"[-+](?=\w*i)\w*")
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
@@ -68,6 +77,14 @@ def computes(node: Finding) -> bool:
         return False
     return "let" in _programs(node) or (
         declares(node) and any(_INTEGER.fullmatch(word.text) for word in node.words)
+    )
+
+
+def renames(node: SimpleCommand) -> bool:
+    """Tell whether it is a builtin that makes a variable stand for another one."""
+    return not _programs(node).isdisjoint({"declare", "typeset", "local"}) and any(
+        _REFERENCE.fullmatch(word.text) or (word.opening and not word.opening.text)
+        for word in node.words[1:]
     )
 
 
