@@ -145,7 +145,7 @@ MUTANTS = {
         [("shell.redirection_reader.RedirectionReader._body", swallow_the_rest)],
         ["chain"],
     ),
-    "here-documents and -strings reach a shell": ([("shell.analyse._bodies", nothing)], ["wrap"]),
+    "here-documents and -strings reach a shell": ([("shell.texts._documents", nothing)], ["wrap"]),
     "arithmetic reads variables": ([("shell.analyse.may_hold_code", no)], ["subst"]),
     "arithmetic over what commands print": (
         [("shell.cursor.Cursor.unclear", clear_about("only known at run time"))],

@@ -409,6 +409,7 @@ x=.; x+=env; cat $x
 declare -n x=y; y=.env; cat $x
 local -rn x=y; y=.env; cat $x
 exec 3<<<.env; read -u3 x; cat "$x"
+eval read x <<< .env; cat $x
 cat .$(true)env
 cat .e``nv
 cat .e${u}nv
@@ -419,6 +420,8 @@ cat < .en$(true)v
 y=rm; x=$y; $x -rf z
 y=-rf; x=$y; rm $x z
 printf %s 'rm -rf x' > t.sh; bash t.sh
+timeout 5 printf 'ls\nrm -rf %s' x > t.sh; . t.sh
+echo 'x=rm; : ${y:=-rf}; $x $y z' > t.sh; sh ./t.sh
 cat > t.sh <<'E'; . ./t.sh⏎rm -rf x⏎E
 echo 'rm -rf x' > t.sh; chmod +x t.sh; ./t.sh
 """
@@ -477,6 +480,8 @@ printf '%s' 'sudo ls' | head -1
 cat <<E⏎rm -rf x⏎.env⏎E
 cat <<E | ls⏎rm -rf x⏎E
 cat <<E; ssh h ls⏎rm -rf x⏎E
+cat <<E; git ls-files | xargs wc -l⏎.env⏎rm -rf x⏎E
+cat <<E; ls | ssh h⏎rm -rf x⏎.env⏎E
 git commit -m "$(cat <<'E'⏎never rm -rf x⏎E⏎)"
 """
 

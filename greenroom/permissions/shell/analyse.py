@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word, basename
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.hidden import hidden_characters
-from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
+from greenroom.permissions.shell.nodes import Assignment, SimpleCommand
 from greenroom.permissions.shell.parser import parse
-from greenroom.permissions.shell.quoting import decode_ansi_c
 from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.substituted import TooManyValuesError, substituted
 from greenroom.permissions.shell.unread import words_of
@@ -24,7 +23,6 @@ from greenroom.permissions.shell.variables import (
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
 MAX_VALUES = 1 << 17  # characters of commands with the values of their variables
-_PRINTERS = frozenset({"echo", "printf"})
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
 
@@ -95,8 +93,7 @@ class _Analyser:
             return
         script = parse(text)
         different = dict.fromkeys(script.found)
-        self._commands.bodies += _bodies(different)
-        self._commands.written |= _written(different)
+        self._commands.texts.note(different)
         self._commands.bindings.note(different)
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(computes(node) for node in different)
@@ -138,7 +135,8 @@ class _Analyser:
         place = self._commands.place
         self._commands.source = node.source
         self._commands.captured = node.captured
-        self._commands.fed = node.fed
+        fed = self._commands.fed
+        self._commands.fed = node.fed or (level > 0 and fed)
         guard = guard or _only_steers(node.words)
         for fact in self._commands.command(node.words, level=level, guard=guard):
             command = command or (fact if isinstance(fact, Command) else None)
@@ -146,6 +144,7 @@ class _Analyser:
         yield from self._substituted(node, level)
         for redirection in node.redirections:
             yield from redirection_facts(redirection, command, place)
+        self._commands.fed = fed
 
     def _substituted(self, node: SimpleCommand, level: int) -> Iterator[Fact]:
         """Look for denials behind the variables that the text sets."""
@@ -174,27 +173,3 @@ def _only_steers(words: Sequence[Word]) -> bool:
         and words[0].text in ("break", "continue")
         and all(word.static and word.text.isdecimal() for word in words[1:])
     )
-
-
-def _bodies(found: Iterable[Finding]) -> Iterator[str]:
-    """Collect the texts that a shell may be given to run: here-documents, and what is printed."""
-    for node in found:
-        if isinstance(node, SimpleCommand):
-            for redirection in node.redirections:
-                if redirection.body is not None:
-                    yield redirection.body.text
-            kept = node.captured or any(">" in each.operator for each in node.redirections)
-            if kept and node.words and node.words[0].text in _PRINTERS:
-                printed = " ".join(word.text for word in node.words[1:])
-                yield decode_ansi_c(printed) or printed
-
-
-def _written(found: Iterable[Finding]) -> set[str]:
-    """Collect the names of files that are written, which a shell may be told to run."""
-    return {
-        basename(redirection.target.text)
-        for node in found
-        if isinstance(node, SimpleCommand)
-        for redirection in node.redirections
-        if ">" in redirection.operator
-    }

@@ -14,6 +14,7 @@ from greenroom.permissions.shell.cautions import cautions
 from greenroom.permissions.shell.evaluated import TIMERS, Evaluated, evaluated
 from greenroom.permissions.shell.output import Output
 from greenroom.permissions.shell.programs import is_known
+from greenroom.permissions.shell.texts import READERS, Texts
 from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS, Wrapper, inner_start
 
@@ -26,7 +27,6 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s+([^\n]+)")  # of scripts of awk and sed
 _RUNS_FILES = SHELLS | {".", "source"}
-_READERS = frozenset({"read", "mapfile", "readarray", "xargs", "parallel"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 # A word of whatever the standard input will bring.
@@ -46,10 +46,9 @@ class CommandReader:
         self.captured = False  # whether what is printed goes to another command
         self.fed = False  # whether the standard input is a pipe or a text
         self.bindings = Bindings()
-        self.bodies: list[str] = []  # texts of here-documents, which a shell may be given
-        self.written: set[str] = set()  # names of files that get such a text
+        self.texts = Texts()
         self.gives_code = False  # whether a shell is given arguments that arithmetic may run
-        self._run = self._named = 0  # how many of them were read as commands, and as names
+        self._run = self._passed = 0  # how many of them were looked at, and of those passed on
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
         self._outermost: Sequence[Word] = ()  # of the command in hand, until it is given up
@@ -58,7 +57,7 @@ class CommandReader:
     @property
     def state(self) -> tuple[object, ...]:
         """What the facts of a command depend on besides the command."""
-        return self.place, len(self.bodies), self.bindings.version
+        return self.place, len(self.texts.all), self.bindings.version
 
     def command(
         self,
@@ -128,14 +127,12 @@ class CommandReader:
             yield from self._wrapped(command, name, wrapper, level, guard)
         elif name in ELSEWHERE:
             yield from self._suffixes(command, 1, level)
-            if self.fed:
-                yield from _denials(self._given_texts(name, level))
         elif name == "find":
             yield from self._find(command, level, guard)
         if self._runs_written(command.argv):
-            yield from _denials(self._given_texts(name, level))
-        if name in _READERS and (self.fed or any(word.text[:2] == "-u" for word in command.argv)):
-            yield from self._given_words(command)
+            yield from self._given_texts(name, level)
+        if name in READERS | ELSEWHERE and (self.fed or _reads_descriptor(command.argv)):
+            yield from self._passed_texts(command, level)
         for at, _ in command.cautions[:MAX_SUFFIXES]:  # an option may run what stands behind it
             yield from self._suffixes(command, at + 1, level)
             for word in command.argv[at : at + 1]:  # `.` alone lacks the word that it would run
@@ -228,22 +225,23 @@ class CommandReader:
 
     def _given_texts(self, name: str, level: int) -> Iterator[Fact]:
         """Take apart the texts that may be the one which is run."""
-        bodies, self._run = self.bodies[self._run :], len(self.bodies)
-        for body in bodies:
-            yield from self._read_text(body, level + 1, True)
+        texts, self._run = self.texts.all[self._run :], len(self.texts.all)
+        for text in texts:
+            yield from self._read_text(text, level + 1, True)
             if basename(name) in TIMERS:
-                yield Unread(words=words_of(body))  # their lines begin with a time
+                yield Unread(words=words_of(text))  # their lines begin with a time
 
     def _runs_written(self, argv: Sequence[Word]) -> bool:
         """Tell whether a file is run that the same command writes."""
         runs = argv if basename(argv[0].text) in _RUNS_FILES else argv[:1]
-        return any(basename(word.text) in self.written for word in runs)
+        return any(basename(word.text) in self.texts.written for word in runs)
 
-    def _given_words(self, command: Command) -> Iterator[Fact]:
-        """Look for denied files among the words that the standard input brings."""
-        bodies, self._named = self.bodies[self._named :], len(self.bodies)
-        for body in bodies:
-            words = tuple(Word(word, quoted=True) for word in body.split())
+    def _passed_texts(self, command: Command, level: int) -> Iterator[Fact]:
+        """Look for denials in what the standard input brings: commands, or names of files."""
+        texts, self._passed = self.texts.passed[self._passed :], len(self.texts.passed)
+        for text in texts:
+            yield from _denials(self._read_text(text, level + 1, True))
+            words = tuple(Word(word, quoted=True) for word in text.split())
             yield replace(command, argv=(command.argv[0], *words), guard=True, cautions=())
 
     def _change_folder(self, words: Sequence[Word]) -> None:
@@ -259,6 +257,10 @@ class CommandReader:
 def _denials(facts: Iterable[Fact]) -> Iterator[Fact]:
     """Leave out what would be asked about if it were certain that it runs."""
     return (fact for fact in facts if isinstance(fact, Command | Unread))
+
+
+def _reads_descriptor(argv: Sequence[Word]) -> bool:
+    return any(word.text.startswith("-u") for word in argv)
 
 
 def _ends_action(argv: Sequence[Word], at: int) -> bool:
