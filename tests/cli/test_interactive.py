@@ -33,7 +33,7 @@ def test_the_way_back_names_where_the_session_is_kept(terminal, tmp_path):
     program = terminal("--sessions", str(place))
     program.wait_for("offline:rules", READY)
     ask(program, "help")
-    program.wait_for("offline model", "idle")
+    program.wait_for("a handful of rules", "idle")
     ask(program, "/quit")
     assert program.wait() == 0
     [session] = place.iterdir()
