@@ -6,6 +6,7 @@ that it allows though real bash, when it was asked, ran or wrote what is not all
 
 import re
 from collections import defaultdict
+from dataclasses import replace as replaced
 from importlib import import_module
 
 import pytest
@@ -89,7 +90,7 @@ def empty_is_fine(analyse):
 
 _COMMAND = CommandReader.command
 _ANALYSE = import_module(f"{PERMISSIONS}.shell.analyse").analyse
-_BEGINS = import_module(f"{PERMISSIONS}.judging.prefix").begins
+_REACH = import_module(f"{PERMISSIONS}.judging.likeness")._reach
 _COMBINE = import_module(f"{PERMISSIONS}.judging.evaluator").combine
 
 # What is taken away, how, and the groups of cases that are asked.
@@ -264,12 +265,7 @@ MUTANTS = {
         ["chain"],
     ),
     "an allowance names the program itself": (
-        [
-            (
-                "judging.likeness.begins",
-                lambda argv, prefix: _BEGINS((_short(argv[0]), *argv[1:]), prefix),
-            )
-        ],
+        [("judging.likeness._reach", lambda matcher, fact: _REACH(matcher, _short(fact)))],
         ["quote"],
     ),
     "an allowance is about known words": (
@@ -354,8 +350,9 @@ MUTANTS = {
 }
 
 
-def _short(word):
-    return type(word)(word.text.rpartition("/")[2], word.dynamic, word.pattern)
+def _short(fact):
+    program = replaced(fact.argv[0], text=fact.argv[0].text.rpartition("/")[2])
+    return replaced(fact, argv=(program, *fact.argv[1:]))
 
 
 def replace(monkeypatch, target, value):

@@ -54,7 +54,8 @@ def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
 
 def _reach(matcher: RuleMatcher, fact: Command) -> int:
     """Say how many words of the command the matcher names; 0 if it is not about the command."""
-    reach = max((len(each) for each in matcher.prefixes if begins(fact.argv, each)), default=0)
+    named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
+    reach = max((len(each) for each in named if begins(fact.argv, each)), default=0)
     if matcher.argv_exact and len(fact.argv) == len(matcher.argv_exact):
         reach = max(reach, len(fact.argv) if begins(fact.argv, matcher.argv_exact) else 0)
     if not reach and matcher.expressions and _is_plain(fact.argv):

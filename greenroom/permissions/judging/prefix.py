@@ -41,9 +41,12 @@ class Likeness(IntEnum):
 
 def begins(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
     """Tell whether the first words are known and are exactly these."""
-    return len(argv) >= len(prefix) and all(
-        word.static and word.text == wanted for word, wanted in zip(argv, prefix, strict=False)
-    )
+    if len(argv) < len(prefix):
+        return False
+    for word, wanted in zip(argv, prefix, strict=False):
+        if word.text != wanted or not word.static:
+            return False
+    return True
 
 
 def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Likeness:

@@ -88,6 +88,14 @@ class RuleMatcher:
         return tuple(split_words(each) for each in self.command_prefix)
 
     @cached_property
+    def prefixes_of(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The same by the program that they begin with, as it is written."""
+        found: dict[str, tuple[tuple[str, ...], ...]] = {}
+        for words in self.prefixes:
+            found[words[0]] = (*found.get(words[0], ()), words)
+        return found
+
+    @cached_property
     def paths(self) -> tuple[PathPattern, ...]:
         """The path patterns, read."""
         return tuple(PathPattern.parse(each) for each in self.path)

@@ -15,8 +15,7 @@ from greenroom.permissions.shell.output import Output, printed_by
 
 __all__ = ["parse"]
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|\[)")
 _CONNECTOR = re.compile(r"&&|\|\||\|&|\|")
 _CASE_END = re.compile(r";;&|;;|;&")
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
@@ -186,11 +185,11 @@ class Parser(CompoundReader):
         return True
 
     def _assignment(self) -> Assignment | None:
-        if _SUBSCRIPT.match(self.text, self.at):
-            return self._subscript()
         found = _ASSIGNMENT.match(self.text, self.at)
         if found is None:
             return None
+        if found[0].endswith("["):
+            return self._subscript()
         self.at = found.end()
         if self.accept("("):
             self._array(found[1])
@@ -262,7 +261,9 @@ def parse(text: str) -> Script:
         ['cd src', 'git log', 'head']
     """
     findings = Findings()
-    _read(Parser(text, findings=findings))
+    reader = Parser(text, findings=findings)
+    reader.output = Output.TEXT  # nobody asks what all of it prints
+    _read(reader)
     resumes = 0
     while findings.deferred and resumes < MAX_RESUMES:
         resumes += 1

@@ -20,6 +20,7 @@ MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 _REFERENCE = re.compile(r"-\w*n\w*")
+_BUILTINS = _READERS | _DECLARERS | {"let"}
 _INTEGER = re.compile(r"[-+](?=\w*i)\w*")
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
@@ -89,7 +90,8 @@ def renames(node: SimpleCommand) -> bool:
 
 
 def _programs(node: SimpleCommand) -> set[str]:
-    return {word.text for word in node.words[:MAX_PREFIXES]}  # such as `builtin read`
+    """Name the builtins that a command may be, such as `read` behind `builtin`; usually none."""
+    return {word.text for word in node.words[:MAX_PREFIXES] if word.text in _BUILTINS}
 
 
 def _is_plain(value: Word) -> bool:
