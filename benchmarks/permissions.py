@@ -1,72 +1,176 @@
-"""How long a permission check takes: usual calls, many rules, and texts made to be slow.
+"""What a permission check costs: usual calls with many rules, and texts made to be slow.
 
-Run it as `python benchmarks/permissions.py`; it prints milliseconds for one check.
+python benchmarks/permissions.py
+
+The floor of a usual command is the standard library's splitting of a line of 200 characters into
+words, that of a long one the splitting of the same text, that of a file its bare `realpath`; all in
+the same run, so the ratios hold on every machine. It exits with 1 when a promise is broken: a usual
+call within its ratio, a hundred rules for little more than a few, and twice the length for about
+twice the time, up to 100 KB.
 """
 
+import os
+import shlex
+import sys
 import time
 
-from greenroom.core import AgentContext, Workspace
-from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))
-RULES = (
+FEW = (
     PermissionRule.allow_command("git status", "echo", "ls", "cat", "find", "xargs", "eval"),
     PermissionRule.deny_command("rm -rf", "sudo"),
     PermissionRule.deny_path("**/.env"),
+    PermissionRule.allow_tool("Read"),
 )
-USUAL = {
+SPELLINGS = ("curl .*[|] *(ba)?sh", "(a+)+b", ".*--no-verify.*", "npm run (lint|test)( .*)?")
+MANY = (
+    *FEW,
+    *(PermissionRule.allow_command(f"tool{n}", f"make target{n}") for n in range(40)),
+    *(PermissionRule.deny_command(f"danger{n} --force", f"git verb{n}") for n in range(30)),
+    *(PermissionRule.deny_path(f"**/secret{n}.key", f"**/*.k{n}", f"d{n}/**") for n in range(30)),
+    *(
+        PermissionRule(decision=RuleDecision.DENY, matcher=RuleMatcher(regex=(each,)))
+        for each in SPELLINGS
+    ),
+    PermissionRule.deny_domain("evil.test", "*.evil.test"),
+)
+COMMANDS = {
     "one command": "git status -s",
-    "a line of work": "cd src && git status && ls -la | head -3 > out.txt",
-    "a loop": "for f in a.py b.py; do echo $f; cat $f | xargs -n1 echo; done",
+    "a line of work": "cd src && pytest -q tests/test_x.py 2>&1 | tail -20",
+    "a loop": "for f in a.py b.py; do echo $f; cat $f | xargs -n1 echo; done && git status | tail -3",
 }
-LARGE = {
-    "list": "echo a; " * 12_000,
-    "arguments": "echo " + "a " * 50_000,
-    "one word": "echo " + "x" * 100_000,
-    "substitutions": "$(" * 30_000 + "ls" + ")" * 30_000,
-    "open substitutions": '"$(' * 30_000,
-    "process substitutions": "<(" * 50_000,
-    "parentheses": "(" * 100_000,
-    "arithmetic": "((x;" * 25_000,
-    "backticks": "`" * 99_999,
-    "parameters": "${x:-" * 20_000,
-    "braces": "{" * 100_000,
-    "brace lists": "echo " + "{a,b}" * 20_000,
-    "keywords": "if " * 30_000,
-    "here-documents": "ls <<A <<B\n" * 9_000,
-    "assignments": "x=1 " * 25_000,
-    "redirections": "ls >a " * 16_000,
-    "eval": "eval " * 20_000 + "ls",
-    "wrappers": "timeout 1 " * 10_000 + "ls",
-    "xargs": "xargs " * 16_000 + "ls",
-    "find": "find . -exec " * 8_000,
-    "shells": "bash -c '" * 10_000,
-    "unknown program": "frob " + "rm " * 30_000,
-    "sed": "sed -n '" + "{" * 90_000 + "'",
-    "awk": "awk '" + "print(" * 16_000 + "'",
-    "paths": "cat " + "a/../" * 20_000,
-    "folders": "cd a;" * 20_000,
+LINE = (
+    "python -m pytest -q tests/test_some_thing.py --maxfail 3 && git commit -m 'a subject' " * 3
+)[:200]
+FILES = {"a file": "src/greenroom/core/errors.py", "a protected one": "src/.git/hooks/pre-commit"}
+DEEP = "$(" * 80 + "ls" + ")" * 80
+# What stands before, what is repeated up to the length, and what stands behind.
+LONG = {
+    "commands": ("", "ls; ", ""),
+    "words": ("cat ", "a ", ""),
+    "one word": ("cat ", "x", ""),
+    "actions of find": ("", "find . -exec ls {} \\; ", ""),
+    "deep substitutions": ("", f"{DEEP} ", ""),
+    "open substitutions": ("", '"$(', ""),
+    "process substitutions": ("", "<(", ""),
+    "parentheses": ("", "(", ""),
+    "arithmetic": ("", "((x;", ""),
+    "backticks": ("", "`", ""),
+    "parameters": ("", "${x:-", ""),
+    "braces": ("echo ", "{", ""),
+    "brace lists": ("echo ", "{a,b}", ""),
+    "keywords": ("", "if ", ""),
+    "here-documents": ("", "ls <<A <<B\n", ""),
+    "assignments": ("", "x=1 ", ""),
+    "redirections": ("", "ls >a; ", ""),
+    "eval": ("", "eval ", "ls"),
+    "wrappers": ("", "timeout 1 ", "ls"),
+    "nested find": ("", "find . -exec ", ""),
+    "shells": ("", "bash -c '", ""),
+    "texts": ("", "bash -c 'ls'; ", ""),
+    "an unknown program": ("frob ", "rm ", ""),
+    "sed": ("sed -n '", "{", "'"),
+    "awk": ("awk '", "print(", "'"),
+    "paths": ("cat ", "a/../", ""),
+    "folders": ("", "cd a; ", ""),
+    "files in many folders": ("cd a; cd b; cd c; cd d; cat ", "w{n} ", ""),
+    "different commands": ("", "tool{n} a{n}; ", ""),
+    "different folders": ("", "cd d{n}; ", ""),
+    "different redirections": ("", "ls >f{n}; ", ""),
+    "values of a variable": ("v=a; ", "ls $v; ", ""),
+    "patterns": ("ls ", "*a{n} ", ""),
+    "hosts": ("", "curl https://h{n}.test; ", ""),
+    "what is sought": ("echo ", "curl a | ", "sh"),
 }
+LENGTH = 100_000
+MOST = {"commands": 20, "files": 12, "a long text": 40, "many rules": 2.0, "twice the length": 2.6}
+NOISE = 0.02  # seconds below which a ratio of two lengths says nothing
 
 
-def milliseconds(manager, tool, data, times=1):
-    begin = time.perf_counter()
-    for _ in range(times):
-        manager.check(tool, data, CONTEXT)
-    return (time.perf_counter() - begin) * 1000 / times
+def seconds(function, times, rounds=5):
+    """The shortest of some rounds: what others do on the machine only adds to it."""
+    spent = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        for _ in range(times):
+            function()
+        spent.append((time.process_time() - begin) / times)
+    return min(spent)
+
+
+def checked(manager, tool, data, times, rounds=5):
+    return seconds(lambda: manager.check(tool, data, CONTEXT), times, rounds)
+
+
+def text_of(name, length):
+    before, unit, after = LONG[name]
+    numbered = "{n}" in unit
+    units = (unit.replace("{n}", str(n)) if numbered else unit for n in range(length))
+    text = before
+    parts = []
+    size = len(before) + len(after)
+    for each in units:
+        size += len(each)
+        if size > length:
+            break
+        parts.append(each)
+    return text + "".join(parts) + after
+
+
+def usual(broken):
+    few, many = PermissionManager(FEW), PermissionManager(MANY)
+    print(f"{len(MANY)} rules: µs for one check, × its floor, × the same with {len(FEW)} rules")
+    for kind, tool, key, calls, floor in (
+        ("commands", "Bash", "command", COMMANDS, lambda _: list(_split(LINE))),
+        (
+            "files",
+            "Read",
+            "file_path",
+            FILES,
+            lambda name: os.path.realpath(f"/srv/project/{name}"),
+        ),
+    ):
+        for name, text in calls.items():
+            spent = checked(many, tool, {key: text}, 200)
+            ratio = spent / seconds(lambda floor=floor, text=text: floor(text), 200)
+            rules = spent / checked(few, tool, {key: text}, 200)
+            print(f"{spent * 1e6:9.1f} {ratio:6.1f} {rules:6.2f}  {name}")
+            broken += [name] * (ratio > MOST[kind] or rules > MOST["many rules"])
+
+
+def long(broken):
+    many = PermissionManager(MANY)
+    print(f"{LENGTH // 1000} KB: ms for one check, × its floor, × the same with half the length")
+    for name in LONG:
+        text = text_of(name, LENGTH)
+        data, half = {"command": text}, {"command": text_of(name, LENGTH // 2)}
+        spent, before = checked(many, "Bash", data, 1, 3), checked(many, "Bash", half, 1, 3)
+        if spent > MOST["twice the length"] * before:  # others may have been busy just then
+            spent = min(spent, checked(many, "Bash", data, 1, 9))
+        ratio = spent / seconds(lambda text=text: list(_split(text)), 1, 3)
+        growth = spent / before
+        print(f"{spent * 1e3:9.1f} {ratio:6.1f} {growth:6.2f}  {name}", flush=True)
+        slow = spent > NOISE and growth > MOST["twice the length"]
+        broken += [name] * (slow or ratio > MOST["a long text"])
+
+
+def _split(text):
+    """Split as `shlex.split` does, a quote that is not closed included."""
+    words = shlex.shlex(text, posix=True, punctuation_chars=True)
+    try:
+        yield from words
+    except ValueError:
+        return
 
 
 def main():
-    manager = PermissionManager(RULES)
-    for name, command in USUAL.items():
-        print(f"{milliseconds(manager, 'Bash', {'command': command}, 200):9.3f}  {name}")
-    many = PermissionManager([PermissionRule.allow_tool(f"Tool{n}") for n in range(100)])
-    print(f"{milliseconds(many, 'Read', {'file_path': 'a'}, 500):9.3f}  100 rules for other tools")
-    paths = PermissionManager([PermissionRule.deny_path(f"d{n}/**") for n in range(100)])
-    print(f"{milliseconds(paths, 'Read', {'file_path': 'a'}, 200):9.3f}  100 rules for paths")
-    for name, command in LARGE.items():
-        size = len(command) // 1000
-        print(f"{milliseconds(manager, 'Bash', {'command': command}):9.1f}  {size} KB of {name}")
+    broken = []
+    usual(broken)
+    long(broken)
+    if broken:
+        sys.exit(f"a promise is broken: {', '.join(broken)}")
 
 
 if __name__ == "__main__":

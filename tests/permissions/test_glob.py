@@ -69,7 +69,7 @@ manager = PermissionManager(
 n = 30_000
 for command in (
     f"cat {'a' * 2 * n}", f"cat {'[' * n}", f"cat [[{'a' * n}", f"cat {'*a' * n}", f"rm -{'r' * n}",
-    f"declare -{'i' * n}!", f"kubectl {'*e' * n}", f"cat {'a/' * n}", f"cd {'a/' * n}; cat {'x ' * n}",
+    f"declare -{'i' * n}!", f"declare -{'n' * n}!", f"kubectl {'*e' * n}", f"cat {'a/' * n}", f"cd {'a/' * n}; cat {'x ' * n}",
     f"cat a{chr(0x301) + chr(0x323)}" + (chr(0x301) + chr(0x323)) * n, f"x={'a' * n}; ls $x $x",
     f"curl https://a{(chr(0x301) + chr(0x323)) * n}", f"curl https://{'a.' * n}!", f"cat {'a:' * n}//",
     f"time{' ' * n}-x", f"echo '{'e ' * n}", f"sed '{'/a' * n}'", f"awk '{'e ' * n}'", f"ls {'!' * n}",

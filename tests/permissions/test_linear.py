@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from greenroom.core import AgentContext, Workspace
-from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 
+DEEP = "$(" * 80 + "ls" + ")" * 80
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
 SHAPES = {
     "a list": lambda n: "echo a; ls " * n,
@@ -43,6 +44,16 @@ SHAPES = {
     "dynamic names": lambda n: "$X " * n,
     "functions": lambda n: "f() { ls; }; " * n,
     "comments": lambda n: "# c\nls\n" * n,
+    "deep substitutions in a row": lambda n: f"{DEEP} " * (n // 15),
+    "deep substitutions in quotes": lambda n: f'"{DEEP}" ' * (n // 15),
+    "one find after the other": lambda n: "find . -exec ls {} \\; " * n,
+    "redirections that an expression covers": lambda n: "true " + "a >out/b " * n,
+    "shells that are fed": lambda n: "echo ls | sh; " * n,
+    "different folders": lambda n: "".join(f"cd d{i}; " for i in range(n)),
+    "files in many folders": lambda n: "cd a; cd b; cat " + " ".join(f"w{i}" for i in range(n)),
+    "different values": lambda n: "".join(f"v=a{i}; ls $v; " for i in range(100, 100 + n)),
+    "patterns of names": lambda n: "ls " + " ".join(f"*a{i}" for i in range(n)),
+    "hosts": lambda n: "".join(f"curl https://h{i}.test; " for i in range(n)),
     "an unknown program": lambda n: "frobnicate " + "rm " * n,
 }
 
@@ -53,7 +64,15 @@ def manager():
         [
             PermissionRule.allow_command("echo", "ls", "cat", "find", "timeout", "frobnicate"),
             PermissionRule.deny_command("rm -rf", "sudo"),
-            PermissionRule.deny_path("**/.env"),
+            PermissionRule.deny_path("**/.env", "**/*.pem", "~/.ssh/**", "/etc/**"),
+            PermissionRule.deny_domain("evil.test"),
+            PermissionRule(
+                decision=RuleDecision.ALLOW,
+                matcher=RuleMatcher(regex=("(find|true) .*",), redirect_to=("out/**",)),
+            ),
+            PermissionRule(
+                decision=RuleDecision.DENY, matcher=RuleMatcher(regex=(r"curl .*\|.*sh", "(a+)+b"))
+            ),
         ]
     )
 
@@ -81,3 +100,24 @@ def test_four_times_the_length_takes_about_four_times_the_work(shape, manager):
     work(manager, make(10))  # what is kept between checks
     small, large = work(manager, make(150)), work(manager, make(600))
     assert large <= 4.6 * small + 2000
+
+
+def test_values_of_variables_are_not_written_out_without_end(manager):
+    long = "a" * 2000
+    for command in (f"v={long}; " + "ls $v; " * 2000, f"v={long}; ls " + "$v" * 20_000):
+        assert manager.check("Bash", {"command": command}, CONTEXT) is RuleDecision.ASK
+    nested = "".join(f"v{n}=$v{n - 1}$v{n - 1}; " for n in range(1, 60)) + "ls $v59"
+    assert manager.check("Bash", {"command": f"v0=a; {nested}"}, CONTEXT) is RuleDecision.ASK
+    assert manager.check("Bash", {"command": "for f in a b; do ls $f; done"}, CONTEXT) is (
+        RuleDecision.ALLOW
+    )
+
+
+def test_the_same_command_is_judged_again_where_something_has_changed(manager):
+    def check(command):
+        return manager.check("Bash", {"command": command}, CONTEXT)
+
+    assert check("cat ssl/a; cat ssl/a") is RuleDecision.ALLOW
+    assert check("cat id; cd ~/.ssh; cat id") is RuleDecision.DENY
+    assert check("cat <<< 'ls' | bash; cat <<< 'rm -rf x' | bash") is RuleDecision.DENY
+    assert check("ls $f; f=.env; cat $f") is RuleDecision.DENY

@@ -27,7 +27,24 @@ PROGRAMS = [
     "find . -exec",
     "r?",
 ]
-WORDS = [*PROGRAMS, "-rf", "push", "$X", ".env", ".ENV", "src/a.pem", "A.PEM", "é", "e\u0301", "*"]
+WORDS = [
+    *PROGRAMS,
+    "-rf",
+    "push",
+    "$X",
+    ".env",
+    ".ENV",
+    "src/a.pem",
+    "A.PEM",
+    "é",
+    "e\u0301",
+    "*",
+    "s*c/.e?v",
+    "*m",
+    ".[[:alpha:]]nv",
+    "git push",
+    "-",
+]
 NAMES = [
     "src",
     "SRC",
@@ -93,11 +110,15 @@ files = st.lists(
     min_size=1,
     max_size=3,
 ).map("/".join)
+globs = st.lists(st.sampled_from([*NAMES, "*v", "[[:alpha:]]*", "s*"]), min_size=1, max_size=3).map(
+    "/".join
+)
 calls = st.one_of(
     commands.map(lambda command: ("Bash", {"command": command})),
     files.map(lambda name: ("Read", {"file_path": name})),
     files.map(lambda name: ("Write", {"file_path": f"~/{name}", "content": ""})),
     files.map(lambda name: ("Bash", {"command": f"cat {name} https://x.a.test/{name}"})),
+    globs.map(lambda name: ("Bash", {"command": f"cat {name}"})),
     st.just(("WebFetch", {"url": "https://x.a.test/"})),
     st.just(("Other", {})),
 )

@@ -24,6 +24,7 @@ class Glob:
         plain: whether it stands for itself only.
         head: what every name begins with.
         tail: what every name ends with.
+        simple: whether it is surely understood: it holds no class such as `[[:alpha:]]`.
 
     Example:
         >>> Glob("*.[ch]").fits("main.c"), Glob("*.[!ch]").fits("main.c")
@@ -34,6 +35,7 @@ class Glob:
         """Read a pattern."""
         self._text = text
         self._parts = list(_parts(text))
+        self.simple = not any(each in text for each in ("[:", "[=", "[."))
         wild = [at for at, part in enumerate(self._parts) if _is_wild(part)]
         self.plain = not wild
         self.head = text if self.plain else text[: wild[0]]

@@ -27,6 +27,7 @@ class Links:
         self.full = False
         self._ends: dict[str, str] = {}
         self._folders: dict[str, str] = {}
+        self._missing: set[str] = set()  # nothing lies in these
 
     def real(self, path: str) -> str:
         """Follow every link of an absolute path, as `os.path.realpath` does.
@@ -39,7 +40,10 @@ class Links:
             return self._walked(path) or "/"
         if folder not in self._folders:
             self._folders[folder] = self._walked(folder)
-        return self._end(f"{self._folders[folder]}/{name}") or "/"
+        at = self._folders[folder]
+        if at in self._missing:
+            return f"{at}/{name}"
+        return self._end(f"{at}/{name}") or "/"
 
     def _walked(self, path: str) -> str:
         """Follow every link, name by name; the root folder comes out empty."""
@@ -71,6 +75,9 @@ class Links:
             if not stat.S_ISLNK(os.lstat(path).st_mode):
                 return path
             target = os.readlink(path)
+        except FileNotFoundError:
+            self._missing.add(path)
+            return path
         except OSError:
             return path
         folder = "" if target.startswith("/") else path.rpartition("/")[0]

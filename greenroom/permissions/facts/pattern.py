@@ -197,9 +197,9 @@ def _meet(pattern: str, glob: str) -> bool:
     """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
     if glob[:1] in ("*", "?", "[") and pattern[:1] == ".":
         return False  # the shell's stars don't stand for the first dot
-    if any(each in glob for each in ("[:", "[=", "[.")):
-        return True  # classes of characters, which mean more than is understood here
     first, last = _glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob)
+    if not last.simple:
+        return True
     if first.plain:
         return last.fits(pattern)
     if last.plain:

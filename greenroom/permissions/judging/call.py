@@ -93,6 +93,11 @@ class Call:
         """Where patterns begin: for paths as they are written, and with links followed."""
         return self.place.anchors
 
+    @cached_property
+    def matched(self) -> dict[tuple[int, int], bool]:
+        """Which expressions match which commands as a whole, as far as that was asked."""
+        return {}
+
 
 def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentContext) -> Call:
     """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error."""

@@ -41,7 +41,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
 
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
-    reach = _reach(matcher, fact)
+    reach = _reach(matcher, fact, call)
     if (
         reach
         and all(at < reach for at, _ in fact.cautions)
@@ -49,17 +49,28 @@ def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
     ):
         return True
     outer = fact.outer
-    return outer is not None and _reach(matcher, outer) > fact.start
+    # An expression says nothing of single words, so it reaches no further than the program.
+    return outer is not None and _named(matcher, outer) > fact.start
 
 
-def _reach(matcher: RuleMatcher, fact: Command) -> int:
+def _reach(matcher: RuleMatcher, fact: Command, call: Call) -> int:
     """Say how many words of the command the matcher names; 0 if it is not about the command."""
+    reach = _named(matcher, fact)
+    if reach or not matcher.expressions:
+        return reach
+    key = (id(matcher), id(fact))  # a command may have thousands of redirections
+    if key not in call.matched:
+        call.matched[key] = _is_plain(fact.argv) and any(
+            each.fullmatch(fact.text) for each in matcher.expressions
+        )
+    return int(call.matched[key])
+
+
+def _named(matcher: RuleMatcher, fact: Command) -> int:
     named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
     reach = max((len(each) for each in named if begins(fact.argv, each)), default=0)
     if matcher.argv_exact and len(fact.argv) == len(matcher.argv_exact):
         reach = max(reach, len(fact.argv) if begins(fact.argv, matcher.argv_exact) else 0)
-    if not reach and matcher.expressions and _is_plain(fact.argv):
-        reach = int(any(each.fullmatch(fact.text) for each in matcher.expressions))
     return reach
 
 
@@ -71,7 +82,7 @@ def _is_plain(argv: tuple[Word, ...]) -> bool:
 def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     patterns = matcher.paths
     if matcher.targets and fact.command is not None:
-        patterns = matcher.targets if _reach(matcher, fact.command) else ()
+        patterns = matcher.targets if _reach(matcher, fact.command, call) else ()
     folder = fact.kind == "read"
     return bool(patterns) and all(
         any(

@@ -3,16 +3,26 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unread
-from greenroom.permissions.facts.pattern import PathPattern, Segments, fold, segments
-from greenroom.permissions.judging.prefix import program_name
+from greenroom.permissions.facts.glob import Glob
+from greenroom.permissions.facts.pattern import (
+    PathPattern,
+    Segments,
+    fold,
+    folded_segments,
+    segments,
+)
+from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["RuleIndex"]
 
+# Of one program: rules by a word that the command must have, or under "" without one.
+_Words: TypeAlias = defaultdict[str, set[int]]
 MAX_KEPT = 256  # folders
 MAX_LENGTH = 1024  # of a folder that is kept
 _WILD = re.compile(r"[*?\[]")
@@ -38,7 +48,7 @@ class RuleIndex:
         self._calls: set[int] = set()
         self._commands: set[int] = set()
         self._expressions: set[int] = set()
-        self._programs: defaultdict[str, set[int]] = defaultdict(set)
+        self._programs: defaultdict[str, _Words] = defaultdict(lambda: defaultdict(set))
         self._paths: set[int] = set()
         self._names: defaultdict[str, set[int]] = defaultdict(set)
         self._folders: dict[str, set[int]] = {}
@@ -62,7 +72,7 @@ class RuleIndex:
                 self._expressions.add(number)
             for words in (*matcher.prefixes, matcher.argv_exact):
                 if words:
-                    self._programs[program_name(words[0])].add(number)
+                    self._programs[program_name(words[0])][_last_plain(words)].add(number)
         elif matcher.path:
             for key in (key for pattern in matcher.paths for key in _keys(pattern)):
                 (self._paths if key is None else self._names[key]).add(number)
@@ -75,25 +85,33 @@ class RuleIndex:
         if isinstance(fact, Command):
             numbers |= self._about_command(fact)
         elif isinstance(fact, Unread):
-            programs = set(map(program_name, fact.words))
-            numbers |= self._expressions.union(*_filed(self._programs, programs))
+            words = set(fact.words)
+            numbers |= self._expressions.union(*self._running(words, words))
         elif isinstance(fact, PathUse):
             numbers |= self._about_path(fact)
             if fact.command is not None:
-                numbers |= self._about_command(fact.command)
+                numbers |= self._about_program(fact.command)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
         return map(self._rules.__getitem__, sorted(numbers))
 
     def _about_path(self, fact: PathUse) -> set[int]:
-        if fact.pattern:
-            return self._paths.union(*self._names.values())
         numbers = set(self._paths)
+        if fact.pattern:
+            return numbers.union(*_filed(self._names, self._fitting(fact)))
         for path in {*fact.lexical, *fact.real}:
             folder, _, name = path.rpartition("/")
             numbers |= self._about_folder(folder)
             numbers.update(*_filed(self._names, _name_keys(name)))
         return numbers
+
+    def _fitting(self, fact: PathUse) -> set[str]:
+        """Find the keys that a pattern of the shell's may stand for."""
+        paths = {*fact.lexical, *fact.real}
+        globs = [Glob(name) for name in {each for path in paths for each in folded_segments(path)}]
+        wild = [glob for glob in globs if not glob.plain]
+        keys = {key for key in self._names if any(_may_fit(glob, key) for glob in wild)}
+        return keys.union(*(_name_keys(glob.head) for glob in globs if glob.plain))
 
     def _about_folder(self, folder: str) -> set[int]:
         """Find the rules that name something on the way; commands often name files of one folder."""
@@ -108,18 +126,43 @@ class RuleIndex:
     def _about_command(self, fact: Command) -> set[int]:
         if not (fact.argv and fact.argv[0].static):
             return self._commands
-        return self._expressions.union(*_filed(self._programs, _programs(fact)))
+        words = {word.text for word in fact.argv}
+        told = words if all(word.static for word in fact.argv) else None
+        # A program that we don't know may run any of its words.
+        programs = words if fact.loose else {fact.argv[0].text}
+        numbers = self._expressions.union(*self._running(programs, told))
+        return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
+
+    def _about_program(self, fact: Command) -> set[int]:
+        """Find the rules about the program, without a look at each of its words."""
+        if not (fact.argv and fact.argv[0].static):
+            return self._commands
+        return self._expressions.union(*self._running({fact.argv[0].text}, None))
+
+    def _running(self, programs: set[str], words: set[str] | None) -> Iterator[set[int]]:
+        """Find the rules about programs with some of these words, or with any if they are None."""
+        for program in set(map(program_name, programs)) & self._programs.keys():
+            for word, numbers in self._programs[program].items():
+                if words is None or not word or word in words:
+                    yield numbers
 
 
 def _filed(index: dict[str, set[int]], keys: Iterable[str]) -> Iterator[set[int]]:
     return (index[key] for key in keys if key in index)
 
 
-def _programs(fact: Command) -> Iterator[str]:
-    """Name the program, the one that runs it, and all that an unknown program may run."""
-    words = fact.argv if fact.loose else fact.argv[:1]
-    runner = fact.outer.argv[:1] if fact.outer is not None else ()
-    return (program_name(word.text) for word in (*words, *runner))
+def _last_plain(words: tuple[str, ...]) -> str:
+    """Take the last word that a command must have as it stands; empty if there are only options."""
+    return next((word for word in reversed(words[1:]) if not is_flag(word)), "")
+
+
+def _may_fit(glob: Glob, key: str) -> bool:
+    """Tell whether a pattern of the shell's may stand for a name that is filed under this key."""
+    if not glob.simple:
+        return True
+    if key.startswith("*"):
+        return glob.tail.endswith(key[1:]) or key.endswith(glob.tail)
+    return key.startswith(glob.head) and key.endswith(glob.tail)
 
 
 def _name_keys(name: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ __all__ = [
 MAX_PREFIXES = 4
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
-_REFERENCE = re.compile(r"-\w*n\w*")
+_REFERENCE = re.compile(r"-(?=\w*n)\w*")
 _BUILTINS = _READERS | _DECLARERS | {"let"}
 _INTEGER = re.compile(r"[-+](?=\w*i)\w*")
 
