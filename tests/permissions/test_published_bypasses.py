@@ -498,6 +498,8 @@ def test_files_that_a_command_names_for_another_as_in_opencode_42979(command):
 
 # Adversa AI on Claude Code, fixed in 2.1.90: behind its fiftieth part a denied command was only
 # asked about. No bound of ours hides one.
+MANY = "".join(f"for {name} in {' '.join(map(str, range(60)))}; do " for name in "abc")
+MANY += "ls $a $b $c; " + "done; " * 3
 BEHIND_A_BOUND = {
     "errors": "ls (a)\n" * 60 + "rm -rf x",
     "more errors": ") ls\n" * 3000 + "rm -rf x",
@@ -516,6 +518,8 @@ BEHIND_A_BOUND = {
     "actions of an inner find": "timeout 5 find . " + "-exec ls {} + " * 50 + "-exec rm -rf {} +",
     "a plus that ends nothing": "find . -exec rm + -rf {} \\;",
     "texts inside texts": "watch " * 15 + "'rm -rf x'",
+    "long texts inside texts": "watch " * 10 + "'" + "ls a; " * 400 + "rm -rf x'",
+    "a value of many": MANY + "for d in a .env; do cat $d; done",
     "braces": "{rm,-rf," + ",".join("a" * 300) + "}",
     "braces in an argument": "sudo {" + ",".join("a" * 300) + "}",
     "deep substitutions, many": "$(" * 90 + "rm -rf x" + ")" * 90,
@@ -528,6 +532,7 @@ BEHIND_A_BOUND = {
 AT_A_BOUND = {
     "folders": "".join(f"cd d{n}; " for n in range(9)) + "cd conf; cat keys/a",
     "errors": "ls (a)\n" * 60,
+    "values": MANY,
 }
 
 

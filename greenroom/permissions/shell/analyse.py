@@ -22,7 +22,7 @@ from greenroom.permissions.shell.variables import (
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
-MAX_VALUES = 1 << 17  # characters of commands with the values of their variables
+MAX_VALUES = 1 << 16  # characters of commands with the values of their variables
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 
 
@@ -79,6 +79,7 @@ class _Analyser:
         self._commands = CommandReader(place, self.facts)
         self._budget = 4 * length + 4096
         self._room = 4 * length + MAX_VALUES
+        self._crowded = False  # whether there were more values than could be written out
         self._computes = False
         self._holds_code = False
         self._said: set[tuple[SimpleCommand, int, bool]] = set()
@@ -159,6 +160,9 @@ class _Analyser:
                 self._commands.place = place
         except TooManyValuesError:
             yield Unknown(reason="variables of more values than can be told apart")
+            if not self._crowded:
+                self._crowded = True
+                yield Unread(words=tuple(self._commands.bindings.texts()))
 
     def _spend(self, characters: int) -> bool:
         """Take room for a command that is written out; False if there is none left."""

@@ -4,7 +4,7 @@ A variable that the text does not set has the value of the environment, which is
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
@@ -72,6 +72,10 @@ class Bindings:
     def values(self, name: str) -> Sequence[Word]:
         """Say what the text sets a variable to, so far as it shows."""
         return self._values.get(name, ())
+
+    def texts(self) -> Iterator[str]:
+        """Go through all that the text sets any variable to."""
+        return (value.text for values in self._values.values() for value in values)
 
     def is_set(self, name: str) -> bool:
         """Tell whether the text gives the variable some value."""
