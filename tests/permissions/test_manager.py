@@ -361,6 +361,9 @@ def test_a_remembered_answer_holds_from_the_next_call_on(context, answer):
     [
         ("rm -rf build", "deny Bash(rm -rf build)"),
         ("git push --force", "deny Bash(git push:*)"),
+        ("npm install left-pad", "deny Bash(npm install:*)"),
+        ("aws s3 rm s3://a", "deny Bash(aws s3 rm:*)"),
+        ("nice rm a", "deny Bash(nice rm a)"),
         ("git add . && rm x", None),
         ("rm $X", None),
     ],

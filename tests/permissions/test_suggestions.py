@@ -73,6 +73,7 @@ def test_usual_commands_give_the_rules_that_a_person_would_write(context, comman
         ("uv run make test", "uv run make test"),
         ("node build.js", "node build.js"),
         ("git gc --auto", "git gc --auto"),
+        ("git checkout -- a", "git checkout -- a"),
         ("frob 'a b' x", "frob 'a b' x"),
     ],
 )
@@ -151,6 +152,9 @@ TOO_BROAD = [
         "gh repo delete a",
         "npm publish",
         "cargo publish",
+        "go env -w A=b",
+        "npm audit fix",
+        "terraform init",
         "helm upgrade a b",
         "brew upgrade",
     ),

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
 from greenroom.permissions.answers.suggested_command import command_matcher
-from greenroom.permissions.answers.verbs import wraps
+from greenroom.permissions.answers.verbs import verb_length, wraps
 from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unknown, Whole
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.judging.likeness import covers
 from greenroom.permissions.judging.protection import protects, writes_own_rules
-from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
 __all__ = ["forbid", "remembered", "suggest"]
@@ -55,7 +55,7 @@ def _is_unclear(fact: Fact) -> bool:
 
 
 def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
-    """Propose the rule that a remembered denial adds: as for an "always", else the exact words.
+    """Propose the rule that a remembered denial adds: as for an "always", else verb or words.
 
     A call with several open parts gives none, since it does not say which of them was meant.
     """
@@ -65,7 +65,9 @@ def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...
     fact = open_parts[0].fact
     while isinstance(fact, Command) and fact.outer is not None:
         fact = fact.outer  # what was asked about is all of it
-    matcher = _matcher(fact, call) or _exact(fact, call)
+    matcher = _matcher(fact, call)
+    if isinstance(fact, Command) and not (matcher and matcher.command_prefix):
+        matcher = _forbidden(fact, call)
     if matcher is None:
         return ()
     return (PermissionRule(decision=RuleDecision.DENY, matcher=matcher, scope=RuleScope.USER),)
@@ -83,11 +85,16 @@ def remembered(
     )
 
 
-def _exact(fact: Fact, call: Call) -> RuleMatcher | None:
+def _forbidden(fact: Fact, call: Call) -> RuleMatcher | None:
+    """Name the program and its verb, as for `git push`, else all of the words."""
     if not isinstance(fact, Command) or not all(word.static for word in fact.argv):
         return None
+    words = tuple(word.text for word in fact.argv)
+    length = verb_length(words)
     try:
-        return RuleMatcher(tool=(call.tool,), argv_exact=tuple(word.text for word in fact.argv))
+        if length:
+            return RuleMatcher(tool=(call.tool,), command_prefix=(quoted_words(words[:length]),))
+        return RuleMatcher(tool=(call.tool,), argv_exact=words)
     except RuleFileError:
         return None
 

@@ -1,7 +1,7 @@
 """What the first words of a command name: which rule for it is as narrow as it is useful.
 
 A rule for a program and its verb, such as `git status`, is only proposed where the verb says what is
-done. Nothing is proposed for what runs, fetches, removes or publishes whatever its other words name.
+done. Nothing is proposed for what runs, downloads, removes or publishes whatever its other words name.
 """
 
 import re
@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS
 
-__all__ = ["Reach", "reach", "wraps"]
+__all__ = ["Reach", "reach", "verb_length", "wraps"]
 
 
 class Reach(Enum):
@@ -25,18 +25,18 @@ class Reach(Enum):
 _VERBS_TEXT = """
     apt: depends list policy rdepends search show
     apt-cache: *
-    aws *: describe-* get-* head-* list-* ls
+    aws *: describe-* head-* list-* ls
     az *: list show
     brew: config deps doctor info list outdated search
     bundle: check list show
     cargo: bench build check clippy doc fmt metadata test tree
     conda: info list
-    docker: build events history images info inspect logs port ps pull stats top version
-    docker compose: build config down images logs ls ps pull restart start stop top up version
+    docker: build events history images info inspect logs port ps stats top version
+    docker compose: build config down images logs ls ps restart start stop top up version
     docker image: history inspect ls
     docker network: inspect ls
     docker volume: inspect ls
-    dotnet: build clean format restore test
+    dotnet: build clean format test
     gcloud * *: describe list
     gh: search status
     gh issue: list status view
@@ -45,43 +45,43 @@ _VERBS_TEXT = """
     gh repo: list view
     gh run: list view watch
     gh workflow: list view
-    git: add annotate apply archive blame branch cat-file checkout cherry cherry-pick clone commit
-    git: count-objects describe diff diff-tree fetch for-each-ref format-patch fsck grep init log
-    git: ls-files ls-remote ls-tree merge merge-base mv name-rev notes pull push range-diff rebase
-    git: reflog restore rev-list rev-parse revert shortlog show show-branch show-ref status switch
-    git: symbolic-ref tag var verify-commit version whatchanged
+    git: add annotate apply archive blame branch cat-file cherry cherry-pick clone commit
+    git: count-objects describe diff diff-tree fetch for-each-ref format-patch fsck grep log
+    git: ls-files ls-remote ls-tree merge merge-base mv name-rev pull push range-diff rebase rev-list
+    git: rev-parse revert shortlog show show-branch show-ref status tag var verify-commit version
+    git reflog: show
     git remote: get-url show
     git stash: apply list pop push show
     git submodule: status
     git worktree: add list
-    go: build env fix fmt list test version vet
-    go mod: download graph tidy verify why
+    go: build fix fmt list test version vet
+    go mod: graph verify why
     go tool: cover objdump
     gradle: *
-    hatch: build env fmt test version
+    hatch: build fmt test version
     helm: get history lint list search show status template version
     kubectl: api-resources api-versions cluster-info describe diff explain get logs top version
     kubectl config: current-context get-contexts view
     kubectl rollout: history status
     mvn: clean compile package test validate verify
-    npm: audit list ls outdated start test view why
+    npm: list ls outdated start test view why
     npm run: *
-    pdm: build list lock show
+    pdm: build list show
     pip: check freeze index list show
     pip3: check freeze index list show
-    pnpm: audit list ls outdated start test why
+    pnpm: list ls outdated start test why
     pnpm run: *
     podman: build history images info inspect logs port ps stats top version
     podman compose: build config down images logs ls ps restart start stop up version
-    poetry: build check env lock show version
+    poetry: build check show version
     rake: *
     ruff: check format rule
     systemctl: cat is-active is-enabled is-failed list-timers list-unit-files list-units show status
-    terraform: fmt graph init output plan providers show validate version
-    tofu: fmt graph init output plan providers show validate version
+    terraform: fmt graph output plan providers show validate version
+    tofu: fmt graph output plan providers show validate version
     tox: config list run
-    uv: build lock tree version
-    yarn: audit build lint list outdated start test why
+    uv: build tree version
+    yarn: build lint list outdated start test why
     yarn run: *
 """
 
@@ -174,7 +174,7 @@ def reach(words: Sequence[str]) -> int | Reach:
         )
     if _begins_with(words, _NOTHING):
         return Reach.NOTHING
-    if program in _LISTED and (length := _verb_at(words)):
+    if (length := verb_length(words)) and _listed_verb(words):
         return length
     if program in _LISTED:
         is_exact = len(words) > 1 and _begins_with(words, _EXACT)
@@ -204,20 +204,28 @@ def _behind_runner(words: Sequence[str]) -> int | Reach:
     return 3 if found is Reach.EXACT and is_tool else found
 
 
-def _verb_at(words: Sequence[str]) -> int:
-    """Find the verb behind the longest group that is listed; how many words that makes, or 0."""
-    for length in (3, 2, 1):
-        verbs = [
-            verb
-            for group, verbs in _VERBS.items()
-            if len(group) == length <= len(words) and _is_of(words, group)
-            for verb in verbs
-        ]
-        if verbs:
-            verb = words[length] if length < len(words) else ""
-            is_listed = _VERB.fullmatch(verb) and any(fnmatchcase(verb, each) for each in verbs)
-            return length + 1 if is_listed else 0
-    return 0
+def verb_length(words: Sequence[str]) -> int:
+    """Say how many words name the program and its verb, listed or not; 0 where none stands there."""
+    length = _group_length(words)
+    return length + 1 if length and _VERB.fullmatch("".join(words[length : length + 1])) else 0
+
+
+def _listed_verb(words: Sequence[str]) -> bool:
+    """Tell whether a rule may name the verb."""
+    length = _group_length(words)
+    patterns = [
+        each
+        for group, verbs in _VERBS.items()
+        if len(group) == length and _is_of(words, group)
+        for each in verbs
+    ]
+    return any(fnmatchcase(words[length], each) for each in patterns)
+
+
+def _group_length(words: Sequence[str]) -> int:
+    """Find the longest group that is listed; 0 for a program that is not."""
+    fitting = (len(group) for group in _VERBS if len(group) <= len(words) and _is_of(words, group))
+    return max(fitting, default=0)
 
 
 def _is_of(words: Sequence[str], group: Sequence[str]) -> bool:
