@@ -265,7 +265,12 @@ MUTANTS = {
         ["chain"],
     ),
     "an allowance names the program itself": (
-        [("judging.likeness._reach", lambda matcher, fact: _REACH(matcher, _short(fact)))],
+        [
+            (
+                "judging.likeness._reach",
+                lambda matcher, fact, call: _REACH(matcher, _short(fact), call),
+            )
+        ],
         ["quote"],
     ),
     "an allowance is about known words": (
