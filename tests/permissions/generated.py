@@ -5,7 +5,9 @@ same command.
 """
 
 import random
+import re
 from dataclasses import dataclass
+from functools import cache
 
 from greenroom.permissions import PermissionRule
 
@@ -27,6 +29,42 @@ HARMFUL = (
     *("evil", "evil a", "rm -rf x", "git push", "e'vi'l", "ev\\il", "./bad/good", "/bin/rm -rf x"),
     *("EVIL", "git  push", '"evil"', "$'evil'", "evil 'a b'", "evil > /dev/null", "rm -r -f x"),
 )
+
+# What an edit may put into a command.
+PIECES = (
+    *"\\'\"`$(){};&|<>#\n \t!*?[]=~-:",
+    *(
+        "$(",
+        "$((",
+        "))",
+        "<<E\n",
+        "\nE\n",
+        "; evil a",
+        "evil a",
+        "'evil a'",
+        "&&",
+        "||",
+        "${x:-",
+        "}",
+    ),
+    *(
+        "<(",
+        ">(",
+        "{a,",
+        "in ",
+        "do ",
+        "done",
+        "then ",
+        "fi",
+        "if ",
+        "for x in ",
+        "case x in ",
+        "esac",
+    ),
+    *(";;", "eval ", "bash -c ", "xargs ", "\\\n", "#\\\n", "$'", "\\'", "[[ ", " ]]", "(( ", "x="),
+    *("-eq", "<<<", "2>&1", ">/dev/null", "echo ", "good ", "* ", "-- ", "- "),
+)
+_UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
 
 TECHNIQUES = {
     "chaining": (
@@ -388,6 +426,36 @@ def generate(seed):
         used.append((row, template))
         text = _visible(template).format(text, text)
     return Generated(text, tuple(used))
+
+
+def edited(seed):
+    """Change a few characters of a case: one that nobody has thought of is a step away from one."""
+    choose = random.Random(seed)
+    text = choose.choice(_texts())
+    for _ in range(choose.choice((1, 1, 2, 3))):
+        at = choose.randrange(len(text) + 1)
+        how = choose.random()
+        if how < 0.5:
+            text = text[:at] + choose.choice(PIECES) + text[at:]
+        elif how < 0.75:
+            text = text[:at] + text[at + choose.choice((1, 1, 2)) :]
+        else:
+            other = choose.randrange(len(text) + 1)
+            text = text[:at] + text[other : other + 1] + text[at + 1 :]
+    return text or "good"
+
+
+@cache
+def _texts():
+    """Collect short cases, each with a command that does harm and with one that does not."""
+    from tests.permissions.test_cases import CASES
+
+    groups = {"subst", "chain", "quote", "wrap", "env", "redir", "dynamic", "flags"}
+    texts = [text for group, _, _, tool, _, text in CASES if tool == "Bash" and group in groups]
+    texts += [each.text for each in each_once()]
+    texts = [text for text in texts if len(text) < 200 and not _UNPRINTABLE.search(text)]
+    denied = re.compile(r"rm -rf (?:src|/)")
+    return [denied.sub(harm, text) for harm in ("evil a", "good a") for text in texts]
 
 
 def each_once():

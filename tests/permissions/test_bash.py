@@ -13,7 +13,7 @@ from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
-from tests.permissions.generated import TECHNIQUES, each_once, generate
+from tests.permissions.generated import TECHNIQUES, each_once, edited, generate
 
 CASES = int(os.environ.get("GREENROOM_BASH_CASES", "1200"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "0"))
@@ -52,6 +52,25 @@ def test_bash_runs_and_writes_nothing_beyond_what_was_allowed(allowed, tmp_path)
     ]
     assert beyond == []
     assert sum(bool(outcome.ran) for outcome in done) > 0.8 * len(allowed)
+
+
+def test_bash_does_nothing_beyond_it_when_cases_are_changed_a_little(tmp_path):
+    manager = PermissionManager(generated.RULES)
+    texts = dict.fromkeys(edited(SEED + number) for number in range(2 * CASES))
+    allowed = [
+        text
+        for text in texts
+        if manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
+    ]
+    done = outcomes(allowed, tmp_path)
+    beyond = [
+        (text, outcome.beyond(generated.ALLOWED))
+        for text, outcome in zip(allowed, done, strict=True)
+        if outcome.beyond(generated.ALLOWED)
+    ]
+    print(f"{len(texts)} changed cases, {len(allowed)} of them allowed")
+    assert beyond == []
+    assert allowed
 
 
 def test_three_commands_in_ten_are_allowed_so_that_there_is_something_to_hold(commands, allowed):

@@ -3,6 +3,7 @@
 A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that says so.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word, basename
@@ -199,12 +200,18 @@ def _git_any(text: str) -> bool:
 
 
 def _second_file(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    files = [at for at, word in enumerate(argv) if at and not word.text.startswith(("-", "+"))]
     name = basename(argv[0].text)
     valued = ("-f", "-s", "-w") if name == "uniq" else ("-s", "-c", "-l", "-o", "-g", "-n")
-    files = [at for at in files if argv[at - 1].text not in valued]
-    if len(files) > 1:
-        yield files[1], f"the second file of {name} is written"
+    ended = next((at for at, word in enumerate(argv) if word.text == "--"), len(argv))
+    files = [
+        at
+        for at, word in enumerate(argv)
+        if at > ended
+        or (at and argv[at - 1].text not in valued and not re.match(r"[-+].", word.text))
+    ]
+    several = [at for at in files if argv[at].pattern]  # which may stand for two
+    if several or len(files) > 1:
+        yield (several or files[1:])[0], f"the second file of {name} is written"
 
 
 def _evaluates_names(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
