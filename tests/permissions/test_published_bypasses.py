@@ -283,6 +283,8 @@ for y in -oz; do for x in $y; do sort "$x"; done; done
 for x in -oz; do eval 'sort $x'; done
 for x in {-o,b}z; do sort $x; done
 find . $(echo -delete)
+find -- . -delete
+find . -- "$(echo -delete)"
 for x in -delete; do find . "$x"; done
 for x in -exec; do find . "$x" shred {} +; done
 for x in '-name a -delete'; do find . -name $x; done

@@ -38,8 +38,8 @@ def ends_options(argv: Sequence[Word], at: int, careful: Sequence[Options]) -> b
         >>> [ends_options([Word(each), Word("--")], 1, sort) for each in ("-r", "-rt", "--key")]
         [True, False, False]
     """
-    if argv[at].text != "--":
-        return False
+    if argv[at].text != "--" or argv[0].text.endswith("find"):
+        return False  # behind it find still takes its actions
     before = argv[at - 1].text
     if before.startswith("--"):
         # The long options of git have their values in the same word, and so have these.
