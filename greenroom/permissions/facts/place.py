@@ -79,6 +79,8 @@ class Place:
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
         name = os.path.expanduser(path) if tilde else path
+        if tilde and (path == "~+" or path.startswith("~+/")):
+            name = f".{path[2:]}"
         if self.lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         joined = [posixpath.join(folder, name) for folder in (self.folder, *self.others)]

@@ -3,6 +3,7 @@
 A variable that the text does not set has the value of the environment, which is no concern here.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -70,8 +71,9 @@ class Bindings:
                 self._all |= word.dynamic
 
     def values(self, name: str) -> Sequence[Word]:
-        """Say what the text sets a variable to, so far as it shows."""
-        return self._values.get(name, ())
+        """Say what the text sets a variable to, so far as it shows, and what the shell knows of it."""
+        given = {"HOME": os.path.expanduser("~"), "PWD": "."}.get(name)
+        return (*self._values.get(name, ()), *([Word(given)] if given else ()))
 
     def texts(self) -> Iterator[str]:
         """Go through all that the text sets any variable to."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeAlias
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
@@ -14,6 +15,7 @@ from greenroom.permissions.shell.cautions import cautions
 from greenroom.permissions.shell.evaluated import TIMERS, Evaluated, evaluated
 from greenroom.permissions.shell.output import Output
 from greenroom.permissions.shell.programs import is_known
+from greenroom.permissions.shell.substituted import TooManyValuesError, substituted
 from greenroom.permissions.shell.texts import READERS, Texts
 from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS, Wrapper, inner_start
@@ -23,6 +25,8 @@ __all__ = ["CommandReader"]
 MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
+MAX_FOLDERS = 8  # that one change of folder may lead to
+MAX_TOLD = 4096
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s+([^\n]+)")  # of scripts of awk and sed
@@ -250,8 +254,21 @@ class CommandReader:
         plain = target is not None and target.static and _PLAIN_FOLDER.match(target.text)
         if target is not None and plain:
             self.place = self.place.moved(target.text)
+        elif basename(words[0].text) == "cd" and not operands:
+            self.place = self.place.moved("~")
         else:
+            for folder in islice(self._told(target), MAX_FOLDERS):
+                self.place = self.place.moved(folder)
             self.place = self.place.lose()
+
+    def _told(self, word: Word | None) -> Iterator[str]:
+        """Say what a word may be with the values that its variables may have."""
+        if word is not None:
+            told = substituted((word,), self.bindings.values, lambda length: length < MAX_TOLD)
+            try:
+                yield from (each.text for (each, *_) in filter(None, told) if each.static)
+            except TooManyValuesError:
+                return
 
 
 def _denials(facts: Iterable[Fact]) -> Iterator[Fact]:
