@@ -7,6 +7,7 @@ so that usual texts cost one look-up per character.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
@@ -89,16 +90,18 @@ class Automaton:
         Args:
             start: the state to begin in.
             text: the text.
-            marks: which assertions hold before each character, and behind the last.
+            marks: which assertions hold before each character, and behind the last; empty if
+                there are none.
 
         Raises:
             CostlyTextError: it would take more work than the text is worth.
         """
         budget = MAX_VISITS + MAX_VISITS_EACH * len(text)
-        stand = self._stand(self._closed((start,), marks[0]))
+        stand = self._stand(self._closed((start,), marks[0] if marks else 0))
+        keys = zip(text, marks[1:] if marks else repeat(0), strict=False)
         if END in stand.states:
             yield 0
-        for at, key in enumerate(zip(text, marks[1:], strict=True), 1):
+        for at, key in enumerate(keys, 1):
             following = stand.steps.get(key)
             if following is None:
                 following = self._step(stand, key)

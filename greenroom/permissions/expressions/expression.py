@@ -61,7 +61,7 @@ class Expression:
 
     def _marks(self, text: str) -> list[int]:
         """Say which assertions hold at each place; later ones may depend on earlier ones."""
-        marks = [0] * (len(text) + 1)
+        marks = [0] * (len(text) + 1) if self._assertions else []
         for number, assertion in enumerate(self._assertions):
             for at in list(_places(assertion, text, marks)):
                 marks[at] |= 1 << number
