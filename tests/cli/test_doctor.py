@@ -154,5 +154,6 @@ async def test_what_is_asked_for_and_not_held_comes_with_a_fix(monkeypatch):
     monkeypatch.setattr(doctor, "examine_sandbox", examine)
     found = await doctor.examine_commands(Options(sandbox="workspace-write"))
     assert found.status == "note"
-    assert "files (bubblewrap: no namespaces)" in found.detail
+    assert found.detail.count("bubblewrap: no namespaces") == 1
+    assert "files, attributes, protected" in found.detail
     assert "install bubblewrap" in found.fix

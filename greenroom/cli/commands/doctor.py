@@ -15,7 +15,7 @@ from greenroom.cli.folders import sessions_folder, working_folder
 from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.rules import ignored_rules, project_rules_path
 from greenroom.cli.sandbox import sandbox_of_run
-from greenroom.core import ConfigurationError, RuleFileError, serde
+from greenroom.core import ConfigurationError, RuleFileError, SandboxReport, serde
 from greenroom.llm import default_model, open_model
 from greenroom.permissions import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
@@ -84,12 +84,22 @@ async def examine_commands(options: "Options") -> Finding:
     """Look at what would hold commands in a sandbox, as it is asked for or as it is by default."""
     report = await examine_sandbox(sandbox_of_run(options) or Sandbox())
     state = "off" if options.sandbox == "off" else options.sandbox
-    missing = "; ".join(f"{part} ({report.why[part]})" for part in report.missing)
-    detail = f"{state}; {report.tier} holds {', '.join(report.enforced)}; missing: {missing}"
+    detail = (
+        f"{state}; {report.tier} holds {', '.join(report.enforced)}; missing: {_missing(report)}"
+    )
     if not report.lacking:
         return Finding("sandbox", "ok", detail)
     fix = "install bubblewrap, and let it make namespaces: more is held then"
     return Finding("sandbox", "note", detail, fix)
+
+
+def _missing(report: SandboxReport) -> str:
+    """Name what nothing holds, each reason once."""
+    reasons = dict.fromkeys(report.why[part] for part in report.missing)
+    return "; ".join(
+        f"{', '.join(part for part in report.missing if report.why[part] == reason)} ({reason})"
+        for reason in reasons
+    )
 
 
 def _platform() -> Finding:

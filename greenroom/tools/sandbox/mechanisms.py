@@ -29,7 +29,7 @@ class Mechanisms:
         scopes: whether Landlock keeps abstract Unix sockets and signals inside.
         cgroups: where control groups can be made.
         held: the parts that were held when it was tried.
-        why: why others are not; for the tiers above, why they could not be used.
+        why: why the tiers above could not be used, by their names.
     """
 
     tier: SandboxTier
@@ -53,8 +53,13 @@ def candidates() -> Iterator[Mechanisms]:
     version = confine.landlock_version()
     scopes = version >= _SCOPES_VERSION
     bubblewrap = shutil.which("bwrap")
+    absent: dict[str, str] = {}
     if bubblewrap:
         yield Mechanisms("bubblewrap", bubblewrap, filtered, scopes, cgroups)
+    else:
+        absent["bubblewrap"] = "the program bwrap is not installed"
     if version:
-        yield Mechanisms("landlock", "", filtered, scopes, cgroups)
-    yield Mechanisms("limits", "", filtered, False, cgroups)
+        yield Mechanisms("landlock", "", filtered, scopes, cgroups, why=absent)
+    else:
+        absent["landlock"] = "this kernel does not offer it"
+    yield Mechanisms("limits", "", filtered, False, cgroups, why=absent)

@@ -57,6 +57,7 @@ _WHY: dict[SandboxPart, str] = {
     "processes": "RLIMIT_NPROC does nothing for root, and no control group can be made",
     "disk": "no limit on all files together",
 }
+_ANYWHERE = ("processes", "disk")
 _REACHED = "with the network on, programs can be asked over Unix sockets"
 
 
@@ -178,10 +179,6 @@ def _enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str
 def _why(part: SandboxPart, sandbox: Sandbox, mechanisms: Mechanisms) -> str:
     if sandbox.network == "all" and part in ("network", "services"):
         return "the policy leaves it open" if part == "network" else _REACHED
-    known = mechanisms.why.get(part)
-    if known is None and mechanisms.tier == "landlock":
-        known = _WHY.get(part)
-    if known is None and part in ("processes", "disk"):
-        known = _WHY[part]
+    known = _WHY.get(part) if mechanisms.tier == "landlock" or part in _ANYWHERE else None
     above = "; ".join(f"{name}: {reason}" for name, reason in mechanisms.why.items())
     return known or above or f"nothing in the tier {mechanisms.tier} holds it"

@@ -12,6 +12,7 @@ import trio
 
 from greenroom.core import SandboxPart, Workspace
 from greenroom.tools import Bash, Sandbox, SandboxLimits
+from greenroom.tools.sandbox.cgroup import CgroupPlaces
 from tests.tools.sandbox.held import Held, marked
 
 PYTHON = f"{sys.executable} -I -S"
@@ -343,6 +344,25 @@ async def test_no_process_outside_is_signalled(held: Held) -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_root_has_no_rights_beyond_those_of_its_files(held: Held) -> None:
+    result = await held.run("grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status; mknod disk b 8 0")
+    rights = [line.split()[1] for line in result.text.splitlines() if line.startswith("Cap")]
+    assert len(rights) == 3
+    if (await held.report()).tier != "limits":
+        assert set(rights[:2]) == {"0" * 16}
+        assert not (held.root / "disk").exists()
+
+
+async def test_devices_are_those_that_anybody_needs(held: Held) -> None:
+    tier = (await held.report()).tier
+    # Bubblewrap has terminals of its own; to others they would be those of the machine.
+    opened = (await held.run("(exec 9<> /dev/null); (exec 8<> /dev/ptmx) && echo opened")).text
+    assert ("opened" in opened.split("\n")[0]) == (tier != "landlock")
+    disks = [path for path in Path("/dev").iterdir() if path.is_block_device()]
+    if disks and tier != "limits":
+        assert (await held.run(f"head -c 1 {disks[0]}")).is_error
+
+
 LOOKS = {
     "its environment": "tr '\\0' '\\n' < /proc/{pid}/environ | grep -c HOME",
     "its memory": "cat /proc/{pid}/maps | grep -c .",
@@ -412,6 +432,8 @@ async def test_processes_without_end_are_bounded(held: Held) -> None:
     sandbox = Sandbox(limits=SandboxLimits(processes=20))
     result = await held.run(f"{PYTHON} bomb.py", sandbox)
     started = int(result.text.split()[1])
+    folders = [folder for _, folder in CgroupPlaces.find().folders]
+    assert not [each for folder in folders for each in folder.glob(f"greenroom-{os.getpid()}-*")]
     await contained(held, "processes", started <= 20, sandbox)
     assert started in (*range(10, 21), 200)
 

@@ -85,6 +85,8 @@ def test_bubblewrap_mounts_what_is_more_specific_later() -> None:
     assert base < workspace < protected
     assert position(words, "--ro-bind", "/none", "/home/secret") > base
     assert position(words, "--cap-drop", "ALL") < base
+    for sealed in ("/dev", "/proc", "/run"):
+        assert position(words, "--remount-ro", sealed) > workspace
     assert words[-3:] == ["--seccomp", "18", "--"]
     assert "--share-net" not in words
 

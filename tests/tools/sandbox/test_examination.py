@@ -62,6 +62,7 @@ async def test_what_landlock_holds_where_it_works() -> None:
         pytest.skip("no Landlock here, or an old one")
     assert held >= {"files", "hidden", "network", "services", "syscalls", "file_size"}
     assert not held & {"attributes", "protected"}
+    assert ("signals" in held) == (confine.landlock_version() >= 6)
 
 
 async def test_what_limits_alone_do_not_hold_is_said() -> None:
@@ -226,4 +227,9 @@ def test_macos_is_offered_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_a_machine_without_anything_is_offered_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.setattr(confine, "landlock_version", lambda: 0)
-    assert [way.tier for way in candidates()] == ["limits"]
+    (way,) = candidates()
+    assert way.tier == "limits"
+    assert way.why == {
+        "bubblewrap": "the program bwrap is not installed",
+        "landlock": "this kernel does not offer it",
+    }
