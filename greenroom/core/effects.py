@@ -1,10 +1,15 @@
 """Effects: what a tool call would do to the world, stated as facts before it runs."""
 
-from typing import TypeAlias
+import posixpath
+import re
+from itertools import takewhile
+from typing import Self, TypeAlias
 
 from greenroom.core.wire import Wire
 
 __all__ = ["Contact", "Effect", "Execute", "Opaque", "ReadPath", "ShellCommand", "WritePath"]
+
+_WILD = re.compile(r"[*?\[{]")
 
 
 class Execute(Wire, frozen=True, tag="execute"):
@@ -32,6 +37,18 @@ class ReadPath(Wire, frozen=True, tag="read"):
     """Reads this file, or what lies in this folder; relative to the agent's working directory."""
 
     path: str
+
+    @classmethod
+    def matching(cls, folder: str, pattern: str) -> Self:
+        """State that files in a folder are read whose paths match a pattern.
+
+        Example:
+            >>> ReadPath.matching("src", "tests/**/*.py").path
+            'src/tests'
+        """
+        names = list(takewhile(lambda name: not _WILD.search(name), pattern.split("/")))
+        written = "/".join(names) or ("/" if pattern.startswith("/") else "")
+        return cls(posixpath.join("" if folder == "." else folder, written) if written else folder)
 
 
 class WritePath(Wire, frozen=True, tag="write"):

@@ -161,6 +161,27 @@ def test_spellings_of_paths_as_in_cve_2026_25724_and_cve_2025_59944(path):
         assert decide(path, manager, tool, key) is DENY
 
 
+def test_patterns_of_search_tools_as_in_claude_code_45200():
+    manager = PermissionManager(
+        [PermissionRule.allow_path("src/**"), PermissionRule.deny_path("secrets/**", "~/.ssh/**")]
+    )
+    for tool, key in (("Glob", "pattern"), ("Grep", "glob")):
+        for pattern in (
+            "secrets/*",
+            "secrets/**/key",
+            "secrets/key",
+            "~/.ssh/*",
+            "src/../secrets/*",
+        ):
+            assert decide(pattern, manager, tool, key) is DENY
+        for pattern in ("*", "**/*.py", "lib/*.py", "/etc/*", "/*", "s*/x", "{src,lib}/*"):
+            assert decide(pattern, manager, tool, key) is ASK
+        for pattern in ("src/*.py", "src/**/*.{py,pyi}", "src/a/b*"):
+            assert decide(pattern, manager, tool, key) is ALLOW
+    assert decide("*.py", manager, "Glob", "pattern", path="src") is ALLOW
+    assert decide("../secrets/*", manager, "Glob", "pattern", path="src") is DENY
+
+
 def test_a_path_s_beginning_is_no_folder_as_in_cve_2025_54794():
     manager = PermissionManager([PermissionRule.allow_path("src/**")])
     assert decide("src/a", manager, "Read", "file_path") is ALLOW

@@ -146,11 +146,10 @@ def _usual_effects(name: str, arguments: Mapping[str, object]) -> Sequence[Effec
             case "Read":
                 return (ReadPath(_text(arguments, "file_path")),)
             case "Grep" | "Glob":
-                return (
-                    ReadPath(
-                        _text(arguments, "path") if arguments.get("path") is not None else "."
-                    ),
-                )
+                given = arguments.get("path") is not None
+                pattern = arguments.get("glob" if name == "Grep" else "pattern")
+                folder = _text(arguments, "path") if given else "."
+                return (ReadPath.matching(folder, pattern if isinstance(pattern, str) else ""),)
             case "Write" | "Edit":
                 return (WritePath(_text(arguments, "file_path")),)
             case "Bash":

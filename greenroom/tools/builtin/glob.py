@@ -78,7 +78,8 @@ class Glob:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the folder that is read."""
-        return (ReadPath(str(context.workspace.absolute(str(input.get("path", "."))))),)
+        folder = str(context.workspace.absolute(str(input.get("path", "."))))
+        return (ReadPath.matching(folder, str(input.get("pattern", ""))),)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """List in a thread or a process; both end when the call is cancelled.

@@ -59,7 +59,8 @@ class Grep:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file or folder that is read."""
-        return (ReadPath(str(context.workspace.absolute(str(input.get("path", "."))))),)
+        folder = str(context.workspace.absolute(str(input.get("path", "."))))
+        return (ReadPath.matching(folder, str(input.get("glob", ""))),)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Search; the process ends when the call is cancelled, and at the latest after 30 seconds.
