@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.bindings import Bindings
-from greenroom.permissions.shell.options import Options, ends_options
+from greenroom.permissions.shell.options import Options, ends_options, letter_of
 from greenroom.permissions.shell.scripts import awk_scripts, sed_scripts
+from greenroom.permissions.shell.settings import make_settings
 from greenroom.permissions.shell.unseen_options import unseen_options
 from greenroom.permissions.shell.variables import changes_programs
 
@@ -34,7 +35,7 @@ _TABLE: dict[str, Options] = {
     ),
     "rg": Options(words=("--pre", "--hostname-bin")),
     "xxd": Options("r", "clso"),
-    "tree": Options("o"),
+    "tree": Options("oR"),
     "file": Options("Cm", "fFPe", ("--compile", "--magic-file")),
     "date": Options("s", "dfrI", ("--set",)),
     "base64": Options("o", "biw", ("--output",)),
@@ -64,9 +65,14 @@ _TABLE: dict[str, Options] = {
             *("--execute", "--use-askpass"),
         ),
     ),
-    "make": Options("fE", "CIjloW", ("--file", "--makefile", "--eval", "SHELL=", "MAKEFLAGS=")),
+    "make": Options("fE", "CIjloW", ("--file", "--makefile", "--eval")),
+    "mypy": Options(words=("--python-executable", "--install-types")),
+    "kubectl": Options(words=("--kubeconfig",)),
+    "hostname": Options("Fb", "", ("--file", "--boot")),
+    "eslint": Options("o", "cf", ("--output-file", "--rulesdir")),
+    "ruff": Options("o", "", ("--output-file",)),
     "cargo": Options(words=("--config",)),
-    "go": Options(words=("-exec", "-toolexec", "-vettool", "--exec", "--toolexec")),
+    "go": Options(words=("-exec", "-toolexec", "-vettool", "-overlay", "--exec", "--toolexec")),
     "npm": Options(words=("--script-shell", "--node-options", "--globalconfig", "--userconfig")),
     "node": Options("rep", "", ("--require", "--import", "--eval", "--loader")),
     "pytest": Options(words=("--basetemp", "--pastebin")),
@@ -229,6 +235,23 @@ def _old_style(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
         yield 1, f"{letters} lets tar run programs"
 
 
+def _linker(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    for at, word in enumerate(argv):
+        if "-extld" in word.text:
+            yield at, f"{word.text[:40]} names the program that links"
+
+
+def _sets_system(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    """Find the operand that hostname and date take for the new name, or the new time."""
+    valued = Options("dfr") if argv[0].text.endswith("date") else Options()
+    for at, word in enumerate(argv[1:], 1):
+        before = argv[at - 1].text if at > 1 else ""
+        is_value = letter_of(before, valued.letters, "") == len(before) - 1
+        is_value |= before in ("--date", "--file", "--reference")
+        if word.static and not is_value and word.text[:1] not in ("-", "+"):
+            yield at, f"{word.text[:40]} is set for the whole system"
+
+
 def _runs_file(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
     yield 1, "runs the commands of a file"
 
@@ -237,6 +260,10 @@ _SPECIAL: dict[str, Callable[[Sequence[Word]], Iterator[tuple[int, str]]]] = {
     "sed": sed_scripts,
     "awk": awk_scripts,
     "git": _git,
+    "make": make_settings,
+    "go": _linker,
+    "date": _sets_system,
+    "hostname": _sets_system,
     "tar": _old_style,
     "uniq": _second_file,
     "xxd": _second_file,

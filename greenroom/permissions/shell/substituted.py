@@ -17,7 +17,12 @@ Values: TypeAlias = Callable[[str], Sequence[Word]]
 
 MAX_REPEATS = 2  # of one variable in the place of another's value
 COST = 32  # of one command, however short
-_REFERENCE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_REFERENCE = re.compile(
+    r"\$(?:([A-Za-z_]\w*)"
+    r"|\{([A-Za-z_]\w*)\}"
+    r"|\{((?:\w+|[@*#?$!-])(?::?[-+]|//?[^{}$`/]*/)[^{}$`]*)\})"
+)
+_INSTEAD = re.compile(r"(?:\w+|[@*#?$!-])(?::?[-+]|//?[^/]*/)(.*)", re.DOTALL)
 
 
 class TooManyValuesError(Exception):
@@ -51,7 +56,7 @@ def _chains(
 ) -> Iterator[tuple[Word, ...]]:
     """Write out the variables of the words, and then those that their values name."""
     names = dict.fromkeys(name for word in words if word.dynamic for name in _names(word.text))
-    known = {name: values(name) for name in names if used[name] < MAX_REPEATS}
+    known = {name: _told(name, values) for name in names if used[name] < MAX_REPEATS}
     known = {name: each for name, each in known.items() if each}
     if not known:
         return
@@ -65,7 +70,13 @@ def _chains(
 
 
 def _names(text: str) -> list[str]:
-    return [bare or braced for bare, braced in _REFERENCE.findall(text)]
+    return [bare or braced or instead for bare, braced, instead in _REFERENCE.findall(text)]
+
+
+def _told(name: str, values: Values) -> Sequence[Word]:
+    """Say what a variable is set to, or what stands in its place: `.env` in `${x:-.env}`."""
+    instead = _INSTEAD.fullmatch(name)
+    return (Word(re.sub(r"[\"'\\]", "", instead[1])),) if instead else values(name)
 
 
 def _length(word: Word, told: dict[str, Word]) -> int:
@@ -89,5 +100,5 @@ def _filled(word: Word, told: dict[str, Word]) -> Iterator[Word]:
 
 
 def _value(found: re.Match[str], told: dict[str, Word]) -> str:
-    name = found[1] or found[2]
+    name = found[1] or found[2] or found[3]
     return told[name].text if name in told else found[0]
