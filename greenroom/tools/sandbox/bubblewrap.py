@@ -8,7 +8,7 @@ from typing import TypeAlias
 from greenroom.tools.sandbox.confine import FILTER_FD
 from greenroom.tools.sandbox.ground import Ground
 
-__all__ = ["TEMPORARY", "bubblewrap_command"]
+__all__ = ["TEMPORARY", "bubblewrap_command", "is_below"]
 
 TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 
@@ -93,11 +93,12 @@ def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
         names.append(os.path.realpath("/etc/resolv.conf"))
     covered = ("/run", TEMPORARY, *ground.hidden)
     for path in map(os.path.realpath, names):
-        if not _is_below(path, covered) or _is_below(path, ground.writable):
+        if not is_below(path, covered) or is_below(path, ground.writable):
             continue
         if os.path.exists(path):
             yield path
 
 
-def _is_below(path: str, folders: tuple[str, ...]) -> bool:
+def is_below(path: str, folders: tuple[str, ...]) -> bool:
+    """Tell whether a path is one of these folders, or lies below one."""
     return any(Path(path).is_relative_to(folder) for folder in folders)

@@ -11,12 +11,12 @@ from typing import Self
 
 import trio
 
-from greenroom.core import SandboxReport, ToolError, Workspace, serde
+from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
 from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.contained_process import Cleanup, no_cleanup
 from greenroom.tools.process.our_python import our_python
 from greenroom.tools.sandbox import confine
-from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command
+from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command, is_below
 from greenroom.tools.sandbox.cgroup import Cgroup
 from greenroom.tools.sandbox.ground import Ground
 from greenroom.tools.sandbox.mechanisms import Mechanisms
@@ -154,8 +154,17 @@ class Confinement:
         """See what can't be held in this very place."""
         if ground.unprotected:
             why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
-            self.report = without(self.report, self._sandbox, "protected", why)
-            check_required(self._sandbox, self.report)
+            self._lack("protected", why)
+        # Landlock follows names when it begins: one command may rename what the next will read.
+        loose = [path for path in ground.hidden if is_below(path, ground.writable)]
+        if loose and self._mechanisms.tier == "landlock":
+            self._lack(
+                "hidden", f"{', '.join(loose)}: it can be moved, and read by the next command"
+            )
+
+    def _lack(self, part: SandboxPart, why: str) -> None:
+        self.report = without(self.report, self._sandbox, part, why)
+        check_required(self._sandbox, self.report)
 
     def _cgroup(self) -> Cgroup:
         limits, inside = self._sandbox.limits, self._mechanisms.tier == "bubblewrap"

@@ -175,6 +175,19 @@ async def test_a_link_in_a_protected_place_is_said_not_to_be_held(held: Held) ->
     assert "protected" in result.text.partition("NOT HELD")[2]
 
 
+@pytest.mark.parametrize("move", ["mv secret moved", "ln secret moved"])
+async def test_what_can_be_moved_is_not_read_under_its_new_name_or_that_is_said(
+    held: Held, move: str
+) -> None:
+    (held.root / "secret").write_text("TOP SECRET")
+    hiding = Sandbox(deny_read=("secret",))
+    moving = await held.run(move, hiding)
+    reading = await held.run("cat moved", hiding)
+    told = "hidden" in moving.text.partition("NOT HELD")[2]
+    assert told == (held.tier != "bubblewrap")
+    assert told or "TOP SECRET" not in reading.text
+
+
 async def test_where_the_repository_lies_elsewhere_stays_as_it_is(held: Held) -> None:
     """As in a worktree, where `.git` is a file that says so."""
     (held.root / ".git").write_text("kept")
