@@ -14,6 +14,7 @@ from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, tool
 from greenroom.tools.isolation import function_reference
 from greenroom.tools.isolation.function_reference import FunctionReference
 from greenroom.tools.isolation.worker_process import WorkerProcess
+from greenroom.tools.sandbox.confinement import Unconfined
 from tests.tools import killable
 
 SCRIPT = """
@@ -126,7 +127,7 @@ def test_an_async_function_is_refused():
 
 
 def test_limits_without_a_process_are_refused():
-    with pytest.raises(ToolError, match="limits hold in a process of its own"):
+    with pytest.raises(ToolError, match="limits and a sandbox hold in a process of its own"):
         FunctionTool(killable.plain, limits=ProcessLimits(cpu_seconds=1))
 
 
@@ -211,7 +212,7 @@ def test_a_script_that_fails_leaves_everything_as_it_was(tmp_path, monkeypatch):
 async def test_no_worker_starts_while_a_script_is_loaded(monkeypatch):
     monkeypatch.setattr(function_reference, "_loading", {"program.py"})
     with pytest.raises(ToolError, match="while another process loads the script"):
-        await WorkerProcess.start()
+        await WorkerProcess.start(Unconfined())
 
 
 def test_the_function_itself_still_can_be_called():
