@@ -241,6 +241,26 @@ def test_a_rule_s_name_means_nothing_as_in_claude_code_2_1_97(name):
     assert decide("cat x", manager) is DENY
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/proc/self/cwd/", "/proc/$$/cwd/", "//proc//thread-self/./cwd//", "/dev/fd/../cwd/"),
+        *("/proc/self/root/proc/self/cwd/", "/proc/self/task/1/cwd/", "/proc/self/../self/cwd/"),
+        "/proc/self/root" + str(CONTEXT.workspace.root) + "/",
+    ],
+)
+def test_a_folder_of_a_process_is_the_command_s_as_in_cve_2026_25724(path):
+    rules = [
+        PermissionRule.allow_command("cat", "cd"),
+        PermissionRule(decision=DENY, matcher=RuleMatcher(path=("secrets/**",))),
+    ]
+    for command in (f"cat {path}secrets/a", f"cd {path} && cat secrets/a"):
+        assert decide(command, PermissionManager(rules)) is DENY
+    assert (
+        decide("cat /proc/cpuinfo /proc/self/status /dev/fd/0", PermissionManager(rules)) is ALLOW
+    )
+
+
 def test_an_operator_s_question_stands_as_in_claude_code_2_1_74():
     ask = PermissionRule(decision=ASK, matcher=RuleMatcher(command_prefix=("ls",)), final=True)
     allow = PermissionRule(decision=ALLOW, matcher=RuleMatcher(all=True), scope="user", priority=99)

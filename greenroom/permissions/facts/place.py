@@ -8,6 +8,7 @@ from typing import Literal
 from greenroom.permissions.facts.fact import Command, PathUse, Unknown
 from greenroom.permissions.facts.links import Links
 from greenroom.permissions.facts.pattern import Anchors
+from greenroom.permissions.facts.process_path import as_its_own
 
 __all__ = ["Place"]
 
@@ -83,7 +84,9 @@ class Place:
             name = f".{path[2:]}"
         if self.lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
-        joined = [posixpath.join(folder, name) for folder in (self.folder, *self.others)]
+        folders = (self.folder, *self.others)
+        joined = [posixpath.join(folder, name) for folder in folders]
+        joined += [own for each in joined for own in as_its_own(each, folders)]
         lexical = tuple(dict.fromkeys(_normal(each) for each in joined))
         try:
             # A program follows links before it goes up; a tool may go up first. Judge both.
