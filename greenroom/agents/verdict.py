@@ -45,6 +45,7 @@ class Verdict:
         digest: binds the approval to what would run.
         paths: real paths outside the workspace that this call, and no other, may touch.
         edited: whether a person changed the input.
+        asked: whether a person has allowed it, and no rule.
         refusal: the result in place of running it, or None where it may run.
     """
 
@@ -54,6 +55,7 @@ class Verdict:
     digest: str = ""
     paths: tuple[str, ...] = ()
     edited: bool = False
+    asked: bool = False
     refusal: ToolResult | None = None
 
     async def changed(
@@ -68,7 +70,8 @@ class Verdict:
             return None
         now = await _explain(permissions, self.tool, self.input, context)
         same = now.digest == self.digest and tools.get(self.call.name) is self.tool
-        if same and now.decision is not RuleDecision.DENY:
+        needs = RuleDecision.ASK if self.asked else RuleDecision.ALLOW
+        if same and now.decision in (needs, RuleDecision.ALLOW):
             return None
         agent.session.add_decision(rechecked(decided(self.call, permissions, now)))
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
@@ -152,7 +155,8 @@ async def _ask(
     await _keep(agent, rules, answer.remember)
     if not answer.allowed:
         return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
-    return Verdict(call, approved, tool, found.digest, _paths(tool, approved, context), edited)
+    paths = _paths(tool, approved, context)
+    return Verdict(call, approved, tool, found.digest, paths, edited, asked=True)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from greenroom.core import (
     RuleDecision,
     ToolUseBlock,
     TurnStatus,
+    clock,
     serde,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -182,6 +184,39 @@ async def test_a_call_that_changed_before_it_ran_is_on_record_twice(tmp_path):
     assert (allowed.decision, allowed.by) == (ALLOW, "rules")
     assert (denied.decision, denied.by, denied.rule_id) == (DENY, "recheck", "no-echo")
     assert denied.tool_use_id == allowed.tool_use_id
+
+
+def let_expire(permissions, monkeypatch):
+    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(days=2))
+
+
+def add_a_question(permissions, monkeypatch):
+    permissions.add_rule(PermissionRule.parse("Bash", "ask", final=True))
+
+
+def end_bypass(permissions, monkeypatch):
+    permissions.clear_session_rules("s")
+    permissions.mode = "default"
+
+
+@pytest.mark.parametrize("take_away", [let_expire, add_a_question, end_bypass])
+async def test_a_call_that_nothing_allows_any_more_is_refused(tmp_path, take_away, monkeypatch):
+    @tool
+    async def later() -> str:
+        """Take away what has allowed the next call."""
+        take_away(talk.permissions, monkeypatch)
+        return "later"
+
+    expires = datetime.now(UTC) + timedelta(days=1)
+    echo = PermissionRule.allow_command("echo", expires=expires).within("s")
+    rules = [PermissionRule.parse("later", "allow"), echo]
+    calls = Reply([call("later"), call("Bash", command="echo hi")])
+    talk = Talk(tmp_path, calls, rules=rules, mode="bypass", tools=[later, Bash()])
+    if take_away is not end_bypass:
+        talk.permissions.mode = "default"
+    _, allowed, denied = await talk.run()
+    assert (allowed.decision, allowed.by) == (ALLOW, "rules")
+    assert (denied.decision, denied.by) == (DENY, "recheck")
 
 
 async def test_a_decision_is_on_the_disk_before_the_call_starts(tmp_path):

@@ -10,7 +10,6 @@ from greenroom.permissions.shell.wrappers import ELSEWHERE
 __all__ = ["READERS", "Texts"]
 
 READERS = frozenset({"read", "mapfile", "readarray", "xargs", "parallel"})
-MAX_PREFIXES = 6  # words of programs such as `timeout 5` that run another one
 _TAKERS = READERS | ELSEWHERE | {"exec", "eval"}
 _PRINTERS = frozenset({"echo", "printf"})
 
@@ -59,14 +58,14 @@ def _passes_on(node: SimpleCommand) -> bool:
     operators |= {each.operator for each in node.redirections} & {"<<<"}
     if operators.isdisjoint({"<<", "<<-", "<<<"}):
         return False
-    programs = {word.text for word in node.words[:MAX_PREFIXES]}
+    # Any word may be the program, behind others such as `timeout 5` that run it.
+    programs = {word.text for word in node.words}
     return node.captured or not programs or not programs.isdisjoint(_TAKERS)
 
 
 def _printed(words: Sequence[Word]) -> Iterator[str]:
     """Say what is printed: all words together, and each that may be a command by itself."""
-    prefixes = [word.text for word in words[:MAX_PREFIXES]]
-    start = next((at for at, text in enumerate(prefixes, 1) if text in _PRINTERS), len(words))
+    start = next((at for at, word in enumerate(words, 1) if word.text in _PRINTERS), len(words))
     texts = [word.text for word in words[start:]]
     for text in (" ".join(texts), *texts):
         if text and (" " in text or text == texts[-1]):

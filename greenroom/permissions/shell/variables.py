@@ -1,6 +1,7 @@
 """Variables: those that only change how output looks, and those that change what runs."""
 
 import re
+from itertools import dropwhile, islice
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.arithmetic import is_plain_value
@@ -16,7 +17,7 @@ __all__ = [
     "renames",
 ]
 
-MAX_PREFIXES = 4
+_PREFIX = re.compile(r"command|builtin|-p+|--")
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 _REFERENCE = re.compile(r"-(?=\w*n)\w*")
@@ -91,7 +92,8 @@ def renames(node: SimpleCommand) -> bool:
 
 def _programs(node: SimpleCommand) -> set[str]:
     """Name the builtins that a command may be, such as `read` behind `builtin`; usually none."""
-    return {word.text for word in node.words[:MAX_PREFIXES] if word.text in _BUILTINS}
+    words = dropwhile(lambda word: _PREFIX.fullmatch(word.text), node.words)
+    return {word.text for word in islice(words, 4) if word.text in _BUILTINS}
 
 
 def _is_plain(value: Word) -> bool:
