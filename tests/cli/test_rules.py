@@ -106,3 +106,47 @@ def test_the_mode_bypass_is_warned_of(folders):
     [warning] = rules_of_run(project, mode="bypass").warnings
     assert "bypass" in warning
     assert rules_of_run(project, mode="plan").warnings == ()
+
+
+@pytest.mark.parametrize("mode", ["default", "bypass"])
+@pytest.mark.parametrize("final", [True, False])
+def test_a_question_of_a_project_stands_before_no_denial(folders, mode, final):
+    project, config = folders
+    write(
+        config,
+        {"decision": "allow", "command_prefix": "ls"},
+        {"decision": "deny", "command_prefix": "make", "final": final},
+        {"decision": "deny", "command_prefix": "rm -rf"},
+    )
+    asks = {"decision": "ask", "scope": "user", "final": True, "priority": 999}
+    denies = {"decision": "deny", "command_prefix": "git", "final": True}
+    write(project / ".greenroom", {**asks, "tool": "Bash"}, {**asks, "all": True}, denies)
+    found = rules_of_run(project, mode=mode)
+    assert decide(found, project, "Bash", command="make") is DENY
+    assert decide(found, project, "Bash", command="rm -rf x") is DENY
+    assert decide(found, project, "Bash", command="git status") is DENY
+    assert decide(found, project, "Bash", command="rm $x") is ASK
+    assert decide(found, project, "Bash", command="\x1bls") is ASK
+    assert decide(found, project, "Bash", command="ls") is (ASK if mode == "default" else ALLOW)
+    found = rules_of_run(project, deny=["Write"], mode=mode)
+    assert decide(found, project, "Write", file_path="a", content="") is DENY
+
+
+def test_no_file_of_a_project_makes_a_decision_less_strict(folders):
+    project, config = folders
+    strictness = [ALLOW, ASK, DENY]
+    ours = [
+        {"decision": decision, "command_prefix": "make", "scope": scope, "final": final}
+        for decision in ("allow", "ask", "deny")
+        for scope in ("user", "global")
+        for final in (True, False)
+    ]
+    for own in (*ours, None):
+        for theirs in ours:
+            for mode in ("default", "bypass", "deny"):
+                write(config, *([own] if own else []))
+                (project / ".greenroom" / "permissions.json").unlink(missing_ok=True)
+                alone = decide(rules_of_run(project, mode=mode), project, "Bash", command="make")
+                write(project / ".greenroom", theirs)
+                both = decide(rules_of_run(project, mode=mode), project, "Bash", command="make")
+                assert strictness.index(both) >= strictness.index(alone), (own, theirs, mode)

@@ -1,7 +1,7 @@
 """The order of the rules, and how the verdicts on the facts of one call become one decision."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from greenroom.core import PermissionPart, RuleDecision
 from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
@@ -86,14 +86,32 @@ def _matters(verdict: Verdict, call: Call) -> bool:
 def _verdict(fact: Fact, call: Call, rules: RuleIndex) -> Verdict:
     if isinstance(fact, Unknown) and fact.refused:
         return Verdict(fact, RuleDecision.DENY, fact.reason)
+    held: Verdict | None = None
+    for found in _found(fact, call, rules):
+        only_tightens = found.rule is not None and found.rule.tightens
+        if not only_tightens or found.decision is RuleDecision.DENY:
+            return _tightened(found, held)
+        held = held or found
+        held = replace(held, doubt=held.doubt or found.doubt)
+    # A text that can't be read may hold whatever a rule denies.
+    doubt = isinstance(fact, Unknown) and any(not rule.expired for rule in rules.denials)
+    return _tightened(Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=doubt), held)
+
+
+def _found(fact: Fact, call: Call, rules: RuleIndex) -> Iterator[Verdict]:
+    """Go through what the rules that are about the fact say to it, in their order."""
     for rule in rules.about(fact):
         decision = None if rule.expired else _decision(rule, fact, call)
         if decision is not None:
             doubt = rule.decision is RuleDecision.DENY is not decision
-            return Verdict(fact, decision, _reason(rule, decision), rule, doubt)
-    # A text that can't be read may hold whatever a rule denies.
-    doubt = isinstance(fact, Unknown) and any(not rule.expired for rule in rules.denials)
-    return Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=doubt)
+            yield Verdict(fact, decision, _reason(rule, decision), rule, doubt)
+
+
+def _tightened(found: Verdict, held: Verdict | None) -> Verdict:
+    """Let a question of a rule that only tightens stand before all but a denial."""
+    if held is None or found.decision is RuleDecision.DENY:
+        return found
+    return replace(held, doubt=held.doubt or found.doubt)
 
 
 def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:

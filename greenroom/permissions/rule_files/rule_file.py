@@ -152,8 +152,11 @@ def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
 
 
 def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
-    """Keep the rules that deny or ask: all that a project's file may say until it is trusted."""
-    return tuple(rule for rule in rules if rule.decision != "allow")
+    """Keep the rules that deny or ask: all that a project's file may say until it is trusted.
+
+    Whatever their order, what they ask about is denied where another rule denies it.
+    """
+    return tuple(replace(rule, tightens=True) for rule in rules if rule.decision != "allow")
 
 
 def asking_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
@@ -161,7 +164,7 @@ def asking_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, 
 
     That is what holds while a rule file can't be used: it may have denied anything.
     """
-    kept = [replace(rule, final=True) for rule in tightening(rules)]
+    kept = [replace(rule, final=True) for rule in rules if rule.decision != "allow"]
     question = PermissionRule(
         decision=RuleDecision.ASK,
         matcher=RuleMatcher(all=True),

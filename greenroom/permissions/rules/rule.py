@@ -53,6 +53,7 @@ class PermissionRule(RuleBuilders):
         match: commands, paths or URLs that it must match, verified when the rule is added.
         not_match: those that it must not match.
         source: where it comes from, such as the file that it was read from; it makes no other rule of it.
+        tightens: its question stands before no denial, as of a project that is not trusted.
 
     Raises:
         RuleFileError: a decision or scope that does not exist, a scope without its agent or session,
@@ -81,6 +82,7 @@ class PermissionRule(RuleBuilders):
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
     source: str = field(default="", compare=False)
+    tightens: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         try:  # a plain "allow" would be compared as if it were something else
