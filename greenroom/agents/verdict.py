@@ -121,10 +121,12 @@ async def _explain(
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
 ) -> Explanation:
-    """Judge a call; one with a long text in a thread, since a long script takes a while to read."""
+    """Judge a call; one with a long text in a thread, which an interrupt does not wait for."""
     if all(len(value) <= _LONG for value in input.values() if isinstance(value, str)):
         return permissions.explain(tool, input, context)
-    return await trio.to_thread.run_sync(permissions.explain, tool, input, context)
+    return await trio.to_thread.run_sync(
+        permissions.explain, tool, input, context, abandon_on_cancel=True
+    )
 
 
 async def _ask(

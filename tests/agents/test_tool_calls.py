@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.agents import run_tools, stream_reply
+from greenroom.agents import run_tools, stream_reply, verdict
 from greenroom.core import (
     AgentContext,
     Done,
@@ -28,7 +28,7 @@ from greenroom.permissions import PermissionManager, PermissionRule, read_rules
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import Grep, Read, ToolRegistry, tool
+from greenroom.tools import Grep, Read, RegisteredTool, ToolRegistry, tool
 
 
 async def worker(agent, llm, tools, permissions):
@@ -524,3 +524,23 @@ async def test_a_long_command_is_judged_beside_the_event_loop():
         assert stage.seen(ToolEnd)[0].result.text == "ran"
         assert all((thread is threading.main_thread()) is here for thread in threads)
         assert threads
+
+
+async def test_an_interrupt_waits_for_no_long_judgement():
+    release, judged = threading.Event(), threading.Event()
+    scope = trio.CancelScope()
+
+    class Slow(PermissionManager):
+        def explain(self, *given):
+            trio.from_thread.run_sync(scope.cancel)
+            release.wait(2)
+            judged.set()
+            return super().explain(*given)
+
+    tool = RegisteredTool.of(FakeBash())
+    context = AgentContext(session_id="s-1", agent_type="coder")
+    with scope:
+        await verdict._explain(Slow(), tool, {"command": "x" * 10_000}, context)
+    assert scope.cancelled_caught
+    assert not judged.is_set()
+    release.set()

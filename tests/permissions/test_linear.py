@@ -121,3 +121,12 @@ def test_the_same_command_is_judged_again_where_something_has_changed(manager):
     assert check("cat id; cd ~/.ssh; cat id") is RuleDecision.DENY
     assert check("cat <<< 'ls' | bash; cat <<< 'rm -rf x' | bash") is RuleDecision.DENY
     assert check("ls $f; f=.env; cat $f") is RuleDecision.DENY
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["9" * 100_000 + "%", "make '" + " " * 100_000 + "'", "make 'x" + " " * 100_000 + "'"],
+)
+def test_no_expression_takes_minutes_over_a_long_row_of_one_character(command):
+    rules = [PermissionRule.allow_command("make")]
+    assert PermissionManager(rules).explain("Bash", {"command": command}, CONTEXT).digest

@@ -128,7 +128,7 @@ _MODULES = frozenset(
 _VERB = re.compile(r"[a-z][A-Za-z0-9:_-]*")
 _MODULE = re.compile(r"[A-Za-z_][\w.]*")
 _PYTHON = re.compile(r"python[\d.]*")
-_VERSION = re.compile(r"-?[\d.]+$")
+_VERSION = re.compile(r"(?:(?<![\d.])|(?=-))-?[\d.]+$")  # begun once in a row of digits
 
 
 def _listed(text: str) -> dict[tuple[str, ...], frozenset[str]]:

@@ -11,8 +11,8 @@ from greenroom.permissions.facts.word import Word
 
 __all__ = ["make_settings"]
 
-_SETTING = re.compile(r"\s*([^\s:?+!=]*)\s*(?::{1,3}|\?|\+|!)?=")
-_RUNS = re.compile(r"\s*[^\s=]*\s*!=")
+_SETTING = re.compile(r"([^\s:?+!=]*)\s*(?::{1,3}|\?|\+|!)?=")
+_RUNS = re.compile(r"[^\s=]*\s*!=")
 _FUNCTION = re.compile(r"\$[({]\s*(?:shell|eval|file|guile|load|call)\b")
 _PROGRAMS = frozenset(
     {"SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS"}
@@ -28,11 +28,12 @@ def make_settings(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
         [2, 3]
     """
     for at, word in enumerate(argv[1:], 1):
-        found = _SETTING.match(word.text)
+        text = word.text.lstrip()  # two blanks side by side in an expression take long
+        found = _SETTING.match(text)
         if not found or word.text.startswith("-"):
             continue
         # What only the shell will know stands as it was written: `$(…)` is the shell's there.
         told = word.text if word.opening is None else word.opening.text
-        is_run = _RUNS.match(word.text) or "$" in told or _FUNCTION.search(word.text)
+        is_run = _RUNS.match(text) or "$" in told or _FUNCTION.search(word.text)
         if is_run or found[1] in _PROGRAMS:
             yield at, f"{word.text[:40]} lets make run programs"
