@@ -18,7 +18,7 @@ from greenroom.core import (
     RuleDecision,
     RuleFileError,
     SandboxReport,
-    SandboxUnavailableError,
+    ToolError,
     ToolResult,
     ToolStatus,
     ToolUseBlock,
@@ -98,8 +98,8 @@ async def judge(
         return Verdict(call, call.input)  # the registry answers with the names that exist
     fault, sandbox = tool.fault(call.input), None
     try:
-        sandbox = await tool.examine_sandbox()
-    except SandboxUnavailableError as error:
+        sandbox = await tool.examine_sandbox(agent.context.workspace)
+    except ToolError as error:
         fault = fault or str(error)
     if fault is not None:  # nobody is asked about a call that can't run
         return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))

@@ -14,6 +14,7 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
+    Workspace,
     serde,
     visible,
 )
@@ -126,15 +127,16 @@ class RegisteredTool:
             _log.debug("tool %s could not state its effects", self.name, exc_info=True)
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
 
-    async def examine_sandbox(self) -> SandboxReport | None:
-        """Say what a call would be held to on this machine; None where it has no sandbox.
+    async def examine_sandbox(self, workspace: Workspace) -> SandboxReport | None:
+        """Say what a call in a workspace would be held to; None where it has no sandbox.
 
         Raises:
             SandboxUnavailableError: the sandbox requires what nothing holds here.
+            ToolError: its paths can't be found from the workspace.
         """
         if self.sandbox is None:
             return None
-        report = await examine_sandbox(self.sandbox)
+        report = await examine_sandbox(self.sandbox, workspace)
         check_required(self.sandbox, report)
         return report
 

@@ -65,6 +65,25 @@ async def test_the_person_and_the_programs_read_the_same_report(tmp_path):
     assert end.result.text.splitlines()[0] == "made"
 
 
+async def test_what_is_not_held_in_this_very_place_stands_in_the_prompt_as_well(tmp_path):
+    (tmp_path / ".git").symlink_to("elsewhere")
+    registry = ToolRegistry([Bash(sandbox=Sandbox())])
+    seen = await chunks_of(registry, tmp_path, answer="allow")
+    request, end = only(seen, PermissionRequest), only(seen, ToolEnd)
+    assert "symbolic link" in request.sandbox.why["protected"]
+    assert "protected" in request.sandbox.lacking
+    assert (
+        serde.decode(serde.dumps(end.result.metadata["sandbox"]), SandboxReport) == request.sandbox
+    )
+
+
+async def test_a_place_where_a_sandbox_has_no_ground_refuses_before_anybody_is_asked(tmp_path):
+    registry = ToolRegistry([Bash(sandbox=Sandbox(writable=["nowhere"]))])
+    seen = await chunks_of(registry, tmp_path)
+    assert not any(isinstance(chunk, PermissionRequest) for chunk in seen)
+    assert "can't make nowhere writable" in only(seen, ToolEnd).result.text
+
+
 async def test_without_a_sandbox_nothing_is_said_of_one(tmp_path):
     seen = await chunks_of(ToolRegistry([Bash()]), tmp_path, answer="deny")
     assert only(seen, PermissionRequest).sandbox is None
@@ -95,7 +114,7 @@ async def test_a_tool_of_ones_own_may_say_what_it_is_held_to():
     async def plain() -> None:
         """Do nothing."""
 
-    assert await ToolRegistry([plain]).get("plain").examine_sandbox() is None
+    assert await ToolRegistry([plain]).get("plain").examine_sandbox(Workspace("/")) is None
     plain.sandbox = "strict"
     with pytest.raises(Exception, match="its sandbox is 'strict'"):
         ToolRegistry([plain])

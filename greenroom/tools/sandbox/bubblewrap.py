@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from greenroom.tools.sandbox.confine import FILTER_FD
-from greenroom.tools.sandbox.ground import Ground
+from greenroom.tools.sandbox.ground import Ground, is_below
 
-__all__ = ["TEMPORARY", "bubblewrap_command", "is_below"]
+__all__ = ["TEMPORARY", "bubblewrap_command"]
 
 TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 
@@ -97,8 +97,3 @@ def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
             continue
         if os.path.exists(path):
             yield path
-
-
-def is_below(path: str, folders: tuple[str, ...]) -> bool:
-    """Tell whether a path is one of these folders, or lies below one."""
-    return any(Path(path).is_relative_to(folder) for folder in folders)

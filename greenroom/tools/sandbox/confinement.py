@@ -11,18 +11,18 @@ from typing import Self
 
 import trio
 
-from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
+from greenroom.core import SandboxReport, ToolError, Workspace, serde
 from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.contained_process import Cleanup, no_cleanup
 from greenroom.tools.process.our_python import our_python
 from greenroom.tools.sandbox import confine
-from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command, is_below
+from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command
 from greenroom.tools.sandbox.cgroup import Cgroup
 from greenroom.tools.sandbox.ground import Ground
 from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.placeholder import Placeholders
 from greenroom.tools.sandbox.policy import Sandbox
-from greenroom.tools.sandbox.reporting import check_required, without
+from greenroom.tools.sandbox.reporting import check_required, in_place
 from greenroom.tools.sandbox.seatbelt import seatbelt_profile
 from greenroom.tools.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
 
@@ -139,7 +139,8 @@ class Confinement:
     def _prepare(self) -> None:
         try:
             ground = Ground.of(self._sandbox, self._workspace, self._shown)
-            self._judge(ground)
+            self.report = in_place(self.report, self._sandbox, ground)
+            check_required(self._sandbox, self.report)
             temporary = tempfile.mkdtemp(prefix="greenroom-sandbox-")
             self._held.callback(_remove, temporary)
             cgroup = self._cgroup()
@@ -149,22 +150,6 @@ class Confinement:
         specification.update(self._limits(cgroup))
         text = serde.dumps(specification).decode()
         self.prefix = [*our_python("-I", "-S", confine.__file__, text), *around]
-
-    def _judge(self, ground: Ground) -> None:
-        """See what can't be held in this very place."""
-        if ground.unprotected:
-            why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
-            self._lack("protected", why)
-        # Landlock follows names when it begins: one command may rename what the next will read.
-        loose = [path for path in ground.hidden if is_below(path, ground.writable)]
-        if loose and self._mechanisms.tier == "landlock":
-            self._lack(
-                "hidden", f"{', '.join(loose)}: it can be moved, and read by the next command"
-            )
-
-    def _lack(self, part: SandboxPart, why: str) -> None:
-        self.report = without(self.report, self._sandbox, part, why)
-        check_required(self._sandbox, self.report)
 
     def _cgroup(self) -> Cgroup:
         limits, inside = self._sandbox.limits, self._mechanisms.tier == "bubblewrap"

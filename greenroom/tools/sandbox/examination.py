@@ -18,9 +18,10 @@ from greenroom.tools.process.our_python import our_python
 from greenroom.tools.process.process import Exit, run_contained
 from greenroom.tools.sandbox import trial
 from greenroom.tools.sandbox.confinement import Confinement, Unconfined
+from greenroom.tools.sandbox.ground import Ground
 from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
 from greenroom.tools.sandbox.policy import Sandbox, SandboxLimits
-from greenroom.tools.sandbox.reporting import check_required, report_on
+from greenroom.tools.sandbox.reporting import check_required, in_place, report_on
 
 __all__ = ["confined", "examine_sandbox", "our_own_files"]
 
@@ -32,11 +33,14 @@ _TRIAL_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
 _found: list[Mechanisms] = []
 
 
-async def examine_sandbox(sandbox: Sandbox) -> SandboxReport:
-    """Say what of a policy holds on this machine.
+async def examine_sandbox(sandbox: Sandbox, workspace: Workspace | None = None) -> SandboxReport:
+    """Say what of a policy holds on this machine; with a workspace, what holds of it there.
 
     The first time in a process this tries what there is, in a few short processes; the answer is
     kept, since the same machine would give it again.
+
+    Raises:
+        ToolError: the policy's paths can't be found from the workspace.
 
     Example:
         >>> import trio
@@ -44,7 +48,14 @@ async def examine_sandbox(sandbox: Sandbox) -> SandboxReport:
         >>> "cpu" in report.enforced
         True
     """
-    return report_on(sandbox, await _mechanisms())
+    report = report_on(sandbox, await _mechanisms())
+    if workspace is None:
+        return report
+    try:
+        ground = await in_thread(lambda: Ground.of(sandbox, workspace))
+    except OSError as error:
+        raise ToolError(f"the sandbox could not be set up: {error}") from error
+    return in_place(report, sandbox, ground)
 
 
 async def confined(

@@ -14,7 +14,7 @@ from greenroom.core import (
 )
 from greenroom.tools.sandbox.policy import Sandbox
 
-__all__ = ["Ground"]
+__all__ = ["Ground", "is_below"]
 
 _START_UP_FILES = frozenset(
     {
@@ -106,3 +106,8 @@ def _instructions(folder: str) -> Iterator[str]:
     found = (os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name in known)
     # A link such as CLAUDE.md to AGENTS.md is common, and can't be mounted over.
     return (path for path in found if not os.path.islink(path))
+
+
+def is_below(path: str, folders: tuple[str, ...]) -> bool:
+    """Tell whether a path is one of these folders, or lies below one."""
+    return any(Path(path).is_relative_to(folder) for folder in folders)

@@ -14,10 +14,11 @@ from greenroom.core import (
     ToolResult,
     serde,
 )
+from greenroom.tools.sandbox.ground import Ground, is_below
 from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.policy import Sandbox
 
-__all__ = ["check_required", "described", "report_on", "with_report", "without"]
+__all__ = ["check_required", "described", "in_place", "report_on", "with_report"]
 
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
@@ -95,8 +96,20 @@ def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
         )
 
 
-def without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str) -> SandboxReport:
-    """Return the report for a call in which, of all places, this part can't be held."""
+def in_place(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> SandboxReport:
+    """Return the report for a call on this very ground, where some part may not be held."""
+    if ground.unprotected:
+        why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
+        report = _without(report, sandbox, "protected", why)
+    # Landlock follows names when it begins: one command may rename what the next will read.
+    loose = [path for path in ground.hidden if is_below(path, ground.writable)]
+    if loose and report.tier == "landlock":
+        why = f"{', '.join(loose)}: it can be moved, and read by the next command"
+        report = _without(report, sandbox, "hidden", why)
+    return report
+
+
+def _without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str) -> SandboxReport:
     missing = tuple(each for each in get_args(SandboxPart) if each in (*report.missing, part))
     return replace(
         report,
