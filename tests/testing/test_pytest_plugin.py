@@ -31,8 +31,9 @@ def run_tests(folder, tests, conftest=OPT_IN, *options):
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     (folder / "test_it.py").write_text(AGENT + tests)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    # The options of the run that this one is inside of are not meant for it.
-    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    # The options of the run that this one is inside of are not meant for it, nor is where that runs.
+    ours = ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER")
+    env = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
     )

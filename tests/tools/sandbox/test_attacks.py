@@ -15,7 +15,8 @@ from greenroom.tools import Bash, Sandbox, SandboxLimits
 from greenroom.tools.sandbox.cgroup import CgroupPlaces
 from tests.tools.sandbox.held import Held, marked
 
-PYTHON = f"{sys.executable} -I -S"
+# The real one: a private /tmp may hide an environment that lies there.
+PYTHON = f"{os.path.realpath(sys.executable)} -I -S"
 
 
 async def contained(held: Held, part: SandboxPart, was_held: bool, sandbox: Sandbox | None = None):
