@@ -17,11 +17,11 @@ from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.fact import Command, Unknown
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.shell.commands import CommandReader
-from greenroom.permissions.shell.compound_reader import CompoundReader
-from greenroom.permissions.shell.cursor import Cursor
-from greenroom.permissions.shell.expander import Expander, Piece
-from greenroom.permissions.shell.parser import Parser
-from greenroom.permissions.shell.quoting import decode_ansi_c
+from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
+from greenroom.permissions.shell.grammar.cursor import Cursor
+from greenroom.permissions.shell.grammar.expander import Expander, Piece
+from greenroom.permissions.shell.grammar.parser import Parser
+from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.test_cases import CASES, EXPECTED, WORDS, rule
@@ -100,68 +100,79 @@ MUTANTS = {
         ["quote", "url"],
     ),
     "a comment ends with its line": (
-        [("shell.cursor._COMMENT", re.compile(r"#(?:\\\n|[^\n])*"))],
+        [("shell.grammar.cursor._COMMENT", re.compile(r"#(?:\\\n|[^\n])*"))],
         ["chain"],
     ),
-    "a comment is no command": ([("shell.cursor._COMMENT", re.compile(r"(?!)"))], ["benign"]),
+    "a comment is no command": (
+        [("shell.grammar.cursor._COMMENT", re.compile(r"(?!)"))],
+        ["benign"],
+    ),
     "a continued word is one word": (
         [
             (
-                "shell.word_reader.WordReader._backslash",
+                "shell.grammar.word_reader.WordReader._backslash",
                 lambda self: setattr(self, "at", self.at + 2) or [Piece(" ")],
             )
         ],
         ["quote", "chain"],
     ),
     "substitutions are commands": (
-        [("shell.parser.Parser.substitution", forgetting(Parser, "substitution"))],
+        [("shell.grammar.parser.Parser.substitution", forgetting(Parser, "substitution"))],
         ["subst"],
     ),
     "backticks are commands": (
-        [("shell.expander.Expander._backticks", forgetting(Expander, "_backticks"))],
+        [("shell.grammar.expander.Expander._backticks", forgetting(Expander, "_backticks"))],
         ["subst"],
     ),
     "process substitutions are commands": (
         [
             (
-                "shell.expander.Expander.process_substitution",
+                "shell.grammar.expander.Expander.process_substitution",
                 forgetting(Expander, "process_substitution"),
             )
         ],
         ["subst"],
     ),
     "defaults of parameters are read": (
-        [("shell.expander.Expander._until_brace", forgetting(Expander, "_until_brace"))],
+        [("shell.grammar.expander.Expander._until_brace", forgetting(Expander, "_until_brace"))],
         ["subst"],
     ),
     "double quotes expand": (
-        [("shell.expander.Expander.double_quoted", forgetting(Expander, "double_quoted"))],
+        [("shell.grammar.expander.Expander.double_quoted", forgetting(Expander, "double_quoted"))],
         ["subst"],
     ),
     "here-documents expand": (
-        [("shell.expander.Expander.here_document", forgetting(Expander, "here_document"))],
+        [("shell.grammar.expander.Expander.here_document", forgetting(Expander, "here_document"))],
         ["subst"],
     ),
     "a here-document ends at its delimiter": (
-        [("shell.redirection_reader.RedirectionReader._body", swallow_the_rest)],
+        [("shell.grammar.redirection_reader.RedirectionReader._body", swallow_the_rest)],
         ["chain"],
     ),
     "here-documents and -strings reach a shell": ([("shell.texts._documents", nothing)], ["wrap"]),
     "arithmetic reads variables": ([("shell.analyse.may_hold_code", no)], ["subst"]),
     "arithmetic over what commands print": (
-        [("shell.cursor.Cursor.unclear", clear_about("only known at run time"))],
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("only known at run time"))],
         ["subst"],
     ),
     "arithmetic over what the shell fills in": (
-        [("shell.expander.HELD", re.compile(r"(?!)"))],
+        [("shell.grammar.expander.HELD", re.compile(r"(?!)"))],
         ["subst"],
     ),
     "subscripts in arithmetic": (
-        [("shell.expander.Expander._odd_sum", lambda self, char: setattr(self, "at", self.at + 1))],
+        [
+            (
+                "shell.grammar.expander.Expander._odd_sum",
+                lambda self, char: setattr(self, "at", self.at + 1),
+            )
+        ],
         ["subst"],
     ),
     "builtins that compute": ([("shell.analyse.computes", no)], ["subst"]),
-    "conditions that evaluate": ([("shell.compound_reader._EVALUATING", frozenset())], ["subst"]),
+    "conditions that evaluate": (
+        [("shell.grammar.compound_reader._EVALUATING", frozenset())],
+        ["subst"],
+    ),
     "redirections are writes": ([("shell.analyse.redirection_facts", nothing)], ["redir"]),
     "descriptors and /dev/null are no files": (
         [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
@@ -172,42 +183,45 @@ MUTANTS = {
     "only display variables are none": ([("shell.analyse.is_display", no)], ["env", "benign"]),
     "loops set variables": ([("shell.analyse.changes_programs", no)], ["env"]),
     "builtins set variables": (
-        [("shell.cautions.changes_programs", no), ("shell.cautions._evaluates_names", nothing)],
+        [
+            ("shell.programs.cautions.changes_programs", no),
+            ("shell.programs.cautions._evaluates_names", nothing),
+        ],
         ["env", "subst"],
     ),
     "functions are changes": (
-        [("shell.cursor.Cursor.unclear", clear_about("defines the function"))],
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("defines the function"))],
         ["env"],
     ),
     "bodies of functions are judged": (
         [
             (
-                "shell.compound_reader.CompoundReader.function_body",
+                "shell.grammar.compound_reader.CompoundReader.function_body",
                 forgetting(CompoundReader, "function_body"),
             )
         ],
         ["env"],
     ),
     "arrays and coprocesses are unclear": (
-        [("shell.cursor.Cursor.unclear", clear_about("array", "coprocess", "arithmetic"))],
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("array", "coprocess", "arithmetic"))],
         ["env", "subst", "wrap"],
     ),
     "expansions that set or run are unclear": (
-        [("shell.cursor.Cursor.unclear", clear_about("an expansion that may"))],
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("an expansion that may"))],
         ["subst"],
     ),
     "what can't be read is asked about": (
-        [("shell.cursor.Cursor.unclear", clear_about("can't be read"))],
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("can't be read"))],
         ["subst"],
     ),
     "programs have names": (
         [("shell.commands.CommandReader.command", unnamed_programs_are_nothing)],
         ["dynamic"],
     ),
-    "a glob is no name": ([("shell.word_reader._is_pattern", no)], ["dynamic", "quote"]),
+    "a glob is no name": ([("shell.grammar.word_reader._is_pattern", no)], ["dynamic", "quote"]),
     "texts for shells are commands": ([("shell.commands.evaluated", lambda argv: None)], ["wrap"]),
     "shells that read a file or their input": (
-        [("shell.evaluated._file", lambda argv, at: None)],
+        [("shell.programs.evaluated._file", lambda argv, at: None)],
         ["wrap", "dynamic"],
     ),
     "wrappers run their operands": ([("shell.commands.CommandReader._wrapped", nothing)], ["wrap"]),
@@ -233,23 +247,31 @@ MUTANTS = {
         [("shell.commands.ELSEWHERE", frozenset())],
         ["wrap"],
     ),
-    "options that write or run": ([("shell.options.Options.names", no)], ["flags"]),
-    "options in variables": ([("shell.cautions.unseen_options", nothing)], ["flags"]),
-    "scripts of sed": ([("shell.scripts.sed_only_prints", yes)], ["flags"]),
-    "scripts of awk": ([("shell.scripts.awk_only_prints", yes)], ["flags"]),
-    "options of git": ([("shell.cautions._git_any", no)], ["flags"]),
-    "what programs do with their own words": ([("shell.cautions._SPECIAL", {})], ["flags"]),
+    "options that write or run": ([("shell.programs.options.Options.names", no)], ["flags"]),
+    "options in variables": ([("shell.programs.cautions.unseen_options", nothing)], ["flags"]),
+    "scripts of sed": ([("shell.programs.scripts.sed_only_prints", yes)], ["flags"]),
+    "scripts of awk": ([("shell.programs.scripts.awk_only_prints", yes)], ["flags"]),
+    "options of git": ([("shell.programs.cautions._git_any", no)], ["flags"]),
+    "what programs do with their own words": (
+        [("shell.programs.cautions._SPECIAL", {})],
+        ["flags"],
+    ),
     "braces are written out": (
-        [("shell.word_reader.expand", lambda pieces: [pieces] if pieces else [])],
+        [("shell.grammar.word_reader.expand", lambda pieces: [pieces] if pieces else [])],
         ["quote"],
     ),
     "escapes in $'…' are decoded": (
-        [("shell.expander.decode_ansi_c", lambda body: body if decode_ansi_c(body) else None)],
+        [
+            (
+                "shell.grammar.expander.decode_ansi_c",
+                lambda body: body if decode_ansi_c(body) else None,
+            )
+        ],
         ["quote"],
     ),
     "values of variables are looked behind": ([("shell.analyse.substituted", nothing)], ["path"]),
     "the values of loops are known": (
-        [("shell.bindings.Bindings.values", lambda self, name: ())],
+        [("shell.variables.bindings.Bindings.values", lambda self, name: ())],
         ["path"],
     ),
     "a prefix ends at a word": (

@@ -10,7 +10,7 @@ from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.pattern import Anchors, PathPattern
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.analyse import analyse
-from greenroom.permissions.shell.parser import parse
+from greenroom.permissions.shell.grammar.parser import parse
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))

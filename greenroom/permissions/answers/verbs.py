@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
 
-from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.wrappers import ELSEWHERE, SHELLS, WRAPPERS
 
 __all__ = ["Reach", "reach", "verb_length", "wraps"]
 

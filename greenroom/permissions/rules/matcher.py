@@ -9,7 +9,7 @@ from greenroom.core import RuleFileError
 from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
-from greenroom.permissions.shell.split import split_words
+from greenroom.permissions.shell.grammar.split import split_words
 
 __all__ = ["Predicate", "RuleMatcher"]
 

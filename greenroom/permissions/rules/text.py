@@ -4,7 +4,7 @@ import re
 
 from greenroom.core import RuleFileError
 from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.shell.split import split_words
+from greenroom.permissions.shell.grammar.split import split_words
 
 __all__ = ["parse_matcher"]
 

@@ -6,19 +6,19 @@ from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unr
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.commands import CommandReader
+from greenroom.permissions.shell.grammar.nodes import Assignment, SimpleCommand
+from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.hidden import hidden_characters
-from greenroom.permissions.shell.nodes import Assignment, SimpleCommand
-from greenroom.permissions.shell.parser import parse
 from greenroom.permissions.shell.redirections import redirection_facts
-from greenroom.permissions.shell.substituted import TooManyValuesError, substituted
 from greenroom.permissions.shell.unread import words_of
-from greenroom.permissions.shell.variables import (
+from greenroom.permissions.shell.variables.assignments import (
     changes_programs,
     computes,
     is_display,
     may_hold_code,
     renames,
 )
+from greenroom.permissions.shell.variables.substituted import TooManyValuesError, substituted
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 

@@ -9,16 +9,22 @@ from typing import TypeAlias
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Opening, Word, basename
-from greenroom.permissions.shell.arithmetic import is_plain_value
-from greenroom.permissions.shell.bindings import Bindings
-from greenroom.permissions.shell.cautions import cautions
-from greenroom.permissions.shell.evaluated import TIMERS, Evaluated, evaluated
-from greenroom.permissions.shell.output import Output
-from greenroom.permissions.shell.programs import is_known
-from greenroom.permissions.shell.substituted import TooManyValuesError, substituted
+from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
+from greenroom.permissions.shell.grammar.output import Output
+from greenroom.permissions.shell.programs.cautions import cautions
+from greenroom.permissions.shell.programs.evaluated import TIMERS, Evaluated, evaluated
+from greenroom.permissions.shell.programs.inert import is_known
+from greenroom.permissions.shell.programs.wrappers import (
+    ELSEWHERE,
+    SHELLS,
+    WRAPPERS,
+    Wrapper,
+    inner_start,
+)
 from greenroom.permissions.shell.texts import READERS, Texts
 from greenroom.permissions.shell.unread import words_of
-from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS, Wrapper, inner_start
+from greenroom.permissions.shell.variables.bindings import Bindings
+from greenroom.permissions.shell.variables.substituted import TooManyValuesError, substituted
 
 __all__ = ["CommandReader"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from greenroom.permissions.facts.fact import Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.shell.nodes import Redirection
+from greenroom.permissions.shell.grammar.nodes import Redirection
 
 __all__ = ["redirection_facts"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.nodes import Finding, SimpleCommand
-from greenroom.permissions.shell.quoting import decode_ansi_c
-from greenroom.permissions.shell.wrappers import ELSEWHERE
+from greenroom.permissions.shell.grammar.nodes import Finding, SimpleCommand
+from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
+from greenroom.permissions.shell.programs.wrappers import ELSEWHERE
 
 __all__ = ["READERS", "Texts"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from greenroom.permissions.facts.word import Opening, Word, basename
-from greenroom.permissions.shell.bindings import Bindings
-from greenroom.permissions.shell.options import Options, ends_options, letter_of
+from greenroom.permissions.shell.programs.options import Options, ends_options, letter_of
+from greenroom.permissions.shell.variables.bindings import Bindings
 
 __all__ = ["unseen_options"]
 

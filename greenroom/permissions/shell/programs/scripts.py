@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.options import abbreviates, letter_of
+from greenroom.permissions.shell.programs.options import abbreviates, letter_of
 
 __all__ = ["awk_only_prints", "awk_scripts", "sed_only_prints", "sed_scripts"]
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:\\.|[^/\\\n])*+/I?)"

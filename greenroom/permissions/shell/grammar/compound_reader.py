@@ -5,9 +5,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from greenroom.permissions.facts.word import Opening, Word
-from greenroom.permissions.shell.cursor import ShellSyntaxError
-from greenroom.permissions.shell.nodes import Assignment
-from greenroom.permissions.shell.redirection_reader import RedirectionReader
+from greenroom.permissions.shell.grammar.cursor import ShellSyntaxError
+from greenroom.permissions.shell.grammar.nodes import Assignment
+from greenroom.permissions.shell.grammar.redirection_reader import RedirectionReader
 
 __all__ = ["CompoundReader"]
 

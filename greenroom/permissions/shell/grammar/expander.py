@@ -4,11 +4,11 @@ import re
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from greenroom.permissions.shell.arithmetic import HELD, NAMES, SAFE_OFFSET
-from greenroom.permissions.shell.cursor import Cursor, Findings, ShellSyntaxError
-from greenroom.permissions.shell.openings import beginning
-from greenroom.permissions.shell.output import Output
-from greenroom.permissions.shell.quoting import decode_ansi_c
+from greenroom.permissions.shell.grammar.arithmetic import HELD, NAMES, SAFE_OFFSET
+from greenroom.permissions.shell.grammar.cursor import Cursor, Findings, ShellSyntaxError
+from greenroom.permissions.shell.grammar.openings import beginning
+from greenroom.permissions.shell.grammar.output import Output
+from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
 
 __all__ = ["Expander", "Piece"]
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from greenroom.permissions.shell.nodes import Finding, SimpleCommand, Unclear
+from greenroom.permissions.shell.grammar.nodes import Finding, SimpleCommand, Unclear
 
 __all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError", "TooDeepError"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.wrappers import SHELLS
+from greenroom.permissions.shell.programs.wrappers import SHELLS
 
 __all__ = ["TIMERS", "Evaluated", "evaluated"]
 

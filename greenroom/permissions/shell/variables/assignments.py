@@ -4,8 +4,8 @@ import re
 from itertools import dropwhile, islice
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.arithmetic import is_plain_value
-from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
+from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
+from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
 
 __all__ = [
     "changes_programs",

@@ -3,9 +3,9 @@
 import re
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.braces import expand
-from greenroom.permissions.shell.expander import Expander, Piece
-from greenroom.permissions.shell.openings import opening
+from greenroom.permissions.shell.grammar.braces import expand
+from greenroom.permissions.shell.grammar.expander import Expander, Piece
+from greenroom.permissions.shell.grammar.openings import opening
 
 __all__ = ["WordReader", "join"]
 

@@ -1,8 +1,8 @@
 """A command prefix or an exact command, split into words as the shell would split it."""
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.shell.nodes import SimpleCommand
-from greenroom.permissions.shell.parser import parse
+from greenroom.permissions.shell.grammar.nodes import SimpleCommand
+from greenroom.permissions.shell.grammar.parser import parse
 
 __all__ = ["split_words"]
 

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError
-from greenroom.permissions.shell.nodes import Redirection, SimpleCommand
-from greenroom.permissions.shell.word_reader import WordReader
+from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError
+from greenroom.permissions.shell.grammar.nodes import Redirection, SimpleCommand
+from greenroom.permissions.shell.grammar.word_reader import WordReader
 
 __all__ = ["RedirectionReader"]
 

@@ -1,7 +1,7 @@
 """Programs that don't run what their words say, so that a word such as `rm` there is only a word."""
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.wrappers import ELSEWHERE, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.wrappers import ELSEWHERE, SHELLS, WRAPPERS
 
 __all__ = ["is_known"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.output import Output
+from greenroom.permissions.shell.grammar.output import Output
 
 __all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear"]
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.bindings import Bindings
-from greenroom.permissions.shell.options import Options, ends_options, letter_of
-from greenroom.permissions.shell.scripts import awk_scripts, sed_scripts
-from greenroom.permissions.shell.settings import make_settings
-from greenroom.permissions.shell.unseen_options import unseen_options
-from greenroom.permissions.shell.variables import changes_programs
+from greenroom.permissions.shell.programs.options import Options, ends_options, letter_of
+from greenroom.permissions.shell.programs.scripts import awk_scripts, sed_scripts
+from greenroom.permissions.shell.programs.settings import make_settings
+from greenroom.permissions.shell.programs.unseen_options import unseen_options
+from greenroom.permissions.shell.variables.assignments import changes_programs
+from greenroom.permissions.shell.variables.bindings import Bindings
 
 __all__ = ["cautions"]
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.nodes import Assignment, Finding, SimpleCommand
-from greenroom.permissions.shell.output import Output
-from greenroom.permissions.shell.variables import declares, reads_into
+from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
+from greenroom.permissions.shell.grammar.output import Output
+from greenroom.permissions.shell.variables.assignments import declares, reads_into
 
 __all__ = ["Bindings"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from greenroom.permissions.facts.word import Opening, Word
 
 if TYPE_CHECKING:
-    from greenroom.permissions.shell.expander import Piece
+    from greenroom.permissions.shell.grammar.expander import Piece
 
 __all__ = ["added", "beginning", "opening"]
 

@@ -7,11 +7,11 @@ the reading, and commands that were found by then are judged all the same.
 import re
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.compound_reader import CompoundReader
-from greenroom.permissions.shell.cursor import Findings, ShellSyntaxError, TooDeepError
-from greenroom.permissions.shell.nodes import Assignment, Redirection, Script, SimpleCommand
-from greenroom.permissions.shell.openings import added
-from greenroom.permissions.shell.output import Output, printed_by
+from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
+from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
+from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, Script, SimpleCommand
+from greenroom.permissions.shell.grammar.openings import added
+from greenroom.permissions.shell.grammar.output import Output, printed_by
 
 __all__ = ["parse"]
 

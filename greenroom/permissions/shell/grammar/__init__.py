@@ -1,0 +1,1 @@
+"""Shell text as a tree: words, simple commands, and what cannot be told."""

@@ -1,0 +1,1 @@
+"""What is known of programs: those that run others, and options that write or run something."""

@@ -1,0 +1,1 @@
+"""What variables may hold, and what they change."""
