@@ -167,6 +167,31 @@ async def test_the_runtime_s_limit_is_the_default_time_out():
         assert handle.state.kind is StateKind.IDLE
 
 
+async def test_a_question_that_may_wait_for_ever_is_logged_once(runtime, caplog):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.request_permission(
+                    "Bash", "ls", timeout=5 if message.text == "soon" else None
+                )
+
+    async def said(*words, **options):
+        caplog.clear()
+        handle = runtime.spawn(new(), agent_fn, **options)
+        for word in words:
+            await handle.send_input(word)
+            await wait_all_tasks_blocked()
+            for request in await handle.pending():
+                await handle.respond_permission(request.request_id, "deny")
+            await wait_all_tasks_blocked()
+        return [r.getMessage() for r in caplog.records if "answers=True" in r.getMessage()]
+
+    assert await said("soon") == []
+    assert await said("go", unattended="deny") == []
+    (once,) = await said("go", "again", name="planner")
+    assert once.startswith("planner ") and "asks for permission and waits" in once
+
+
 async def test_it_waits_while_nobody_who_answers_has_ever_come(runtime):
     answers = []
     handle = await asked(runtime, answers)

@@ -5,6 +5,7 @@ else, and the answer to one prompt can't decide another. Somebody who answers fo
 for its descendants too.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 import trio
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Approvals"]
 
+logger = logging.getLogger("greenroom.runtime")
 
 _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down", by="shutdown")
 
@@ -51,6 +53,7 @@ class Approvals:
         self._open: dict[str, _Pending] = {}
         self._answerers = 0
         self._ever_attended = False
+        self._said_unattended = False
         self._state_before = AgentState.idle()
 
     @property
@@ -89,10 +92,24 @@ class Approvals:
     async def _answer(self, pending: _Pending, timeout: float | None) -> Answer:
         await trio.lowlevel.checkpoint()
         self._refuse_without_answerer(pending)
+        if timeout is None and not pending.decided.is_set():
+            self._say_unattended()
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await pending.decided.wait()
         return pending.answer or Answer(
             RuleDecision.DENY, message=f"nobody answered within {timeout:g} seconds", by="time-out"
+        )
+
+    def _say_unattended(self) -> None:
+        """Log, once for a root, that a question waits without end for somebody to come."""
+        line = [each.approvals for each in (self._actor, *self._actor.ancestors())]
+        if any(each._answerers for each in line) or line[-1]._said_unattended:
+            return
+        line[-1]._said_unattended = True
+        logger.warning(
+            "%s asks for permission and waits: nobody has subscribed with answers=True; to have it"
+            " denied instead, spawn with unattended='deny' or set RuntimeLimits.permission_timeout",
+            self._actor.signature,
         )
 
     def _close(
