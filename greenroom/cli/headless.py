@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.conversation import describe_session
-from greenroom.cli.dump_target import dump_target
-from greenroom.cli.output_writer import OutputWriter, tell
-from greenroom.cli.piped_input import read_piped, with_context
-from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.run.conversation import describe_session
+from greenroom.cli.run.dump_target import dump_target
+from greenroom.cli.run.run_setup import RunSetup, open_setup
+from greenroom.cli.streams.output_writer import OutputWriter, tell
+from greenroom.cli.streams.piped_input import read_piped, with_context
 from greenroom.cli.turn_record import FAILED, TurnRecord
 from greenroom.core import AgentNotRunningError, Done, Exited, Message, TurnStart, serde
 from greenroom.runtime import AgentHandle, AgentRuntime

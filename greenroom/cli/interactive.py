@@ -10,15 +10,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
-from greenroom.cli.conversation import describe_session
-from greenroom.cli.dump_target import dump_target
-from greenroom.cli.end_signals import EndSignals
-from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.recap import earlier_turns, recap
-from greenroom.cli.render_recap import render_recap
-from greenroom.cli.renderer import ConsoleRenderer
-from greenroom.cli.run_setup import RunSetup, open_setup
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.console.recap import earlier_turns, recap
+from greenroom.cli.console.render_recap import render_recap
+from greenroom.cli.console.renderer import ConsoleRenderer
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.run.conversation import describe_session
+from greenroom.cli.run.dump_target import dump_target
+from greenroom.cli.run.end_signals import EndSignals
+from greenroom.cli.run.run_setup import RunSetup, open_setup
+from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.cli.turn_record import DONE, FAILED, USAGE
 from greenroom.core import EndStatus, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome

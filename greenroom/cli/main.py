@@ -57,8 +57,8 @@ def _run(options: "Options") -> int:
     # Here and not above: --version and --help need none of it.
     import trio
 
-    from greenroom.cli.log_file import log_to_file
-    from greenroom.cli.output_writer import tell
+    from greenroom.cli.run.log_file import log_to_file
+    from greenroom.cli.streams.output_writer import tell
     from greenroom.core import GreenroomError
 
     try:

@@ -8,7 +8,7 @@ import pytest
 from greenroom import __version__
 from greenroom.cli.arguments import Options, read_arguments
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
-from greenroom.cli.folders import sessions_folder
+from greenroom.cli.run.folders import sessions_folder
 
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")
 

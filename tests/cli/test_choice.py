@@ -10,13 +10,13 @@ from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.utils import get_cwidth
 
 from greenroom import AgentSession, FileStore, MemoryStore, Message
+from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.picker import controls
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.controls import ListControl
 from greenroom.cli.picker.entry import entries_of
 from greenroom.cli.picker.preview import PreviewReader, load_preview
 from greenroom.cli.picker.rows import Columns, fitted, row
-from greenroom.cli.theme import ColorScheme
 from greenroom.core import visible
 from greenroom.session import SessionMetadata
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom.cli.markdown_stream import MarkdownStream
+from greenroom.cli.drawing.markdown_stream import MarkdownStream
 
 TEXT = """\
 # Title

@@ -9,16 +9,16 @@ import pytest
 import trio
 
 from greenroom.cli.arguments import Options
-from greenroom.cli.byte_reader import unread
+from greenroom.cli.console.recap import earlier_turns, recap, recap_text
+from greenroom.cli.drawing.painter import Painter, colors_of
 from greenroom.cli.interactive import _exit_code
-from greenroom.cli.log_file import log_to_file
-from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.painter import Painter, colors_of
-from greenroom.cli.piped_input import MAX_PIPED, read_piped, with_context
-from greenroom.cli.plain_terminal import open_plain_terminal
-from greenroom.cli.recap import earlier_turns, recap, recap_text
-from greenroom.cli.run_setup import open_setup
-from greenroom.cli.terminal import Closed, Frame, Line, Question
+from greenroom.cli.run.log_file import log_to_file
+from greenroom.cli.run.run_setup import open_setup
+from greenroom.cli.streams.byte_reader import unread
+from greenroom.cli.streams.output_writer import OutputWriter
+from greenroom.cli.streams.piped_input import MAX_PIPED, read_piped, with_context
+from greenroom.cli.terminal.plain_terminal import open_plain_terminal
+from greenroom.cli.terminal.terminal import Closed, Frame, Line, Question
 from greenroom.cli.turn_record import TurnRecord
 from greenroom.core import (
     ConfigurationError,
@@ -120,7 +120,7 @@ async def test_for_a_terminal_what_is_written_is_made_visible():
 
 
 def test_the_log_turns_over_and_stays_private(tmp_path, monkeypatch):
-    monkeypatch.setattr("greenroom.cli.log_file._BYTES", 1_000)
+    monkeypatch.setattr("greenroom.cli.run.log_file._BYTES", 1_000)
     path = tmp_path / "log"
     with log_to_file(str(path)):
         for number in range(100):

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom.cli.choices import choices_for, find_choice
-from greenroom.cli.painter import Painter
-from greenroom.cli.permission_prompt import render_further, render_request
-from greenroom.cli.prompt_pages import PromptPages
-from greenroom.cli.question_queue import TOO_LATE, Decision, QuestionQueue
-from greenroom.cli.terminal import Line
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.drawing.painter import Painter
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.questions.choices import choices_for, find_choice
+from greenroom.cli.questions.permission_prompt import render_further, render_request
+from greenroom.cli.questions.prompt_pages import PromptPages
+from greenroom.cli.questions.question_queue import TOO_LATE, Decision, QuestionQueue
+from greenroom.cli.terminal.terminal import Line
 from greenroom.core import (
     PermissionEffects,
     PermissionPart,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.cli.new_file import NewFile
+from greenroom.cli.streams.new_file import NewFile
 from greenroom.core import ConfigurationError
 
 EXAMPLE = str(Path(__file__).parents[2] / "sessions")

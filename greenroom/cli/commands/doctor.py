@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from greenroom.cli.folders import sessions_folder, working_folder
-from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.rules import ignored_rules, project_rules_path
-from greenroom.cli.sandbox import sandbox_of_run
+from greenroom.cli.run.folders import sessions_folder, working_folder
+from greenroom.cli.run.rules import ignored_rules, project_rules_path
+from greenroom.cli.run.sandbox import sandbox_of_run
+from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.core import ConfigurationError, RuleFileError, SandboxReport, serde
 from greenroom.llm import default_model, open_model
 from greenroom.permissions import read_rules, user_rules_path

@@ -62,7 +62,7 @@ def _sessions(place: Place) -> "list[SessionMetadata]":
     import trio
 
     from greenroom.cli.options import Options
-    from greenroom.cli.store import open_store
+    from greenroom.cli.run.store import open_store
     from greenroom.core import GreenroomError
     from greenroom.session import AgentSession
 

@@ -27,12 +27,12 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
-from greenroom.cli.painter import Colors
+from greenroom.cli.drawing.painter import Colors
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.controls import ListControl, PreviewControl
 from greenroom.cli.picker.entry import Entry
 from greenroom.cli.picker.preview import Preview
-from greenroom.cli.prompt_io import open_file, output_to, terminal_size
+from greenroom.cli.terminal.prompt_io import open_file, output_to, terminal_size
 
 __all__ = ["PickerApplication"]
 

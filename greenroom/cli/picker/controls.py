@@ -8,7 +8,7 @@ from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.layout import UIContent, UIControl
 from rich.console import RenderableType
 
-from greenroom.cli.painter import Colors, Painter
+from greenroom.cli.drawing.painter import Colors, Painter
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.preview import Preview
 from greenroom.cli.picker.rows import Columns, row

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from greenroom.cli.commands.sessions.row import one_line, place_of, title_of
-from greenroom.cli.folders import below_home
+from greenroom.cli.run.folders import below_home
 from greenroom.session import SessionMetadata
 
 __all__ = ["Entry", "entries_of"]

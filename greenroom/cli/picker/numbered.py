@@ -2,11 +2,11 @@
 
 import shutil
 
-from greenroom.cli.byte_reader import read_some
 from greenroom.cli.commands.sessions.row import age
-from greenroom.cli.output_writer import OutputWriter
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.entry import Entry
+from greenroom.cli.streams.byte_reader import read_some
+from greenroom.cli.streams.output_writer import OutputWriter
 
 __all__ = ["choose_by_number"]
 

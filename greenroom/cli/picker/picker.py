@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from greenroom.cli.painter import colors_of
+from greenroom.cli.drawing.painter import colors_of
 from greenroom.cli.picker.application import PickerApplication
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.entry import Entry

@@ -7,9 +7,9 @@ import trio
 from rich.console import RenderableType
 from rich.text import Text
 
+from greenroom.cli.console.recap import recap
+from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.picker.entry import Entry
-from greenroom.cli.recap import recap
-from greenroom.cli.theme import ColorScheme
 from greenroom.core import SessionError, clip, visible
 from greenroom.session import AgentSession, Page, SessionStore
 
@@ -53,7 +53,7 @@ def _about(entry: Entry) -> str:
 
 def _told(page: Page, scheme: ColorScheme) -> list[RenderableType]:
     # Only now: Markdown takes long to load, and the list stands there already.
-    from greenroom.cli.render_recap import render_recap
+    from greenroom.cli.console.render_recap import render_recap
 
     parts: list[RenderableType] = []
     for line in recap(page.messages, _MESSAGES):

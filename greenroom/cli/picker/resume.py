@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.end_signals import EndSignals
-from greenroom.cli.folders import working_folder
 from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.entry import entries_of
-from greenroom.cli.store import open_store
+from greenroom.cli.run.end_signals import EndSignals
+from greenroom.cli.run.folders import working_folder
+from greenroom.cli.run.store import open_store
 from greenroom.cli.turn_record import INTERRUPTED
 from greenroom.core import ConfigurationError, SessionNotFoundError
 from greenroom.session import AgentSession, SessionStore

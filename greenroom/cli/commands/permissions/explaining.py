@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from greenroom.cli.folders import working_folder
-from greenroom.cli.output_writer import tell
-from greenroom.cli.page import Page
-from greenroom.cli.rules import rules_of_run
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.folders import working_folder
+from greenroom.cli.run.rules import rules_of_run
+from greenroom.cli.streams.output_writer import tell
 from greenroom.core import (
     AgentContext,
     ConfigurationError,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
-    from greenroom.cli.theme import ColorScheme
+    from greenroom.cli.drawing.theme import ColorScheme
 
 __all__ = ["as_json", "explain_call"]
 
@@ -88,8 +88,8 @@ def as_json(found: Explanation) -> dict[str, object]:
 
 
 async def _show(found: Explanation, options: "PermissionsOptions", page: Page) -> None:
-    from greenroom.cli.render_part import render_part
-    from greenroom.cli.theme import ColorScheme
+    from greenroom.cli.drawing.theme import ColorScheme
+    from greenroom.cli.questions.render_part import render_part
 
     scheme = ColorScheme()
     lines = [_head(found, scheme), *(render_part(part, scheme) for part in found.parts)]

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.commands.sessions.row import one_line
-from greenroom.cli.folders import below_home, working_folder
-from greenroom.cli.output_writer import tell
-from greenroom.cli.page import Page
-from greenroom.cli.rules import RunRules, rules_of_run
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.folders import below_home, working_folder
+from greenroom.cli.run.rules import RunRules, rules_of_run
+from greenroom.cli.streams.output_writer import tell
 from greenroom.core import serde
 from greenroom.permissions import PermissionRule, encode_rule
 

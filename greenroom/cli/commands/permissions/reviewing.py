@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from greenroom.cli.commands.sessions.row import one_line
-from greenroom.cli.conversation import load_session
-from greenroom.cli.output_writer import tell
-from greenroom.cli.page import Page
-from greenroom.cli.store import open_store
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.conversation import load_session
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import tell
 from greenroom.core import PermissionRecord, SessionError, serde, visible
 from greenroom.session import AgentSession
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
-    from greenroom.cli.theme import ColorScheme
+    from greenroom.cli.drawing.theme import ColorScheme
 
 __all__ = ["show_decisions"]
 
@@ -69,8 +69,8 @@ async def _rows(root: AgentSession) -> tuple[list[_Row], list[str]]:
 
 
 async def _show(rows: list[_Row], root: AgentSession, page: Page) -> None:
-    from greenroom.cli.render_part import render_part
-    from greenroom.cli.theme import ColorScheme
+    from greenroom.cli.drawing.theme import ColorScheme
+    from greenroom.cli.questions.render_part import render_part
 
     scheme = ColorScheme()
     for row in rows:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.commands.sessions.row import counted, one_line
-from greenroom.cli.confirm import confirm
-from greenroom.cli.folders import working_folder
-from greenroom.cli.page import Page
-from greenroom.cli.rules import project_rules_path
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.questions.confirm import confirm
+from greenroom.cli.run.folders import working_folder
+from greenroom.cli.run.rules import project_rules_path
 from greenroom.core import ConfigurationError, serde
 from greenroom.permissions import is_trusted, read_rules, rules_digest, tightening, trust_rules
 

@@ -10,10 +10,10 @@ import trio
 
 from greenroom.cli.commands.permissions.case import Case, Judged, judge_case, read_case
 from greenroom.cli.commands.sessions.row import counted, one_line
-from greenroom.cli.folders import working_folder
-from greenroom.cli.output_writer import tell
-from greenroom.cli.page import Page
-from greenroom.cli.rules import rules_of_run
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.folders import working_folder
+from greenroom.cli.run.rules import rules_of_run
+from greenroom.cli.streams.output_writer import tell
 from greenroom.core import ConfigurationError, InvalidJSONError, RuleFileError, serde
 from greenroom.permissions import PermissionManager, parse_rules
 

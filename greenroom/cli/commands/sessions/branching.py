@@ -6,12 +6,12 @@ from greenroom.agents import RestorePlan, plan_restore
 from greenroom.cli.commands.sessions.restoring import Restored, folder_of, show_plan
 from greenroom.cli.commands.sessions.row import counted
 from greenroom.cli.commands.sessions.showing import show_lines
-from greenroom.cli.confirm import confirm
-from greenroom.cli.conversation import load_session
-from greenroom.cli.output_writer import OutputWriter, tell
-from greenroom.cli.page import Page
-from greenroom.cli.recap import recap
-from greenroom.cli.store import open_store
+from greenroom.cli.console.recap import recap
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.questions.confirm import confirm
+from greenroom.cli.run.conversation import load_session
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.core import serde
 from greenroom.session import AgentSession
 

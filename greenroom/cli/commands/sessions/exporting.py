@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.conversation import load_session
-from greenroom.cli.new_file import NewFile
-from greenroom.cli.output_writer import OutputWriter, tell
-from greenroom.cli.store import open_store
+from greenroom.cli.run.conversation import load_session
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.new_file import NewFile
+from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.core import ConfigurationError, serde
 from greenroom.session import AgentSession
 

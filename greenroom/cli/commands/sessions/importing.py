@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.store import open_store
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.core import serde
 from greenroom.session import LONGEST_IMPORT, import_session
 

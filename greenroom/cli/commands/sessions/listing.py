@@ -5,9 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom.cli.commands.sessions.row import age, model_of, place_of, title_of
-from greenroom.cli.folders import below_home, working_folder
-from greenroom.cli.page import Page
-from greenroom.cli.store import open_store
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.folders import below_home, working_folder
+from greenroom.cli.run.store import open_store
 from greenroom.core import serde
 from greenroom.session import AgentSession, SessionMetadata
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from greenroom.cli.commands.sessions.row import age, title_of
-from greenroom.cli.confirm import confirm
-from greenroom.cli.conversation import full_session_id
-from greenroom.cli.output_writer import OutputWriter, tell
-from greenroom.cli.store import open_store
+from greenroom.cli.questions.confirm import confirm
+from greenroom.cli.run.conversation import full_session_id
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.core import SessionError, serde
 from greenroom.session import AgentSession, SessionMetadata, SessionStore, descendants
 

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from greenroom.cli.commands.sessions.row import counted
-from greenroom.cli.conversation import full_session_id, load_session
-from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.store import open_store
+from greenroom.cli.run.conversation import full_session_id, load_session
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.core import serde
 
 if TYPE_CHECKING:

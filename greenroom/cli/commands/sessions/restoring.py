@@ -5,8 +5,8 @@ from pathlib import Path
 
 from greenroom.agents import RestorePlan, RestoreReport
 from greenroom.cli.commands.sessions.row import counted, one_line
-from greenroom.cli.folders import working_folder
-from greenroom.cli.output_writer import OutputWriter
+from greenroom.cli.run.folders import working_folder
+from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.session import AgentSession
 
 __all__ = ["Restored", "folder_of", "show_plan"]

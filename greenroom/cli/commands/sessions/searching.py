@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli.commands.sessions.listing import shown_sessions
 from greenroom.cli.commands.sessions.row import age, one_line, title_of
-from greenroom.cli.output_writer import tell
-from greenroom.cli.page import Page
-from greenroom.cli.store import open_store
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import tell
 from greenroom.core import serde, visible
 from greenroom.session import AgentSession, SearchHit, SessionSearch
 

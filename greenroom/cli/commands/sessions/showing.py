@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from greenroom.cli.commands.sessions.row import counted, model_of, one_line, place_of, title_of
-from greenroom.cli.conversation import load_session
-from greenroom.cli.output_writer import tell
-from greenroom.cli.page import Page
-from greenroom.cli.recap import RecapLine, recap
-from greenroom.cli.store import open_store
+from greenroom.cli.console.recap import RecapLine, recap
+from greenroom.cli.drawing.page import Page
+from greenroom.cli.run.conversation import load_session
+from greenroom.cli.run.store import open_store
+from greenroom.cli.streams.output_writer import tell
 from greenroom.core import Message, SessionError, serde
 from greenroom.session import Branch, SessionMetadata
 
@@ -90,8 +90,8 @@ async def show_lines(lines: Iterable[RecapLine], page: Page, count: int) -> None
     from rich.table import Table
     from rich.text import Text
 
-    from greenroom.cli.render_recap import render_recap
-    from greenroom.cli.theme import ColorScheme
+    from greenroom.cli.console.render_recap import render_recap
+    from greenroom.cli.drawing.theme import ColorScheme
 
     scheme, before = ColorScheme(), -1
     for line in lines:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 import trio
 
-from greenroom.cli.painter import Colors
+from greenroom.cli.drawing.painter import Colors
 
 __all__ = [
     "Closed",

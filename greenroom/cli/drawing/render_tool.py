@@ -3,9 +3,9 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom.cli.call_words import call_words
-from greenroom.cli.prefixed import indented
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.drawing.call_words import call_words
+from greenroom.cli.drawing.prefixed import indented
+from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import ToolEnd, ToolInfo, ToolStart, ToolStatus, visible
 
 __all__ = ["diff_text", "render_call", "render_progress", "render_result"]

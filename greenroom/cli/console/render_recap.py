@@ -3,9 +3,9 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from greenroom.cli.recap import RecapLine
-from greenroom.cli.render_chunk import render_markdown, render_user
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.console.recap import RecapLine
+from greenroom.cli.console.render_chunk import render_markdown, render_user
+from greenroom.cli.drawing.theme import ColorScheme
 
 __all__ = ["render_recap"]
 

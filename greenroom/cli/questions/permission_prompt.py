@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom.cli.choices import Choice, choices_for
-from greenroom.cli.folders import below_home
-from greenroom.cli.prefixed import Prefixed, hanging
-from greenroom.cli.prompt_pages import PromptPages
-from greenroom.cli.render_part import render_part
-from greenroom.cli.render_tool import diff_text
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.drawing.prefixed import Prefixed, hanging
+from greenroom.cli.drawing.render_tool import diff_text
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.questions.choices import Choice, choices_for
+from greenroom.cli.questions.prompt_pages import PromptPages
+from greenroom.cli.questions.render_part import render_part
+from greenroom.cli.run.folders import below_home
 from greenroom.core import PermissionRequest, SandboxReport, clip, disguises, exact, texts_in
 from greenroom.permissions import user_rules_path
 

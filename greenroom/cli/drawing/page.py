@@ -4,7 +4,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from greenroom.cli.output_writer import OutputWriter
+from greenroom.cli.streams.output_writer import OutputWriter
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,7 +31,7 @@ class Page(OutputWriter):
             BrokenPipeError: nobody reads any more.
             OSError: the disk that it goes to is full, or broken.
         """
-        from greenroom.cli.painter import Painter, colors_of
+        from greenroom.cli.drawing.painter import Painter, colors_of
 
         painter = Painter(colors_of(os.environ) if self.is_terminal else None)
         painted = painter.paint(renderables, self.columns or _ENDLESS)

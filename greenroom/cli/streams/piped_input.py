@@ -4,7 +4,7 @@ import os
 
 import trio
 
-from greenroom.cli.byte_reader import is_stream, read_some
+from greenroom.cli.streams.byte_reader import is_stream, read_some
 
 __all__ = ["MAX_PIPED", "read_piped", "with_context"]
 

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from greenroom.cli.painter import Colors, colors_of
-from greenroom.cli.prompt_application import PromptApplication
-from greenroom.cli.terminal import Closed, Frame, PersonEvent, Terminal
+from greenroom.cli.drawing.painter import Colors, colors_of
+from greenroom.cli.terminal.prompt_application import PromptApplication
+from greenroom.cli.terminal.terminal import Closed, Frame, PersonEvent, Terminal
 
 __all__ = ["open_prompt_terminal"]
 

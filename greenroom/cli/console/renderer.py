@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import trio
 from rich.console import RenderableType
 
-from greenroom.cli.person import Person
-from greenroom.cli.plain_terminal import open_plain_terminal
-from greenroom.cli.screen import Screen
-from greenroom.cli.terminal import Key, KeyName, PersonEvent, TerminalOpener
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.console.person import Person
+from greenroom.cli.console.screen import Screen
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.terminal.plain_terminal import open_plain_terminal
+from greenroom.cli.terminal.terminal import Key, KeyName, PersonEvent, TerminalOpener
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
 __all__ = ["ConsoleRenderer", "terminal_opener"]
@@ -123,6 +123,6 @@ def terminal_opener(env: Mapping[str, str] = os.environ) -> TerminalOpener:
     is_real = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_real or env.get("TERM", "") in ("", "dumb"):
         return open_plain_terminal
-    from greenroom.cli.prompt_terminal import open_prompt_terminal
+    from greenroom.cli.terminal.prompt_terminal import open_prompt_terminal
 
     return open_prompt_terminal

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from greenroom.cli.byte_reader import read_some, unread
-from greenroom.cli.output_writer import OutputWriter
-from greenroom.cli.painter import Colors
-from greenroom.cli.terminal import Closed, Frame, Line, PersonEvent, Question, Terminal
+from greenroom.cli.drawing.painter import Colors
+from greenroom.cli.streams.byte_reader import read_some, unread
+from greenroom.cli.streams.output_writer import OutputWriter
+from greenroom.cli.terminal.terminal import Closed, Frame, Line, PersonEvent, Question, Terminal
 
 __all__ = ["open_plain_terminal"]
 

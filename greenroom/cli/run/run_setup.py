@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from greenroom.agents import coder
-from greenroom.cli.conversation import load_session, newest_session
-from greenroom.cli.folders import working_folder
-from greenroom.cli.resumption import model_of_run, take_over
-from greenroom.cli.rules import rules_of_run
-from greenroom.cli.sandbox import sandbox_of_run
-from greenroom.cli.store import open_store
+from greenroom.cli.run.conversation import load_session, newest_session
+from greenroom.cli.run.folders import working_folder
+from greenroom.cli.run.resumption import model_of_run, take_over
+from greenroom.cli.run.rules import rules_of_run
+from greenroom.cli.run.sandbox import sandbox_of_run
+from greenroom.cli.run.store import open_store
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime

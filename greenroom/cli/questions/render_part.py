@@ -3,9 +3,9 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from greenroom.cli.folders import below_home
-from greenroom.cli.prefixed import hanging
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.drawing.prefixed import hanging
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.run.folders import below_home
 from greenroom.core import PermissionPart, RuleDecision, exact
 
 __all__ = ["render_part"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from greenroom.cli.call_words import call_words
+from greenroom.cli.drawing.call_words import call_words
 from greenroom.core import (
     ContentBlock,
     Message,

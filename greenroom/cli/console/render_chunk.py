@@ -5,10 +5,10 @@ from rich.markdown import Heading, Markdown
 from rich.segment import Segment
 from rich.text import Text
 
-from greenroom.cli.permission_prompt import render_request
-from greenroom.cli.prefixed import stripped
-from greenroom.cli.render_tool import render_call, render_progress, render_result
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.drawing.prefixed import stripped
+from greenroom.cli.drawing.render_tool import render_call, render_progress, render_result
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.questions.permission_prompt import render_request
 from greenroom.core import (
     Done,
     EndStatus,

@@ -5,7 +5,7 @@ import sys
 
 import trio
 
-from greenroom.cli.byte_reader import read_some
+from greenroom.cli.streams.byte_reader import read_some
 from greenroom.core import ConfigurationError, visible
 
 __all__ = ["confirm"]

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from greenroom.cli.choices import EDITED, Choice, choices_for, find_choice
-from greenroom.cli.prompt_pages import PromptPages
-from greenroom.cli.terminal import Line, Question
+from greenroom.cli.questions.choices import EDITED, Choice, choices_for, find_choice
+from greenroom.cli.questions.prompt_pages import PromptPages
+from greenroom.cli.terminal.terminal import Line, Question
 from greenroom.core import PermissionRequest, Remember, RuleDecision, exact
 
 __all__ = ["TOO_LATE", "Decision", "QuestionQueue"]

@@ -3,12 +3,12 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from greenroom.cli.agent_view import AgentView
-from greenroom.cli.painter import Painter
-from greenroom.cli.permission_prompt import render_further, render_request
-from greenroom.cli.question_queue import QuestionQueue
-from greenroom.cli.terminal import Frame, Question, Terminal
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.console.agent_view import AgentView
+from greenroom.cli.drawing.painter import Painter
+from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.questions.permission_prompt import render_further, render_request
+from greenroom.cli.questions.question_queue import QuestionQueue
+from greenroom.cli.terminal.terminal import Frame, Question, Terminal
 from greenroom.core import OutputChunk, PermissionRequest, StateKind, visible
 
 __all__ = ["Screen"]

@@ -32,9 +32,9 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
-from greenroom.cli.painter import Colors
-from greenroom.cli.prompt_io import open_file, output_to, terminal_size
-from greenroom.cli.terminal import Frame, Key, KeyName, Line, PersonEvent, Question
+from greenroom.cli.drawing.painter import Colors
+from greenroom.cli.terminal.prompt_io import open_file, output_to, terminal_size
+from greenroom.cli.terminal.terminal import Frame, Key, KeyName, Line, PersonEvent, Question
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greenroom.cli.folders import sessions_folder
+from greenroom.cli.run.folders import sessions_folder
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import trio
 
-from greenroom.cli.question_queue import TOO_LATE, Decision
-from greenroom.cli.render_chunk import render_user
-from greenroom.cli.rules import is_foreign, project_rules_path
-from greenroom.cli.screen import Screen
-from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent
+from greenroom.cli.console.render_chunk import render_user
+from greenroom.cli.console.screen import Screen
+from greenroom.cli.questions.question_queue import TOO_LATE, Decision
+from greenroom.cli.run.rules import is_foreign, project_rules_path
+from greenroom.cli.terminal.terminal import Closed, Key, KeyName, Line, PersonEvent
 from greenroom.core import (
     AgentNotRunningError,
     Done,

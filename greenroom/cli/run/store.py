@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from greenroom.cli.folders import sessions_folder
+from greenroom.cli.run.folders import sessions_folder
 from greenroom.session import FileStore
 
 if TYPE_CHECKING:

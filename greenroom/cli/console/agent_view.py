@@ -6,11 +6,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.markdown_stream import MarkdownStream
-from greenroom.cli.prefixed import Prefixed
-from greenroom.cli.render_chunk import render_chunk, render_markdown, render_thinking
-from greenroom.cli.render_tool import render_call, render_progress, render_result
-from greenroom.cli.theme import ColorScheme
+from greenroom.cli.console.render_chunk import render_chunk, render_markdown, render_thinking
+from greenroom.cli.drawing.markdown_stream import MarkdownStream
+from greenroom.cli.drawing.prefixed import Prefixed
+from greenroom.cli.drawing.render_tool import render_call, render_progress, render_result
+from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import (
     AgentState,
     Done,

@@ -1,0 +1,1 @@
+"""`ConsoleRenderer`: agents on the screen, and the person before it."""

@@ -1,0 +1,1 @@
+"""What a run is made of: its session, rules, sandbox, folders and log."""

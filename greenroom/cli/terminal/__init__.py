@@ -1,0 +1,1 @@
+"""The terminal itself: a real one with an input line, and a plain one."""
