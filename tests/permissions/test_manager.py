@@ -474,6 +474,36 @@ def test_expressions_allow_a_whole_command_and_deny_any_part(context):
     assert denying.check("Bash", {"command": f"frob {'a' * 90_000} curl"}, context) is DENY
 
 
+@pytest.mark.parametrize(
+    ("matchers", "fitting", "other"),
+    [
+        ({"command_prefix": ("git",), "regex": ("git (status|log).*",)}, "git log -1", "git push"),
+        ({"command_prefix": ("git log",), "regex": ("git .*",)}, "git log -1", "git status"),
+        ({"argv_exact": ("ls", "-l"), "command_prefix": ("ls",)}, "ls -l", "ls"),
+        ({"argv_exact": ("ls", "-l"), "command_prefix": ("git",)}, None, "ls -l"),
+        ({"argv_exact": ("ls",), "regex": ("git",)}, None, "ls"),
+    ],
+)
+def test_of_several_matchers_of_commands_all_must_fit(context, matchers, fitting, other):
+    allow = PermissionRule(decision=ALLOW, matcher=RuleMatcher(**matchers))
+    deny = PermissionRule(decision=DENY, matcher=RuleMatcher(**matchers), priority=1)
+    rest = PermissionRule.allow_tool("Bash")
+    for command, allowed, denied in ((fitting, ALLOW, DENY), (other, ASK, ALLOW)):
+        if command is not None:
+            call = ("Bash", {"command": command}, context)
+            assert PermissionManager([allow]).check(*call) is allowed
+            assert PermissionManager([deny, rest]).check(*call) is denied
+
+
+def test_of_several_matchers_all_must_fit_a_text_that_is_not_taken_apart(context):
+    matcher = RuleMatcher(command_prefix=("git",), argv_exact=("git", "push"), regex=("push",))
+    deny = PermissionRule(decision=DENY, matcher=matcher, priority=1)
+    manager = PermissionManager([deny, PermissionRule.allow_tool("Bash")])
+    for inside, decision in (("git push", DENY), ("git pull", ASK), ("hub push", ASK)):
+        command = "(" * 5000 + inside + ")" * 5000
+        assert manager.check("Bash", {"command": command}, context) is decision
+
+
 def test_an_expression_that_is_too_much_work_for_a_command_leads_to_a_question(context):
     regex = RuleMatcher(regex=("[ab]*a[ab]{200}c",))
     denying = PermissionRule(decision=DENY, matcher=regex)

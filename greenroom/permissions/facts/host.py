@@ -12,6 +12,9 @@ __all__ = ["Host", "HostPattern"]
 
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _ADDRESS = re.compile(r"\[[0-9a-f:.]+\]")
+_BRACKETS = re.compile(
+    r"[^\[\]]*|\[[^\[\]]*\](?::[0-9]*)?"
+)  # urlsplit ignores what else stands there
 _PLAIN_URL = re.compile(r"[!-\[\]-~]+")
 MAX_LENGTH = 1024
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
@@ -46,7 +49,7 @@ class Host:
             parts = urlsplit(url)
             host = parts.hostname or ""
             usable = parts.scheme in ("http", "https") and "@" not in parts.netloc
-            usable = usable and parts.port != 0
+            usable = usable and parts.port != 0 and bool(_BRACKETS.fullmatch(parts.netloc))
         except ValueError:
             return cls("", _names(_crude(url)))
         shown = _bracketed(host) if ":" in host else host

@@ -49,29 +49,32 @@ def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
     ):
         return True
     outer = fact.outer
-    # An expression says nothing of single words, so it reaches no further than the program.
-    return outer is not None and _named(matcher, outer) > fact.start
+    return outer is not None and _reach(matcher, outer, call) > fact.start
 
 
 def _reach(matcher: RuleMatcher, fact: Command, call: Call) -> int:
     """Say how many words of the command the matcher names; 0 if it is not about the command."""
-    reach = _named(matcher, fact)
-    if reach or not matcher.expressions:
-        return reach
-    key = (id(matcher), id(fact))  # a command may have thousands of redirections
+    reaches = []
+    if matcher.command_prefix:
+        named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
+        reaches.append(max((len(each) for each in named if begins(fact.argv, each)), default=0))
+    if matcher.argv_exact:
+        same = len(fact.argv) == len(matcher.argv_exact) and begins(fact.argv, matcher.argv_exact)
+        reaches.append(len(fact.argv) if same else 0)
+    if matcher.expressions and all(reaches):
+        # An expression says nothing of single words, so it reaches no further than the program.
+        reaches.append(int(_is_match(matcher, fact, call)))
+    return max(reaches, default=0) if all(reaches) else 0
+
+
+def _is_match(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
+    """Tell whether an expression matches all of the command; it may have many redirections."""
+    key = (id(matcher), id(fact))
     if key not in call.matched:
         call.matched[key] = _is_plain(fact.argv) and any(
             each.fullmatch(fact.text) for each in matcher.expressions
         )
-    return int(call.matched[key])
-
-
-def _named(matcher: RuleMatcher, fact: Command) -> int:
-    named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
-    reach = max((len(each) for each in named if begins(fact.argv, each)), default=0)
-    if matcher.argv_exact and len(fact.argv) == len(matcher.argv_exact):
-        reach = max(reach, len(fact.argv) if begins(fact.argv, matcher.argv_exact) else 0)
-    return reach
+    return call.matched[key]
 
 
 def _is_plain(argv: tuple[Word, ...]) -> bool:
@@ -109,20 +112,24 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
 
 
 def _touches_command(matcher: RuleMatcher, fact: Command) -> Likeness:
-    likeness = max((resembles(fact.argv, each) for each in matcher.prefixes), default=Likeness.NO)
-    if matcher.argv_exact:
-        likeness = max(likeness, _same_words(matcher.argv_exact, fact))
-    if matcher.expressions:
-        likeness = max(likeness, _found(matcher, fact))
-    if fact.loose and not likeness:
-        likeness = Likeness(any(contains(fact.argv, each) for each in matcher.prefixes))
+    likeness = Likeness.YES
+    if matcher.prefixes:
+        likeness = max(resembles(fact.argv, each) for each in matcher.prefixes)
+        if fact.loose and not likeness:
+            likeness = Likeness(any(contains(fact.argv, each) for each in matcher.prefixes))
+    if matcher.argv_exact and likeness:
+        likeness = min(likeness, _same_words(matcher.argv_exact, fact))
+    if matcher.expressions and likeness:
+        likeness = min(likeness, _found(matcher, fact))
     return likeness
 
 
 def _touches_unread(matcher: RuleMatcher, fact: Unread) -> bool:
-    wanted = [*matcher.prefixes, *filter(None, [matcher.argv_exact])]
-    return any(stands_in(fact.words, each) for each in wanted) or any(
-        each.search(fact.text) is not False for each in matcher.expressions
+    named = not matcher.prefixes or any(stands_in(fact.words, each) for each in matcher.prefixes)
+    named = named and (not matcher.argv_exact or stands_in(fact.words, matcher.argv_exact))
+    return named and (
+        not matcher.expressions
+        or any(each.search(fact.text) is not False for each in matcher.expressions)
     )
 
 

@@ -242,6 +242,7 @@ class Expander(Cursor):
         del self.findings.nodes[known:]
         self.findings.failed_sums += 1
         if self.findings.failed_sums > MAX_FAILED_SUMS:
+            self.findings.given_up.append((self.text, start))
             raise ShellSyntaxError("too many parentheses that are no arithmetic")
 
     def sum(self, closing: str) -> None:
