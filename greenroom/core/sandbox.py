@@ -51,6 +51,7 @@ class SandboxReport(Wire, frozen=True):
         missing: the parts that nothing holds, whether the policy asks for them or not.
         lacking: those of them that the policy asks for.
         why: why each missing part is.
+        user: the id of the user that runs the command, where that is not the one that asks for it.
 
     Example:
         >>> print(SandboxReport("read-only", "none", "limits", missing=("files",), lacking=("files",)))
@@ -64,7 +65,9 @@ class SandboxReport(Wire, frozen=True):
     missing: tuple[SandboxPart, ...] = ()
     lacking: tuple[SandboxPart, ...] = ()
     why: dict[SandboxPart, str] = {}
+    user: int | None = None
 
     def __str__(self) -> str:
-        held = f"{self.mode}, network {self.network} ({self.tier})"
+        user = "" if self.user is None else f", as user {self.user}"
+        held = f"{self.mode}, network {self.network} ({self.tier}{user})"
         return f"{held}; NOT HELD: {', '.join(self.lacking)}" if self.lacking else held

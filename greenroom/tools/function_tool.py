@@ -10,7 +10,7 @@ from greenroom.tools.blocking import run_blocking
 from greenroom.tools.docstring import parse_docstring
 from greenroom.tools.isolation.function_reference import FunctionReference
 from greenroom.tools.isolation.process_limits import ProcessLimits
-from greenroom.tools.isolation.worker_pool import run_isolated
+from greenroom.tools.isolation.worker_pool import files_of, run_isolated
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_info
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.schema import Arguments, to_json
@@ -96,6 +96,11 @@ class FunctionTool(Generic[P, R]):
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State what the call would do, as far as the decorator was told how."""
         return self._effects(input, context) if self._effects else ()
+
+    @property
+    def sandbox_files(self) -> Sequence[str]:
+        """Files that a call must be able to read in its sandbox."""
+        return files_of(self._reference) if self._reference else ()
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Turn the input into typed arguments, call the function, and wrap what it returns.

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -136,7 +136,8 @@ class RegisteredTool:
         """
         if self.sandbox is None:
             return None
-        report = await examine_sandbox(self.sandbox, workspace)
+        files = cast("Sequence[str]", getattr(self.tool, "sandbox_files", ()))
+        report = await examine_sandbox(self.sandbox, workspace, shown=files)
         check_required(self.sandbox, report)
         return report
 

@@ -63,6 +63,7 @@ class Bash:
     category = "execute"
     requires_permission = True
     concurrent = False
+    sandbox_files = (_STARTUP_FILE,)
     # The registry's own limit; the call's `timeout` always comes first.
     timeout = _MAX_MILLISECONDS / 1000 + 30
     parameters: dict[str, object] = {
@@ -118,7 +119,7 @@ class Bash:
         cwd = await in_thread(lambda: _starting_folder(context, notes))
         stream = _Stream(context)
         async with await confined(
-            self.sandbox, context.workspace, shown=(_STARTUP_FILE,), cleanup=context.cleanup
+            self.sandbox, context.workspace, shown=self.sandbox_files, cleanup=context.cleanup
         ) as held:
             ended = await run_contained(
                 [*held.prefix, "bash", "--noprofile", "--norc", "-c", command],

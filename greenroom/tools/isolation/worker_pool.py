@@ -19,7 +19,7 @@ from greenroom.tools.sandbox.examination import confined, our_own_files
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import with_report
 
-__all__ = ["WorkerPool", "WorkerPoolStatistics", "run_isolated"]
+__all__ = ["WorkerPool", "WorkerPoolStatistics", "files_of", "run_isolated"]
 
 _SIZE = 4
 _log = logging.getLogger("greenroom.tools")
@@ -164,6 +164,11 @@ class WorkerPool:
         return report
 
 
+def files_of(function: FunctionReference) -> tuple[str, ...]:
+    """Name the files that a process needs to run a function."""
+    return (*our_own_files(), *filter(None, (function.script, function.file)))
+
+
 async def run_isolated(
     function: FunctionReference,
     tool: str,
@@ -184,9 +189,12 @@ async def run_isolated(
     call = CallFrame(
         tool, function, input, ContextFields.of(context), limits, tuple(sys.path), _folder()
     )
-    files = (*our_own_files(), *filter(None, (function.script, function.file)))
     async with await confined(
-        sandbox, context.workspace, shown=files, ignores_termination=True, cleanup=context.cleanup
+        sandbox,
+        context.workspace,
+        shown=files_of(function),
+        ignores_termination=True,
+        cleanup=context.cleanup,
     ) as held:
         if sandbox is None:
             return await _run_in_pool(call, context, held)

@@ -15,6 +15,9 @@ TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 _BYTES = 1 << 30
 """What a private folder holds at the most; it lies in memory."""
 
+_BECOMING = ("CAP_SETGID", "CAP_SETUID")
+"""The rights of root to become another user; with that they are gone."""
+
 _Mount: TypeAlias = tuple[str, list[str]]
 """Where something is mounted, and the arguments that say what."""
 
@@ -26,6 +29,7 @@ def bubblewrap_command(
     unreadable: str,
     network: bool = False,
     filtered: bool = True,
+    becomes_user: bool = False,
 ) -> list[str]:
     """Return what to put before a command.
 
@@ -35,6 +39,7 @@ def bubblewrap_command(
         unreadable: an empty file that nobody may read, to put in place of hidden files.
         network: whether the network is reached.
         filtered: whether a filter of system calls comes by `FILTER_FD`.
+        becomes_user: whether the command is root at first and becomes another user then.
     """
     mounts = [
         *_system(),
@@ -47,23 +52,32 @@ def bubblewrap_command(
     mounts.sort(key=lambda mount: len(Path(mount[0]).parts))
     return [
         program,
-        "--unshare-all",
-        *(["--share-net"] if network else []),
+        *_namespaces(network=network, has_users=becomes_user),
         "--die-with-parent",
         *("--cap-drop", "ALL"),
+        *(word for name in _BECOMING if becomes_user for word in ("--cap-add", name)),
         *("--ro-bind", "/", "/"),
         *(argument for _, arguments in mounts for argument in arguments),
         # Not before, since what lies below has to be mounted somewhere.
         *(word for path in _sealed(ground) for word in ("--remount-ro", path)),
-        *("--chdir", ground.cwd),
+        # It may be closed to a root who has given up its rights.
+        *("--chdir", "/" if becomes_user else ground.cwd),
         *(["--seccomp", str(FILTER_FD)] if filtered else []),
         "--",
     ]
 
 
+def _namespaces(*, network: bool, has_users: bool) -> list[str]:
+    if not has_users:
+        return ["--unshare-all", *(["--share-net"] if network else [])]
+    # In a user namespace of its own there would be root alone.
+    kinds = ("ipc", "pid", "uts", "cgroup-try", *(() if network else ("net",)))
+    return [f"--unshare-{kind}" for kind in kinds]
+
+
 def _system() -> list[_Mount]:
     """What every command gets in place of what the system has there: nothing of it is shared."""
-    size = ["--size", str(_BYTES), "--tmpfs"]
+    size = ["--perms", "1777", "--size", str(_BYTES), "--tmpfs"]
     return [
         ("/dev", ["--dev", "/dev"]),
         ("/dev/shm", [*size, "/dev/shm"]),  # noqa: S108

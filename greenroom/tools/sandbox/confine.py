@@ -10,6 +10,7 @@ left out:
 
 - `cgroups`: files to write our process id to.
 - `limits`: resource limits by their names in the module `resource`.
+- `user`: the ids of the user and the group that the command becomes, if we are root and it is not.
 - `more_processes`: how many processes there may be beyond those that this user has now.
 - `landlock`: `read`, `write`, `devices`, `hidden` (lists of paths), `lists` (whether folders may be
   listed all over), `scopes` (whether processes and sockets outside are out of reach).
@@ -28,6 +29,7 @@ import json  # noqa: TID251  (the standard library alone)
 import os
 import resource
 import signal
+import stat
 import sys
 
 FILTER_FD = 18
@@ -37,6 +39,7 @@ COMMAND_NOT_FOUND = 127
 _RESTRICT_SELF, _CREATE_RULESET, _ADD_RULE = 446, 444, 445
 _NO_NEW_PRIVILEGES, _SECCOMP, _DROP_BOUNDING = 38, 22, 24
 _CAPABILITIES = 64
+_BECOMING = (6, 7)  # CAP_SETGID and CAP_SETUID, which are gone with it
 _MAX_RULES = 100_000
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
@@ -171,15 +174,23 @@ def hand_over(program: bytes) -> None:
 
 
 def processes_of(user: int) -> int:
-    """Count the processes and threads of a user."""
+    """Count the processes and threads of a user, by the real id as the kernel does."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.stat(f"/proc/{name}").st_uid == user:
-                count += len(os.listdir(f"/proc/{name}/task"))
+            with open(f"/proc/{name}/status") as status:
+                told = dict(line.split(":", 1) for line in status if ":" in line)
         except OSError:
             continue
+        if int(told["Uid"].split()[0]) == user:
+            count += int(told["Threads"])
     return count
+
+
+def give_output(user: int, group: int) -> None:
+    """Let a user open our output by its name, as `echo > /dev/stderr` does."""
+    if stat.S_ISFIFO(os.fstat(1).st_mode):
+        os.fchown(1, user, group)
 
 
 def limit(limits: "dict[str, int]") -> None:
@@ -201,6 +212,7 @@ class Specification:
         given = json.loads(text)
         self.cgroups: list[str] = given.get("cgroups", [])
         self.limits: dict[str, int] = given.get("limits", {})
+        self.user: list[int] = given.get("user", [])
         self.more_processes: int = given.get("more_processes", 0)
         self.landlock: dict[str, list[str]] | None = given.get("landlock")
         self.lists: bool = given.get("lists", False)
@@ -217,10 +229,14 @@ def put_into_force(asked: Specification) -> None:
         with open(path, "w") as members:
             members.write(str(os.getpid()))
     if asked.more_processes:
-        asked.limits["RLIMIT_NPROC"] = processes_of(os.getuid()) + asked.more_processes
+        user = asked.user[0] if asked.user else os.getuid()
+        asked.limits["RLIMIT_NPROC"] = processes_of(user) + asked.more_processes
     limit({"RLIMIT_CORE": 0, **asked.limits})
+    if asked.user:
+        give_output(*asked.user)
     if asked.drops_capabilities:
-        for capability in range(_CAPABILITIES):
+        kept = _BECOMING if asked.user else ()
+        for capability in (each for each in range(_CAPABILITIES) if each not in kept):
             libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0)
     if asked.passes_filter:
         hand_over(asked.filter)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from greenroom.core import SandboxReport, ToolError, Workspace, serde
 from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.contained_process import Cleanup, no_cleanup
 from greenroom.tools.process.our_python import our_python
-from greenroom.tools.sandbox import confine
+from greenroom.tools.sandbox import become, confine
 from greenroom.tools.sandbox.bubblewrap import TEMPORARY, bubblewrap_command
 from greenroom.tools.sandbox.cgroup import Cgroup
 from greenroom.tools.sandbox.ground import Ground
@@ -25,6 +26,7 @@ from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import check_required, in_place
 from greenroom.tools.sandbox.seatbelt import seatbelt_profile
 from greenroom.tools.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
+from greenroom.tools.sandbox.user import User
 
 __all__ = ["Confinement", "Unconfined"]
 
@@ -74,6 +76,7 @@ class Confinement:
         report: SandboxReport,
         workspace: Workspace,
         *,
+        user: User | None = None,
         shown: Sequence[str] = (),
         ignores_termination: bool = False,
         cleanup: Cleanup = no_cleanup,
@@ -85,6 +88,7 @@ class Confinement:
             mechanisms: by what it is held here.
             report: what of it is held.
             workspace: where the command works.
+            user: who runs the command, if not we.
             shown: files and folders that it must be able to read, whatever is hidden.
             ignores_termination: SIGTERM is for the command, not for what stands around it.
             cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
@@ -92,6 +96,7 @@ class Confinement:
         self._sandbox = sandbox
         self._mechanisms = mechanisms
         self._workspace = workspace
+        self._user = user
         self._shown = shown
         self._ignores_termination = ignores_termination
         self._cleanup = cleanup
@@ -138,7 +143,7 @@ class Confinement:
 
     def _prepare(self) -> None:
         try:
-            ground = Ground.of(self._sandbox, self._workspace, self._shown)
+            ground = Ground.of(self._sandbox, self._workspace, (*self._shown, *self._needed))
             self.report = in_place(self.report, self._sandbox, ground)
             check_required(self._sandbox, self.report)
             temporary = tempfile.mkdtemp(prefix="greenroom-sandbox-")
@@ -150,6 +155,8 @@ class Confinement:
         specification.update(self._limits(cgroup))
         text = serde.dumps(specification).decode()
         self.prefix = [*our_python("-I", "-S", confine.__file__, text), *around]
+        if self._user:
+            self.prefix += self._becoming(self._user, ground)
 
     def _cgroup(self) -> Cgroup:
         limits, inside = self._sandbox.limits, self._mechanisms.tier == "bubblewrap"
@@ -170,6 +177,7 @@ class Confinement:
         if "memory" not in counted:
             limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
         return {
+            "user": [self._user.uid, self._user.gid] if self._user else [],
             "cgroups": cgroup.members,
             "limits": {name: value for name, value in limits.items() if value},
             "more_processes": asked.processes or 0 if self._counts_processes else 0,
@@ -198,11 +206,25 @@ class Confinement:
                 return [], {"filter": self._filter(())}
 
     @property
+    def _needed(self) -> tuple[str, ...]:
+        """What has to be read inside to become another user."""
+        ours = (sys.prefix, sys.base_prefix, sys.executable, become.__file__)
+        return ours if self._user else ()
+
+    def _becoming(self, user: User, ground: Ground) -> list[str]:
+        folder = ground.cwd if self._mechanisms.tier == "bubblewrap" else ""
+        return our_python("-I", "-S", become.__file__, str(user.uid), str(user.gid), folder)
+
+    @property
     def _has_network(self) -> bool:
         return self._sandbox.network == "all"
 
     def _set_temporary(self, folder: str) -> None:
         self.environment = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
+        if self._user:
+            self.environment.update(self._user.environment(folder))
+            if folder != TEMPORARY:
+                os.chown(folder, self._user.uid, self._user.gid)
 
     def _filter(self, families: tuple[int, ...]) -> str:
         """Return the filter as digits; without the network, sockets are of these families alone."""
@@ -223,6 +245,7 @@ class Confinement:
             unreadable=unreadable,
             network=self._has_network,
             filtered=self._mechanisms.filtered,
+            becomes_user=self._user is not None,
         )
         # The network of its own has a loopback, which reaches nothing outside.
         filtered = self._filter(ADDRESS_FAMILIES)

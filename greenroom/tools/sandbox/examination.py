@@ -19,25 +19,38 @@ from greenroom.tools.process.process import Exit, run_contained
 from greenroom.tools.sandbox import trial
 from greenroom.tools.sandbox.confinement import Confinement, Unconfined
 from greenroom.tools.sandbox.ground import Ground
-from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
+from greenroom.tools.sandbox.mechanisms import Mechanisms, TrialAs, candidates
 from greenroom.tools.sandbox.policy import Sandbox, SandboxLimits
-from greenroom.tools.sandbox.reporting import check_required, in_place, report_on
+from greenroom.tools.sandbox.reporting import as_root, as_user, check_required, in_place, report_on
+from greenroom.tools.sandbox.user import User
 
 __all__ = ["confined", "examine_sandbox", "our_own_files"]
 
 _TRIAL_SECONDS = 20.0
+_TRIAL_PROCESSES = 10
 _MAX_REASON = 300
+_MAX_KEPT = 100
+"""Places for which it is kept whether another user can run commands there."""
+
 # Not in the usual place, which bubblewrap hides, so that something else has to hold there.
 _TRIAL_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
 
 _found: list[Mechanisms] = []
 
 
-async def examine_sandbox(sandbox: Sandbox, workspace: Workspace | None = None) -> SandboxReport:
+async def examine_sandbox(
+    sandbox: Sandbox, workspace: Workspace | None = None, *, shown: Sequence[str] = ()
+) -> SandboxReport:
     """Say what of a policy holds on this machine; with a workspace, what holds of it there.
 
     The first time in a process this tries what there is, in a few short processes; the answer is
-    kept, since the same machine would give it again.
+    kept, since the same machine would give it again. Where we are root it is also tried, once for a
+    workspace, whether another user can run commands there.
+
+    Args:
+        sandbox: the policy.
+        workspace: where a command works.
+        shown: files and folders that it must be able to read.
 
     Raises:
         ToolError: the policy's paths can't be found from the workspace.
@@ -48,10 +61,10 @@ async def examine_sandbox(sandbox: Sandbox, workspace: Workspace | None = None) 
         >>> "cpu" in report.enforced
         True
     """
-    report = report_on(sandbox, await _mechanisms())
     if workspace is None:
-        return report
+        return report_on(sandbox, await _mechanisms())
     try:
+        report, _ = await _choose_user(sandbox, workspace, shown)
         ground = await in_thread(lambda: Ground.of(sandbox, workspace))
     except OSError as error:
         raise ToolError(f"the sandbox could not be set up: {error}") from error
@@ -70,16 +83,21 @@ async def confined(
 
     Raises:
         SandboxUnavailableError: something is required that nothing holds here.
+        ToolError: the workspace is gone.
     """
     if sandbox is None:
         return Unconfined()
-    report = await examine_sandbox(sandbox)
+    try:
+        report, user = await _choose_user(sandbox, workspace, shown)
+    except OSError as error:
+        raise ToolError(f"the sandbox could not be set up: {error}") from error
     check_required(sandbox, report)
     return Confinement(
         sandbox,
         await _mechanisms(),
         report,
         workspace,
+        user=user,
         shown=shown,
         ignores_termination=ignores_termination,
         cleanup=cleanup,
@@ -98,6 +116,32 @@ async def _mechanisms() -> Mechanisms:
     return _found[0]
 
 
+async def _choose_user(
+    sandbox: Sandbox, workspace: Workspace, shown: Sequence[str]
+) -> tuple[SandboxReport, User | None]:
+    """Find who is to run a command, None for ourselves, and what of a policy is held then."""
+    way = await _mechanisms()
+    report = report_on(sandbox, way)
+    is_lacking = "processes" in report.lacking and sandbox.limits.processes is not None
+    asked = await in_thread(
+        lambda: TrialAs.of(sandbox, workspace, shown, limits_processes=is_lacking)
+    )
+    if asked is None:
+        return report, None
+    if asked not in way.tried_as:
+        held = await _tried(way, asked)
+        if len(way.tried_as) >= _MAX_KEPT:
+            way.tried_as.clear()
+        way.tried_as[asked] = held
+    held = way.tried_as[asked]
+    if isinstance(held, str):
+        return as_root(report, asked.user, held), None
+    less = {*way.held, "processes"} - held
+    if less:
+        return as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
+    return as_user(report, asked.user), asked.user
+
+
 async def _examine() -> Mechanisms:
     """Try one way after the other until one works."""
     why: dict[str, str] = {}
@@ -110,12 +154,16 @@ async def _examine() -> Mechanisms:
     return replace(ways[-1], why=why)
 
 
-async def _tried(way: Mechanisms) -> frozenset[SandboxPart] | str:
-    """Run the trial in one way; the parts that it held, or why it did not work."""
+async def _tried(way: Mechanisms, other: TrialAs | None = None) -> frozenset[SandboxPart] | str:
+    """Run the trial in one way, as another user if one is given.
+
+    Returns:
+        The parts that were held, or why it did not work.
+    """
     output: list[bytes] = []
     stack = ExitStack()
     try:
-        ended = await _run_trial(way, stack, output)
+        ended = await _run_trial(way, other, stack, output)
     except (OSError, ToolError) as error:
         return str(error)
     finally:
@@ -123,20 +171,28 @@ async def _tried(way: Mechanisms) -> frozenset[SandboxPart] | str:
             await in_thread(stack.close)
     if ended.timed_out:
         return f"the trial took longer than {_TRIAL_SECONDS:g} s"
+    if ended.left:
+        return "what the trial started could not be ended"
     text = b"".join(output).decode(errors="replace").strip()
     if ended.code != 0:
         return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
     return _answer(text)
 
 
-async def _run_trial(way: Mechanisms, stack: ExitStack, output: list[bytes]) -> Exit:
-    asked, sandbox, workspace = await in_thread(lambda: _questions(stack))
-    shown = (trial.__file__, *our_own_files())
-    async with Confinement(sandbox, way, report_on(sandbox, way), workspace, shown=shown) as held:
+async def _run_trial(
+    way: Mechanisms, other: TrialAs | None, stack: ExitStack, output: list[bytes]
+) -> Exit:
+    asked, sandbox, workspace = await in_thread(lambda: _questions(stack, other))
+    report, shown = report_on(sandbox, way), [trial.__file__, *our_own_files()]
+    user = other.user if other else None
+    if other:
+        report = as_user(report, other.user)
+        shown += other.read
+    async with Confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
         questions = serde.dumps(asked).decode()
-        command = our_python("-I", "-S", trial.__file__, questions)
+        command = ["--run"] if user else our_python("-I", "-S")
         return await run_contained(
-            [*held.prefix, *command],
+            [*held.prefix, *command, trial.__file__, questions],
             cwd=workspace.root,
             environment={**os.environ, **held.environment},
             on_output=output.append,
@@ -151,7 +207,9 @@ def _answer(text: str) -> frozenset[SandboxPart] | str:
         return f"the trial gave no answer: {text[-_MAX_REASON:]}"
 
 
-def _questions(stack: ExitStack) -> tuple[dict[str, str], Sandbox, Workspace]:
+def _questions(
+    stack: ExitStack, other: TrialAs | None
+) -> tuple[dict[str, str], Sandbox, Workspace]:
     """Make the folders and the programs that a trial tries to reach."""
     usable = (each for each in _TRIAL_FOLDERS if os.access(each, os.W_OK))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=next(usable, None))))
@@ -173,12 +231,18 @@ def _questions(stack: ExitStack) -> tuple[dict[str, str], Sandbox, Workspace]:
         "net": _namespace("net"),
     }
     asked["pid_namespace"] = _namespace("pid")
+    if other:
+        asked["processes"] = str(_TRIAL_PROCESSES)
+        asked["read"], asked["write"] = "\0".join(other.read), "\0".join(other.write)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, other.user.uid, other.user.gid)
     return asked, trial_policy(asked["hidden"]), Workspace(inside)
 
 
 def trial_policy(hidden: str) -> Sandbox:
     """Return the policy that is tried: one that asks for all that one command can try."""
-    return Sandbox(deny_read=(hidden,), limits=SandboxLimits(cpu_seconds=60))
+    limits = SandboxLimits(cpu_seconds=60, processes=_TRIAL_PROCESSES)
+    return Sandbox(deny_read=(hidden,), limits=limits)
 
 
 def _namespace(kind: str) -> str:

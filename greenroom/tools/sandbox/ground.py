@@ -1,7 +1,9 @@
 """The ground that a command stands on: the real paths that a policy means in one workspace."""
 
 import os
+import pwd
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,11 +95,18 @@ def _existing(paths: Sequence[str], root: Path) -> Iterator[str]:
 
 
 def _protected(writable: Sequence[str]) -> Iterator[str]:
-    home = os.path.realpath(os.path.expanduser("~"))
     for folder in filter(os.path.isdir, writable):
-        names = CONFIGURATION_FOLDERS | (_START_UP_FILES if folder == home else frozenset())
+        names = CONFIGURATION_FOLDERS | (_START_UP_FILES if _is_home(folder) else frozenset())
         yield from (os.path.join(folder, name) for name in sorted(names))
         yield from _instructions(folder)
+
+
+def _is_home(folder: str) -> bool:
+    """Tell whether it is our home, or that of the user who owns it."""
+    homes = [os.path.expanduser("~")]
+    with suppress(KeyError):
+        homes.append(pwd.getpwuid(os.stat(folder).st_uid).pw_dir)
+    return folder in map(os.path.realpath, homes)
 
 
 def _instructions(folder: str) -> Iterator[str]:

@@ -3,19 +3,54 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from greenroom.core import SandboxPart, SandboxTier
+from greenroom.core import SandboxPart, SandboxTier, Workspace
 from greenroom.tools.sandbox import confine
 from greenroom.tools.sandbox.cgroup import CgroupPlaces
+from greenroom.tools.sandbox.ground import Ground
+from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.seatbelt import SANDBOX_EXEC
 from greenroom.tools.sandbox.seccomp import seccomp_filter
+from greenroom.tools.sandbox.user import User
 
-__all__ = ["Mechanisms", "candidates"]
+__all__ = ["Mechanisms", "TrialAs", "candidates"]
 
 _SCOPES_VERSION = 6
 """The version of Landlock that keeps abstract Unix sockets and signals inside."""
+
+
+@dataclass(frozen=True)
+class TrialAs:
+    """What is tried as another user.
+
+    Attributes:
+        user: who runs the command.
+        read: what he must be allowed to read.
+        write: what he must be allowed to write.
+    """
+
+    user: User
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        sandbox: Sandbox,
+        workspace: Workspace,
+        shown: Sequence[str],
+        *,
+        limits_processes: bool,
+    ) -> "TrialAs | None":
+        """Choose a user, and what he must reach there; None where we run commands ourselves."""
+        user = User.of(sandbox, workspace, limits_processes=limits_processes)
+        if user is None:
+            return None
+        ground = Ground.of(sandbox, workspace, shown)
+        read = (os.path.realpath(workspace.root), *ground.shown)
+        return cls(user, tuple(filter(os.path.exists, read)), ground.writable)
 
 
 @dataclass(frozen=True)
@@ -30,6 +65,7 @@ class Mechanisms:
         cgroups: where control groups can be made.
         held: the parts that were held when it was tried.
         why: why the tiers above could not be used, by their names.
+        tried_as: what was held, or why it did not work, when another user than root was tried.
     """
 
     tier: SandboxTier
@@ -39,6 +75,7 @@ class Mechanisms:
     cgroups: CgroupPlaces = field(default_factory=CgroupPlaces)
     held: frozenset[SandboxPart] = frozenset()
     why: dict[str, str] = field(default_factory=dict)
+    tried_as: dict[TrialAs, frozenset[SandboxPart] | str] = field(default_factory=dict)
 
 
 def candidates() -> Iterator[Mechanisms]:

@@ -17,8 +17,17 @@ from greenroom.core import (
 from greenroom.tools.sandbox.ground import Ground, is_below
 from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.policy import Sandbox
+from greenroom.tools.sandbox.user import User
 
-__all__ = ["check_required", "described", "in_place", "report_on", "with_report"]
+__all__ = [
+    "as_root",
+    "as_user",
+    "check_required",
+    "described",
+    "in_place",
+    "report_on",
+    "with_report",
+]
 
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
@@ -52,10 +61,11 @@ _BY: dict[SandboxTier, dict[SandboxPart, str]] = {
     ),
     "limits": _SECCOMP,
 }
+_NOT_FOR_ROOT = "RLIMIT_NPROC does nothing for root, no control group can be made"
 _WHY: dict[SandboxPart, str] = {
     "attributes": "Landlock knows no right for modes, owners and times",
     "protected": "Landlock allows a folder as a whole",
-    "processes": "RLIMIT_NPROC does nothing for root, and no control group can be made",
+    "processes": f"{_NOT_FOR_ROOT}, and only in a workspace of another user can that one run it",
     "disk": "no limit on all files together",
 }
 _ANYWHERE = ("processes", "disk")
@@ -79,6 +89,28 @@ def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
     return SandboxReport(
         sandbox.mode, sandbox.network, mechanisms.tier, enforced, missing, lacking, why
     )
+
+
+def as_user(report: SandboxReport, user: User) -> SandboxReport:
+    """Return the report for commands that this user runs, for whom the limit of processes counts."""
+    by = f"RLIMIT_NPROC, with all others of user {user.uid}"
+    enforced: dict[SandboxPart, str] = {"processes": by, **report.enforced}
+    return replace(
+        report,
+        user=user.uid,
+        enforced={part: enforced[part] for part in get_args(SandboxPart) if part in enforced},
+        missing=tuple(each for each in report.missing if each != "processes"),
+        lacking=tuple(each for each in report.lacking if each != "processes"),
+        why={part: why for part, why in report.why.items() if part != "processes"},
+    )
+
+
+def as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
+    """Return the report for commands that root runs, since this user could not."""
+    if "processes" not in report.missing:
+        return report
+    why = f"{_NOT_FOR_ROOT}, and user {user.uid} could not run it: {why}"
+    return replace(report, why={**report.why, "processes": why})
 
 
 def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
@@ -138,7 +170,8 @@ def with_report(
     if report.lacking:
         lines.append(f"[NOT HELD by the sandbox here: {', '.join(report.lacking)}]")
     if result.is_error:
-        lines.append(f"[it ran in a sandbox: {described(sandbox)}]")
+        user = "" if report.user is None else f", as user {report.user}"
+        lines.append(f"[it ran in a sandbox: {described(sandbox)}{user}]")
     words = (TextBlock("\n".join(lines)),) if lines else ()
     facts = {**result.metadata, "sandbox": serde.loads(serde.encode(report))}
     return replace(result, content=(*result.content, *words), metadata=facts)

@@ -4,10 +4,14 @@ This file runs as a program of its own, with the standard library alone, in the 
 
     python -I -S trial.py QUESTIONS
 
+or by `main` in a process that `become` has made another user's.
+
 The questions are a JSON object: the folders `inside` and `outside`, a `hidden` file, the name of a
 `protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and the
-namespaces that it is in, `net` and `pid_namespace`. The answer is a JSON list of the parts that were held. What can't be
-asked here, since it needs more than one command, is not in it.
+namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how many
+`processes` may be started, and paths that this user must be allowed to read and to write, with a NUL
+between them, as far as modes say. The answer is a JSON list of the parts that were held. What can't
+be asked here, since it needs more than one command, is not in it.
 """
 
 import contextlib
@@ -97,6 +101,35 @@ def fork() -> None:
     os.waitpid(child, 0)
 
 
+def bomb(most: int) -> bool:
+    """Start processes until the system refuses; who runs this has to end them."""
+    for started in range(3 * most):
+        try:
+            child = os.fork()
+        except OSError:
+            return started > 0  # others of this user may have ended meanwhile
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+    return False
+
+
+def is_open_to_us(path: str, right: int) -> bool:
+    """Whether modes and owners let this user do something, whatever a sandbox refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    right |= os.X_OK if os.path.isdir(path) else 0
+    # That something is mounted to be read alone is said after all else was found to be right.
+    return libc.access(os.fsencode(path), right) == 0 or ctypes.get_errno() == errno.EROFS
+
+
+def check_paths(asked: Questions) -> None:
+    """End with a reason where this user may not use what a command has to use."""
+    for verb, right in (("read", os.R_OK), ("write", os.R_OK | os.W_OK)):
+        for path in filter(None, asked.get(verb, "").split("\0")):
+            if not is_open_to_us(path, right):
+                sys.exit(f"it may not {verb} {path}")
+
+
 def limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
     """Whether a limit of this process makes the system refuse an attempt."""
     before = resource.getrlimit(which)
@@ -110,6 +143,8 @@ def limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
 def held(asked: Questions) -> "dict[str, bool]":
     """Try everything; what is inside must work, or this is no sandbox but a wall."""
     inside, outside = asked["inside"], asked["outside"]
+    check_paths(asked)
+    write(f"{os.environ.get('TMPDIR', inside)}/temporary")
     write(f"{inside}/new")
     os.rename(f"{inside}/new", f"{inside}/renamed")
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -139,10 +174,17 @@ def held(asked: Questions) -> "dict[str, bool]":
         "file_size": limited(
             resource.RLIMIT_FSIZE, 10, partial(write, f"{inside}/long", "x" * 100)
         ),
-        "processes": limited(resource.RLIMIT_NPROC, 1, fork),
+        "processes": bomb(int(asked["processes"]))
+        if "processes" in asked
+        else limited(resource.RLIMIT_NPROC, 1, fork),
     }
 
 
-if __name__ == "__main__":
-    found = held(json.loads(sys.argv[1]))
+def main(questions: str) -> None:
+    """Answer the questions."""
+    found = held(json.loads(questions))
     sys.stdout.write(json.dumps([part for part, is_held in found.items() if is_held]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -6,7 +6,9 @@ import resource
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -16,6 +18,8 @@ from greenroom.tools.sandbox.seccomp import seccomp_filter
 LANDLOCK = pytest.mark.skipif(
     confine.landlock_version() < 3, reason="no Landlock here, or an old one"
 )
+
+ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 
 # The command would take the place of the program, so that nothing could look at it any more.
 PROGRAM = """
@@ -66,6 +70,39 @@ def test_it_joins_groups_before_anything_else(tmp_path: Path) -> None:
 def test_more_processes_are_counted_from_those_there_are() -> None:
     found = become("print(resource.getrlimit(resource.RLIMIT_NPROC)[0])", more_processes=5)
     assert 5 < int(found) <= confine.processes_of(os.getuid()) + 5 + 200
+
+
+def test_processes_are_counted_by_their_real_user_with_all_their_threads() -> None:
+    before = confine.processes_of(os.getuid())
+    with ThreadPoolExecutor(3) as pool:
+        barrier = Barrier(4)
+        for _ in range(3):
+            pool.submit(barrier.wait)
+        assert confine.processes_of(os.getuid()) >= before
+        assert confine.processes_of(os.getuid()) >= len(os.listdir("/proc/self/task")) >= 4
+        barrier.wait()
+    assert confine.processes_of(4_000_000) == 0
+
+
+@ROOT
+def test_for_another_user_its_processes_are_counted_and_rights_to_become_it_are_kept() -> None:
+    found = become(
+        "print(resource.getrlimit(resource.RLIMIT_NPROC)[0], os.fstat(1).st_uid,"
+        " [n for n in range(64) if confine.libc.prctl(23, n, 0, 0, 0) == 1])",
+        user=[3_999_999, 3_999_998],
+        more_processes=5,
+        drops_capabilities=True,
+    )
+    assert found == "5 3999999 [6, 7]"
+
+
+@ROOT
+def test_only_a_pipe_is_given_to_another_user(tmp_path: Path) -> None:
+    specification = json.dumps({"user": [1234, 1234]})
+    command = [sys.executable, "-I", "-S", confine.__file__, specification, "echo", "x"]
+    with (tmp_path / "out").open("w") as file:
+        subprocess.run(command, stdout=file, check=True)
+    assert (tmp_path / "out").stat().st_uid == 0
 
 
 @LANDLOCK

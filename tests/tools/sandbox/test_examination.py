@@ -119,7 +119,7 @@ async def test_one_that_holds_nothing_is_reported_as_such(
 
 
 async def test_a_full_disk_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(examination, "_questions", fail)

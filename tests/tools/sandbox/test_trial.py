@@ -68,3 +68,32 @@ def test_a_limit_is_tried_and_put_back(tmp_path: Path) -> None:
     assert trial.limited(resource.RLIMIT_FSIZE, 10, long)
     assert not trial.limited(resource.RLIMIT_FSIZE, 1000, long)
     assert resource.getrlimit(resource.RLIMIT_FSIZE) == before
+
+
+@pytest.mark.parametrize(("room", "held"), [(0, False), (3, True), (29, True), (30, False)])
+def test_a_bomb_is_held_where_some_are_started_and_more_are_refused(
+    monkeypatch: pytest.MonkeyPatch, room: int, held: bool
+) -> None:
+    started: list[int] = []
+
+    def fork() -> int:
+        if len(started) == room:
+            raise BlockingIOError
+        started.append(1)
+        return 1
+
+    monkeypatch.setattr(os, "fork", fork)
+    assert trial.bomb(10) == held
+
+
+def test_what_may_not_be_used_is_named(questions: dict[str, str]) -> None:
+    inside = questions["inside"]
+    trial.check_paths({**questions, "read": f"{inside}\0{trial.__file__}", "write": inside})
+    for verb in ("read", "write"):
+        with pytest.raises(SystemExit, match=f"it may not {verb} /nowhere"):
+            trial.check_paths({**questions, verb: f"{inside}\0/nowhere"})
+
+
+def test_what_is_mounted_to_be_read_alone_is_no_matter_of_owners() -> None:
+    assert trial.is_open_to_us("/proc/self/status", os.R_OK)
+    assert not trial.is_open_to_us("/nowhere", os.R_OK)
