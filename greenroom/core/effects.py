@@ -34,21 +34,31 @@ class ShellCommand(Wire, frozen=True, tag="shell"):
 
 
 class ReadPath(Wire, frozen=True, tag="read"):
-    """Reads this file, or what lies in this folder; relative to the agent's working directory."""
+    """Reads this file, or what lies in this folder; relative to the agent's working directory.
+
+    Attributes:
+        path: the file or the folder.
+        pattern: which files in the folder, as in `**/*.py`; all of them if it is empty.
+    """
 
     path: str
+    pattern: str = ""
 
     @classmethod
     def matching(cls, folder: str, pattern: str) -> Self:
         """State that files in a folder are read whose paths match a pattern.
 
         Example:
-            >>> ReadPath.matching("src", "tests/**/*.py").path
-            'src/tests'
+            >>> found = ReadPath.matching("src", "tests/**/*.py")
+            >>> found.path, found.pattern
+            ('src/tests', '**/*.py')
         """
         names = list(takewhile(lambda name: not _WILD.search(name), pattern.split("/")))
         written = "/".join(names) or ("/" if pattern.startswith("/") else "")
-        return cls(posixpath.join("" if folder == "." else folder, written) if written else folder)
+        rest = "/".join(pattern.split("/")[len(names) :])
+        if not written:
+            return cls(folder, rest)
+        return cls(posixpath.join("" if folder == "." else folder, written), rest)
 
 
 class WritePath(Wire, frozen=True, tag="write"):

@@ -30,8 +30,8 @@ __all__ = ["PermissionManager"]
 class PermissionManager:
     """Rules, and the decision that follows from them for a call.
 
-    It asks nobody and runs nothing; the only thing that it looks at on the disk is where symbolic
-    links lead. A call that no rule is about is asked about.
+    It asks nobody and runs nothing; all that it looks at on the disk is where symbolic links lead,
+    and which files a pattern stands for. A call that no rule is about is asked about.
 
     Example:
         >>> manager = PermissionManager([PermissionRule.allow_tool("Read")])
@@ -162,7 +162,7 @@ class PermissionManager:
             digest=digest_of(call),
             remembers=suggest(call, verdicts) if decision is RuleDecision.ASK else (),
             forbids=forbid(call, verdicts) if decision is RuleDecision.ASK else (),
-            message=(rule.message if rule else "") or reason,
+            message=chief.message if chief else reason,
             effects=consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
         )
 

@@ -4,13 +4,33 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from greenroom.core import visible
+from greenroom.permissions.facts.folders import Fitting
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.word import Word
 
 if TYPE_CHECKING:
     from greenroom.permissions.facts.place import Place
 
-__all__ = ["Change", "Command", "Fact", "HostUse", "PathUse", "Unknown", "Unread", "Whole"]
+__all__ = [
+    "Change",
+    "Command",
+    "Fact",
+    "HostUse",
+    "PathUse",
+    "Stars",
+    "Unknown",
+    "Unread",
+    "Whole",
+]
+
+Stars: TypeAlias = Literal["none", "files", "search", "guess"]
+"""What the stars in a path are.
+
+- none: it has none, or they stand for themselves.
+- files: the shell's, in whose place the files come that fit.
+- search: a program's that searches folders by itself, as `find -name`.
+- guess: of ours, for parts that are only known at run time.
+"""
 
 MAX_SHOWN = 200
 
@@ -61,10 +81,10 @@ class PathUse:
         kind: what is done to it.
         text: as it was named.
         lexical: the absolute paths that this may mean, `..` removed as text.
-        real: the same with symbolic links followed.
+        real: the same with symbolic links followed, those among the fitting files included.
         guard: only denials and questions are looked for.
-        guess: its stars stand for what is only known at run time.
-        pattern: it names whatever files there are that fit, as `*.py` does.
+        stars: whether it names whatever files there are that fit, as `*.py` does.
+        fitting: those that there are now.
         command: the command whose output is redirected there, if that is how it is written.
     """
 
@@ -73,8 +93,8 @@ class PathUse:
     lexical: tuple[str, ...]
     real: tuple[str, ...]
     guard: bool = False
-    guess: bool = False
-    pattern: bool = False
+    stars: Stars = "none"
+    fitting: Fitting = field(default_factory=Fitting, repr=False)
     command: Command | None = None
 
     def __str__(self) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Glob"]
+__all__ = ["Glob", "loosened"]
+
+_CLASSES = ("[:", "[=", "[.")
 
 
 class _Set(NamedTuple):
@@ -35,8 +37,9 @@ class Glob:
         """Read a pattern."""
         self._text = text
         self._parts = list(_parts(text))
-        self.simple = not any(each in text for each in ("[:", "[=", "[."))
+        self.simple = not any(each in text for each in _CLASSES)
         wild = [at for at, part in enumerate(self._parts) if _is_wild(part)]
+        self._one_star = len(wild) == 1 and self._parts[wild[0]] == "*"
         self.plain = not wild
         self.head = text if self.plain else text[: wild[0]]
         self.tail = text if self.plain else text[len(text) - (len(self._parts) - 1 - wild[-1]) :]
@@ -47,6 +50,8 @@ class Glob:
             return name == self._text
         if not (name.startswith(self.head) and name.endswith(self.tail)):
             return False
+        if self._one_star:
+            return len(name) >= len(self.head) + len(self.tail)
         at = seen = 0
         star, resume = -1, 0
         while seen < len(name):
@@ -61,6 +66,23 @@ class Glob:
             else:
                 return False
         return all(part == "*" for part in self._parts[at:])
+
+
+def loosened(text: str, *, quoted: bool) -> str:
+    """Write a star for the sets of a name whose characters can't be told: classes, or quoted ones.
+
+    Example:
+        >>> loosened("a/x[[:digit:]][ab].c", quoted=False), loosened("[a-c]x", quoted=True)
+        ('a/x*.c', '*x')
+    """
+    if "[" not in text or not (quoted or any(each in text for each in _CLASSES)):
+        return text
+    return "/".join(map(_without_sets, text.split("/")))
+
+
+def _without_sets(name: str) -> str:
+    begin, end = name.find("["), name.rfind("]")
+    return f"{name[:begin]}*{name[end + 1 :]}" if 0 <= begin < end else name
 
 
 def _parts(text: str) -> Iterator[_Part]:

@@ -1,6 +1,7 @@
 """Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
 
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
@@ -8,11 +9,13 @@ from typing import Literal, TypeAlias
 from greenroom.core import RuleFileError
 from greenroom.permissions.facts.glob import Glob
 
-__all__ = ["Anchors", "PathPattern", "expand_braces", "fold", "segments"]
+__all__ = ["END", "Anchors", "PathPattern", "expand_braces", "fold", "segments"]
 
 Segments: TypeAlias = tuple[str, ...]
+_Meet: TypeAlias = Callable[[str, str], bool]
 MAX_LENGTH = 1024
 MAX_ALTERNATIVES = 64
+END = "/\0"
 _EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
 
@@ -117,12 +120,38 @@ class PathPattern:
             anchors = Anchors((), anchors.home)
         return self._matches(folded_segments(path), anchors.folded, folded=True, folder=True)
 
-    def overlaps(self, path: str, anchors: Anchors, *, guess: bool = False) -> bool:
-        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches.
+    def may_be_among(self, paths: str) -> bool:
+        """Tell whether it may touch one of many paths, folded, and each with `END` behind it.
 
-        In a `guess` the stars stand for parts of a word that can't be told; then only a path whose
-        last name is written out is recognised, by the part of it that can be told.
+        It takes one look at all of them together for each way of writing the pattern.
         """
+        return not paths.isascii() or any(mark in paths for mark in self.marks)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """For each alternative a text that stands in every path which it touches; it may be empty."""
+        return tuple(_mark(_folded(each)) for each in self.alternatives)
+
+    def overlaps(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
+        return self._walks_along(path, anchors, _meet)
+
+    def is_spelled(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a pattern not only may stand for such a path, but spells it.
+
+        It does if at least half of each name that this one writes out stands in it, before its first
+        star and behind its last: `.e*` spells `.env`, and `*.txt` does not spell `secrets.txt`.
+        """
+        return self._walks_along(path, anchors, _spells)
+
+    def is_guessed(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a word whose stars stand for what can't be told may name such a path.
+
+        Only a path whose last name is written out is recognised, by the part of it that can be told.
+        """
+        return self._walks_along(path, anchors, _may_spell)
+
+    def _walks_along(self, path: str, anchors: Anchors, meet: _Meet) -> bool:
         if self.text.startswith("**"):
             anchors = Anchors((), anchors.home)
         start = self._start(anchors.folded)
@@ -130,7 +159,7 @@ class PathPattern:
         if not all(map(_meet, start, names)) or len(names) <= len(start):
             return False
         rest = names[len(start) :]
-        return any(_overlap(_folded(each), rest, guess) for each in self.alternatives)
+        return any(_overlap(_folded(each), rest, meet) for each in self.alternatives)
 
     def _start(self, anchors: Anchors) -> Segments:
         if self.anchor == "absolute":
@@ -175,9 +204,8 @@ def _match(pattern: Segments, names: Segments, *, folded: bool) -> bool:
     return at == len(pattern)
 
 
-def _overlap(pattern: Segments, names: Segments, guess: bool) -> bool:
+def _overlap(pattern: Segments, names: Segments, meet: _Meet) -> bool:
     """Walk through both at once; `**` of either stands for any number of names."""
-    meet = _may_spell if guess else _meet
     places = {0}
     for name in names:
         places |= {at + 1 for at in places if pattern[at : at + 1] == ("**",)}
@@ -197,15 +225,40 @@ def _meet(pattern: str, glob: str) -> bool:
     """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
     if glob[:1] in ("*", "?", "[") and pattern[:1] == ".":
         return False  # the shell's stars don't stand for the first dot
-    first, last = _glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob)
+    return _agree(_glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob))
+
+
+def _agree(first: Glob, last: Glob) -> bool:
     if not last.simple:
         return True
     if first.plain:
-        return last.fits(pattern)
+        return last.fits(first.head)
     if last.plain:
-        return first.fits(glob)
+        return first.fits(last.head)
     begins = first.head.startswith(last.head) or last.head.startswith(first.head)
     return begins and (first.tail.endswith(last.tail) or last.tail.endswith(first.tail))
+
+
+def _spells(pattern: str, glob: str) -> bool:
+    """Tell whether names fit both, and the one says at least half of what the other writes out."""
+    wanted, given = _glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob)
+    if not _agree(wanted, given):
+        return False
+    if given.plain or wanted.fits(glob):
+        return True
+    written = len(pattern) if wanted.plain else len(wanted.head) + len(wanted.tail)
+    same = min(len(wanted.head), len(given.head)) + min(len(wanted.tail), len(given.tail))
+    return 0 < written <= 2 * same
+
+
+@lru_cache(maxsize=1024)
+def _mark(alternative: Segments) -> str:
+    """Take the longest name that is written out, else how the last one ends."""
+    plain = [name for name in alternative if _glob(name).plain]
+    if plain:
+        return f"/{max(plain, key=len)}/"
+    last = alternative[-1] if alternative else "**"
+    return "" if last == "**" else f"{_glob(last).tail}{END}"
 
 
 @lru_cache(maxsize=1024)

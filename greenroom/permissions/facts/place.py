@@ -2,10 +2,12 @@
 
 import os
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from greenroom.permissions.facts.fact import Command, PathUse, Unknown
+from greenroom.permissions.facts.fact import Command, PathUse, Stars, Unknown
+from greenroom.permissions.facts.folders import Fitting, Folders
 from greenroom.permissions.facts.links import Links
 from greenroom.permissions.facts.pattern import Anchors
 from greenroom.permissions.facts.process_path import as_its_own
@@ -30,6 +32,7 @@ class Place:
         lost: whether it may be anywhere.
         crowded: whether that is so because there were too many folders to follow.
         links: the symbolic links that were looked up for this check.
+        listed: the folders that were.
     """
 
     root: str
@@ -38,6 +41,7 @@ class Place:
     lost: bool = False
     crowded: bool = False
     links: Links = field(default_factory=Links, compare=False, repr=False)
+    listed: Folders = field(default_factory=Folders, compare=False, repr=False)
 
     @property
     def anchors(self) -> tuple[Anchors, Anchors]:
@@ -69,13 +73,11 @@ class Place:
         tilde: bool = True,
         guard: bool = False,
         command: Command | None = None,
-        pattern: bool = False,
-        guess: bool = False,
+        stars: Stars = "none",
     ) -> PathUse | Unknown:
         """Say which files a path means; one that no disk can hold is unknown.
 
-        A `pattern` is one of the shell's, which stands for the files that fit; in a `guess` its
-        stars stand for what is only known at run time.
+        With `stars` it is a pattern, which stands for the files that fit.
         """
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
@@ -91,6 +93,10 @@ class Place:
         try:
             # A program follows links before it goes up; a tool may go up first. Judge both.
             real = tuple({self.links.real(each): None for each in (*joined, *lexical)})
+            ends = "/" if path.endswith("/") else ""
+            globs = [f"{each}{ends}" for each in {*lexical, *real}] if stars == "files" else []
+            fitting = self._fitting(globs)
+            real += tuple(self.links.real(each) for each in fitting.linked)
         except (OSError, ValueError) as error:
             return Unknown(reason=f"no usable path: {path!r}: {error}")
         return PathUse(
@@ -99,10 +105,16 @@ class Place:
             lexical=lexical,
             real=real,
             guard=guard,
-            guess=guess,
-            pattern=pattern,
+            stars=stars,
+            fitting=fitting,
             command=command,
         )
+
+    def _fitting(self, patterns: Sequence[str]) -> Fitting:
+        """Say what patterns of the shell's stand for on this disk; it may be in another folder."""
+        found = Fitting.of_all([self.listed.fitting(each) for each in patterns], told=not self.lost)
+        self.links.full |= found.crowded
+        return found
 
 
 def _normal(path: str) -> str:

@@ -1,6 +1,7 @@
 """A tool call as the rules see it: its tool, its category and its facts."""
 
 import logging
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +14,13 @@ from greenroom.core import (
     Execute,
     Opaque,
     ReadPath,
+    RuleFileError,
     ShellCommand,
     WritePath,
 )
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Whole
 from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.pattern import Anchors
+from greenroom.permissions.facts.pattern import Anchors, expand_braces
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.analyse import analyse, execute
 
@@ -162,6 +164,20 @@ def _usual_effects(name: str, arguments: Mapping[str, object]) -> Sequence[Effec
         return (Opaque(str(error)),)
 
 
+def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
+    """Say what is looked for in a folder, for denials."""
+    if not pattern or pattern.startswith("!"):
+        return
+    try:
+        alternatives = expand_braces(pattern)
+    except RuleFileError:
+        alternatives = [pattern]
+    for each in alternatives:
+        fact = place.use("read", posixpath.join(folder, each), guard=True, stars="search")
+        if fact.guard:
+            yield fact
+
+
 def _text(arguments: Mapping[str, object], key: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value:
@@ -171,8 +187,8 @@ def _text(arguments: Mapping[str, object], key: str) -> str:
 
 def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
     match effect:
-        case ReadPath(path):
-            return (place.use("read", path),)
+        case ReadPath(path, pattern):
+            return (place.use("read", path), *_sought(path, pattern, place))
         case WritePath(path):
             return (place.use("write", path),)
         case Contact(url):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from greenroom.core import PermissionPart, RuleDecision
+from greenroom.core import PermissionPart, RuleDecision, visible
 from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.likeness import covers, holds, touches
@@ -38,6 +38,12 @@ class Verdict:
     reason: str
     rule: PermissionRule | None = None
     doubt: bool = False
+
+    @property
+    def message(self) -> str:
+        """What the model is told if this denies the call."""
+        told, advice = self.rule.message if self.rule else "", _advice(self.fact)
+        return f"{told} ({advice})" if told and advice else told or self.reason
 
     @property
     def part(self) -> PermissionPart:
@@ -104,7 +110,7 @@ def _found(fact: Fact, call: Call, rules: RuleIndex) -> Iterator[Verdict]:
         decision = None if rule.expired else _decision(rule, fact, call)
         if decision is not None:
             doubt = rule.decision is RuleDecision.DENY is not decision
-            yield Verdict(fact, decision, _reason(rule, decision), rule, doubt)
+            yield Verdict(fact, decision, _reason(rule, decision, fact), rule, doubt)
 
 
 def _tightened(found: Verdict, held: Verdict | None) -> Verdict:
@@ -129,12 +135,22 @@ def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | No
     return rule.decision if likeness is Likeness.YES else RuleDecision.ASK
 
 
-def _reason(rule: PermissionRule, decision: RuleDecision) -> str:
+def _reason(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
     if decision is not rule.decision:
         return f"it can't be told whether the rule {rule.id!r} is about this"
     verb = {"allow": "allows", "deny": "denies", "ask": "asks about"}[decision]
     because = rule.message or rule.description
-    return f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")
+    reason = f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")
+    advice = _advice(fact)
+    return f"{reason} ({advice})" if advice else reason
+
+
+def _advice(fact: Fact) -> str:
+    """Say what to do where a pattern, and not a file, is what a rule is about."""
+    if not (isinstance(fact, PathUse) and fact.stars in ("files", "search")):
+        return ""
+    text = fact.text.removeprefix("**/") if fact.stars == "search" else fact.text
+    return f"{visible(text)} may stand for it: name the files that are meant"
 
 
 def _open_reason(fact: Fact, call: Call) -> str:

@@ -4,6 +4,7 @@ import logging
 from itertools import product
 
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unknown, Unread
+from greenroom.permissions.facts.pattern import Anchors, PathPattern
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.anywhere import stands_in
 from greenroom.permissions.judging.call import Call
@@ -155,8 +156,26 @@ def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
     for path, anchors in product({*fact.lexical, *fact.real}, set(call.anchors)):
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
             return Likeness.YES
-        if fact.pattern and any(
-            pattern.overlaps(path, anchors, guess=fact.guess) for pattern in matcher.paths
-        ):
-            likeness = Likeness.MAYBE
+        if fact.stars != "none" and likeness is not Likeness.YES:
+            found = (_may_stand_for(each, path, fact, anchors) for each in matcher.paths)
+            likeness = max(likeness, *found)
     return likeness
+
+
+def _may_stand_for(pattern: PathPattern, path: str, fact: PathUse, anchors: Anchors) -> Likeness:
+    """Tell whether a pattern of the shell's stands for what this one is about.
+
+    What there is decides, and what it spells out; if neither can be told, that it may.
+    """
+    if fact.stars == "guess":
+        return Likeness(pattern.is_guessed(path, anchors))
+    if fact.stars == "search":  # it may find anything, and what there is takes long to tell
+        return Likeness(2 * pattern.is_spelled(path, anchors))
+    if not pattern.overlaps(path, anchors):
+        return Likeness.NO
+    there = fact.fitting.paths if pattern.may_be_among(fact.fitting.folded) else ()
+    if any(pattern.touches(each, anchors) for each in there) or fact.fitting.crowded:
+        return Likeness.YES
+    if pattern.is_spelled(path, anchors):
+        return Likeness.YES
+    return Likeness.NO if fact.fitting.told else Likeness.MAYBE

@@ -5,14 +5,16 @@ names can't be known, so an operand never allows anything.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Unread
+from greenroom.permissions.facts.fact import Command, Fact, HostUse, Stars, Unknown, Unread
+from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
+from greenroom.permissions.judging.searches import left_out, sought
 
 __all__ = ["operands"]
 
@@ -27,11 +29,11 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     if not (paths or hosts):
         return
     crowded = False
-    seen: set[tuple[str, Place | None, bool]] = set()
+    seen: set[tuple[str, Place | None, bool, bool]] = set()
     for fact in call.facts:
         for word in _words(fact):
             place = fact.place if isinstance(fact, Command) else None
-            key = (word.text, place, word.quoted)
+            key = (word.text, place, word.quoted, word.pattern)
             if key in seen:
                 continue
             seen.add(key)
@@ -40,6 +42,8 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
             if paths:
                 yield from _paths(word, place or call.place)
                 crowded |= place is not None and place.crowded and word.text[:1] not in "-/"
+        if paths and isinstance(fact, Command) and fact.argv:
+            yield from _searches(fact.argv, fact.place or call.place)
     if crowded and rules.careful_folders:
         yield Unknown(reason="changes to more folders than can be told apart")
 
@@ -52,7 +56,10 @@ def _words(fact: Fact) -> Iterable[Word]:
         return ()
     # … unless it goes to a program that takes it for its words.
     talks = fact.argv[0].text in _TALKERS and not fact.captured
-    return () if talks else fact.argv[1:]
+    if talks:
+        return ()
+    skipped = left_out(fact.argv)
+    return [word for at, word in enumerate(fact.argv) if at and at not in skipped]
 
 
 def _hosts(word: Word) -> Iterator[Fact]:
@@ -64,13 +71,22 @@ def _paths(word: Word, place: Place) -> Iterator[Fact]:
     for name in _candidates(word.text):
         if len(name) > MAX_LENGTH:
             continue
-        fact = place.use("read", name, tilde=not word.quoted, guard=True, pattern=word.pattern)
+        stars: Stars = "files" if word.pattern else "none"
+        told = loosened(name, quoted=word.quoted) if word.pattern else name
+        fact = place.use("read", told, tilde=not word.quoted, guard=True, stars=stars)
         if fact.guard:
             yield fact
     glob = word.opening.glob if word.opening else ""
     if glob.replace("*", "") and len(glob) <= MAX_LENGTH:
-        guess = place.use("read", glob, guard=True, pattern=True, guess=True)
+        guess = place.use("read", glob, guard=True, stars="guess")
         yield from [guess] if guess.guard else []
+
+
+def _searches(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
+    for pattern in sought(argv):
+        if len(pattern) <= MAX_LENGTH:
+            fact = place.use("read", pattern, tilde=False, guard=True, stars="search")
+            yield from [fact] if fact.guard else []
 
 
 def _candidates(word: str) -> Iterator[str]:

@@ -97,7 +97,7 @@ class RuleIndex:
 
     def _about_path(self, fact: PathUse) -> set[int]:
         numbers = set(self._paths)
-        if fact.pattern:
+        if fact.stars != "none":
             return numbers.union(*_filed(self._names, self._fitting(fact)))
         for path in {*fact.lexical, *fact.real}:
             folder, _, name = path.rpartition("/")

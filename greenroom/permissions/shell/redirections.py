@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from greenroom.permissions.facts.fact import Command, Fact, Unknown
+from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.place import Place
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.nodes import Redirection
 
 __all__ = ["redirection_facts"]
@@ -35,9 +38,16 @@ def redirection_facts(
             guard=reads,
             command=command,
         )
-    elif reads and target.pattern:
-        yield place.use("read", target.text, guard=True, pattern=True)
-    elif reads and target.opening is not None and target.opening.glob.replace("*", ""):
-        yield place.use("read", target.opening.glob, guard=True, pattern=True, guess=True)
-    elif not reads:
+    else:
+        yield from _pattern(target, "read" if reads else "write", place)
+
+
+def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iterator[Fact]:
+    """Look for denials of the files that the target may stand for; writing to them is asked about."""
+    if target.pattern:
+        text = loosened(target.text, quoted=target.quoted)
+        yield place.use(kind, text, guard=True, stars="files")
+    elif target.opening is not None and target.opening.glob.replace("*", ""):
+        yield place.use(kind, target.opening.glob, guard=True, stars="guess")
+    if kind == "write":
         yield Unknown(reason=f"writes to a file only known at run time: {target.text}")

@@ -149,7 +149,7 @@ async def test_a_cancel_stops_the_walk_of_a_huge_tree(
 
 
 def test_rules_see_the_folder(context: AgentContext, root: Path) -> None:
-    assert Glob().effects({"pattern": "*"}, context) == (ReadPath(str(root)),)
+    assert Glob().effects({"pattern": "*"}, context) == (ReadPath(str(root), "*"),)
     assert Glob().info({"pattern": "*", "path": "src"}).details == "* in src"
 
 

@@ -1,0 +1,202 @@
+"""Patterns of the shell's and of programs, where the files that they stand for are there."""
+
+import subprocess
+
+import pytest
+
+from greenroom.core import AgentContext, ReadPath, Workspace
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions.facts import folders
+from greenroom.permissions.facts.folders import Folders
+from greenroom.permissions.facts.glob import loosened
+
+DENIED = ("**/.env", "secrets.txt", "vault/**", "**/*.pem", "**/own.key")
+PROGRAMS = ("cat", "ls", "grep", "wc", "find", "rg", "git add", "git diff", "xargs", "echo", "cd")
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    for name in (
+        *(".env", "secrets.txt", "notes.md", "vault/a", "vault/b/c", "conf/.env", "conf/x.md"),
+        *("keys/own.key", "keys/other.txt", "plain/a.txt", "certs/a.pem", "se-cret"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "link").symlink_to(".env")
+    (tmp_path / "linked").symlink_to("vault")
+    (tmp_path / "way").symlink_to("notes.md")
+    return tmp_path
+
+
+def explain(root, command, denied=DENIED, **options):
+    rules = [PermissionRule.allow_command(*PROGRAMS), PermissionRule.deny_path(*denied, **options)]
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(str(root)))
+    return PermissionManager(rules).explain("Bash", {"command": command}, context)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat *", "cat *.txt", "ls *", "grep -n x *", "wc -l ./*", "cat s*", "cat S*.TXT"),
+        *("cat */own.key", "cat */o*", "cat */*", "cat [r-t]*", "cat [[:alpha:]]ecrets.txt"),
+        *("cat li*", "cat l?nk", "cat link*/a", "cat l*/b/*", "cat ../*/secrets.txt", "cat .*"),
+        *("for f in *; do cat $f; done", "cat < s*", "cat $HOME/x *", "cd keys && cat *"),
+        *("cd keys; cat o*", "cat {s,n}*", "echo s* | xargs cat", "f=s*; cat $f", "cat $(echo s*)"),
+        *("cat cert?/a.*", "ls -d */", "cat certs/a.p*", "cat '.e*' \\.e*", "cat keys/o'w'*"),
+    ],
+)
+def test_a_pattern_that_stands_for_a_denied_file_is_denied(workspace, command):
+    assert explain(workspace, command).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat *.md", "cat n*", "cat w*", "cat plain/*", "ls p*/", "cat */a.txt", "cat plain/*.p*"),
+        *(
+            "ls [!a-z]*",
+            "cat keys/*.txt",
+            "cat conf/*",
+            "cat nothing*",
+            "cat '*' '.e*'",
+            "ls -d p*/",
+        ),
+        *("for f in plain/*; do cat $f; done", "grep -n x plain/*.txt", "wc -l */*.md"),
+    ],
+)
+def test_a_pattern_that_stands_for_other_files_alone_is_allowed(workspace, command):
+    found = explain(workspace, command)
+    assert found.decision == "allow", found.reason
+
+
+def test_a_pattern_is_judged_in_each_folder_that_it_may_be_in(workspace):
+    assert explain(workspace, "cd plain; cat *").decision == "deny"  # the change may fail
+    assert explain(workspace, "cd plain; cat a*").decision == "allow"
+
+
+def test_where_a_folder_cant_be_looked_at_a_pattern_is_asked_about(workspace):
+    for command in ("cat none/s*", "cat none/*.txt", "cat /srv/none/*"):
+        denied = ("none/secrets.txt", "/srv/none/secrets.txt")
+        assert explain(workspace, command, denied).decision == "ask"
+    assert explain(workspace, "cd $X && cat *", ("**/x.txt",)).decision == "ask"
+    assert explain(workspace, "cat plain/**", ("**/x.txt",)).decision == "ask"  # with globstar
+
+
+def test_a_pattern_is_denied_where_it_may_be_any_of_too_many(workspace, monkeypatch):
+    monkeypatch.setattr(folders, "MAX_LOOKUPS", 5)
+    assert explain(workspace, "cat *", ("none.txt",)).decision == "deny"
+    assert explain(workspace, "cat *.md", ("none.txt",)).decision == "ask"  # one may be a link
+    monkeypatch.setattr(folders, "MAX_LOOKUPS", 20)
+    assert explain(workspace, "cat *.md", ("none.txt",)).decision == "allow"
+    assert explain(workspace, "cat */a */b *", ("none.txt",)).decision == "deny"
+
+
+def test_names_are_compared_a_bounded_number_of_times(workspace):
+    looked = Folders()
+    assert not any(looked.fitting(f"{workspace}/*a{n}*").crowded for n in range(500))
+    assert any(looked.fitting(f"{workspace}/*a{n}*").crowded for n in range(2_000))
+
+
+def test_each_folder_is_listed_once_in_a_check(workspace):
+    looked = Folders()
+    before = looked.fitting(f"{workspace}/plain/*")
+    (workspace / "plain/b.txt").write_text("")
+    assert looked.fitting(f"{workspace}/plain/*") == before
+    assert len(Folders().fitting(f"{workspace}/plain/*").paths) == 2
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*", "*.txt", ".*", "*/*", "*/a*", "[r-t]*", "?ink", "l*/*", "*/", ".?nv", "co*/.e*"],
+)
+def test_what_a_pattern_stands_for_is_what_bash_makes_of_it(workspace, pattern):
+    script = f"shopt -s nullglob; printf '%s\\n' {pattern}"
+    run = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-c", script],
+        cwd=workspace,
+        env={"LANG": "C", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = {name.rstrip("/") for name in run.stdout.split()} - {".", ".."}
+    found = Folders().fitting(f"{workspace}/{pattern}")
+    assert {path.removeprefix(f"{workspace}/") for path in found.paths} == expected
+    assert found.told
+
+
+def test_the_model_is_told_which_pattern_and_what_to_do(workspace):
+    found = explain(workspace, "ls && cat .e*", id="no-env")
+    advice = "(.e* may stand for it: name the files that are meant)"
+    assert found.message == f"the rule 'no-env' denies this {advice}"
+    found = explain(workspace, "cat .e*", message="Secrets are not read.")
+    assert found.message == f"Secrets are not read. {advice}"
+    assert explain(workspace, "cat .env", message="Secrets are not read.").message == (
+        "Secrets are not read."
+    )
+    assert "own.*" in explain(workspace, "find . -name 'own.*'").message
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("find . -name '.e*' -exec cat {} +", "deny"),
+        ("find . -iname '.EN?'", "deny"),
+        ("find . -path '*/.e*'", "deny"),
+        ("find . -name '?env'", "deny"),
+        ("find . -name '*.p*'", "allow"),
+        ("find . -name '*.py' -o -name 'test_*'", "allow"),
+        ("find . -name '*'", "allow"),
+        ("grep -r x --include='.e*' .", "deny"),
+        ("grep -r x --include '.en?' .", "deny"),
+        ("grep -n '.e*' notes.md", "allow"),
+        ("rg -g '.e*' x", "deny"),
+        ("rg -g'.e*' x", "deny"),
+        ("rg --glob='.e*' x", "deny"),
+        ("rg -g '!.e*' x", "allow"),
+        ("git add -- '.e*'", "deny"),
+        ("git diff -- ':(glob)**/.e*'", "deny"),
+        ("git diff -- '*.md'", "allow"),
+        # What is left out is not read.
+        ("grep -r x --exclude=.env .", "allow"),
+        ("grep -r x --exclude .env .", "allow"),
+        ("grep -r x --exclude .md .env", "deny"),
+        ("grep -r x --exclude=.env .env", "deny"),
+        ("ls --ignore=.env --hide vault", "allow"),
+    ],
+)
+def test_a_pattern_that_a_program_reads_is_judged_by_what_it_spells(workspace, command, expected):
+    found = explain(workspace, command)
+    assert found.decision == expected, found.reason
+
+
+@pytest.mark.parametrize("tool", ["Glob", "Grep"])
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        *((".env", "deny"), (".e*", "deny"), ("**/.en?", "deny"), ("**/{.e*,x}", "deny")),
+        *(("conf/.[e]nv", "deny"), ("*.pem", "deny"), ("**/*env", "deny"), ("{.env,x}", "deny")),
+        *(("**/*.py", "allow"), ("*", "allow"), ("**/*.{md,txt}", "allow"), ("{a", "allow")),
+        *(("**/.e[", "allow"), ("!.env", "allow")),
+    ],
+)
+def test_patterns_of_the_tools_are_judged_by_what_they_spell(workspace, tool, pattern, expected):
+    rules = [PermissionRule.allow_tool(tool), PermissionRule.deny_path(*DENIED)]
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(str(workspace)))
+    key = "pattern" if tool == "Glob" else "glob"
+    data = {"pattern": "x", key: pattern}
+    assert PermissionManager(rules).check(tool, data, context) == expected
+
+
+def test_sets_that_cant_be_told_are_taken_for_anything():
+    assert loosened("a[b]c", quoted=False) == "a[b]c"
+    assert loosened("a[b]c/[d", quoted=True) == "a*c/[d"
+    assert loosened("[[:alpha:]]/a[[=x=]b]", quoted=False) == "*/a*"
+    assert ReadPath.matching("src", "*.py") == ReadPath("src", "*.py")
+
+
+def test_a_quoted_set_stands_for_what_is_in_it(workspace):
+    assert explain(workspace, "cat se[a'-'z]cret", ("se-cret",)).decision == "deny"
+    assert explain(workspace, "cat < se[a'-'z]cret", ("se-cret",)).decision == "deny"
+    assert explain(workspace, "echo x > se[-a]cret", ("se-cret",)).decision == "deny"
+    assert explain(workspace, "echo x > no[-a]te*", ("se-cret",)).decision == "ask"
