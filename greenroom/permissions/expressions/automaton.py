@@ -7,15 +7,14 @@ so that usual texts cost one look-up per character.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
 
 __all__ = ["Automaton", "CostlyTextError"]
 
-# A character, and which assertions hold behind it, a bit for each.
-_Key: TypeAlias = tuple[str, int]
+# A character; with assertions also which of them hold behind it, a bit for each.
+_Key: TypeAlias = str | tuple[str, int]
 
 MAX_STATES = 512
 MAX_KNOWN = 2048  # steps that are kept
@@ -48,6 +47,11 @@ class _Stand:
 
     states: frozenset[int]
     steps: "dict[_Key, _Stand]" = field(default_factory=dict)
+    tells: bool = False
+
+    def __post_init__(self) -> None:
+        # Whether the text may be at its end here, or at no end any more.
+        self.tells = END in self.states or not self.states
 
 
 class Automaton:
@@ -57,6 +61,7 @@ class Automaton:
         """Begin with the end alone."""
         self._states = [_State(())]
         self._stands: dict[frozenset[int], _Stand] = {}
+        self._starts: dict[tuple[int, int], _Stand] = {}
         self._known = 0
 
     def reads(self, test: re.Pattern[str], to: int) -> int:
@@ -97,10 +102,10 @@ class Automaton:
             CostlyTextError: it would take more work than the text is worth.
         """
         budget = MAX_VISITS + MAX_VISITS_EACH * len(text)
-        stand = self._stand(self._closed((start,), marks[0] if marks else 0))
-        keys = zip(text, marks[1:] if marks else repeat(0), strict=False)
+        stand = self._start(start, marks[0] if marks else 0)
         if END in stand.states:
             yield 0
+        keys: Iterable[_Key] = zip(text, marks[1:], strict=True) if marks else text
         for at, key in enumerate(keys, 1):
             following = stand.steps.get(key)
             if following is None:
@@ -109,25 +114,37 @@ class Automaton:
                 if budget < 0:
                     raise CostlyTextError
             stand = following
-            if not stand.states:
-                return
-            if END in stand.states:
+            if stand.tells:
+                if not stand.states:
+                    return
                 yield at
 
+    def _start(self, state: int, mark: int) -> _Stand:
+        """Stand before the text; usually that is known."""
+        stand = self._starts.get((state, mark))
+        if stand is None:
+            stand = self._starts[state, mark] = self._stand(self._closed((state,), mark))
+            self._count()
+        return stand
+
     def _step(self, stand: _Stand, key: _Key) -> _Stand:
-        char, mark = key
+        char, mark = (key, 0) if isinstance(key, str) else key
         reached = [
             state.to[0]
             for state in map(self._states.__getitem__, stand.states)
             if state.test is not None and state.test.match(char)
         ]
         following = self._stand(self._closed(reached, mark))
+        self._count()
+        stand.steps[key] = following
+        return following
+
+    def _count(self) -> None:
+        """Forget everything where too much was kept."""
         self._known += 1
         if self._known > MAX_KNOWN:
             self._known = 0
-            self._stands = {}
-        stand.steps[key] = following
-        return following
+            self._stands, self._starts = {}, {}
 
     def _stand(self, states: frozenset[int]) -> _Stand:
         return self._stands.setdefault(states, _Stand(states))

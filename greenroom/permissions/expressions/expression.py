@@ -57,7 +57,7 @@ class Expression:
             return None
 
     def _ends(self, start: int, text: str) -> Iterator[int]:
-        yield from self._automaton.ends(start, text, self._marks(text))
+        return self._automaton.ends(start, text, self._marks(text))
 
     def _marks(self, text: str) -> list[int]:
         """Say which assertions hold at each place; later ones may depend on earlier ones."""
