@@ -378,7 +378,7 @@ MUTANTS = {
 
 
 def _short(fact):
-    program = replaced(fact.argv[0], text=fact.argv[0].text.rpartition("/")[2])
+    program = fact.argv[0]._replace(text=fact.argv[0].text.rpartition("/")[2])
     return replaced(fact, argv=(program, *fact.argv[1:]))
 
 

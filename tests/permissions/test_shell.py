@@ -199,3 +199,21 @@ def test_path_patterns(pattern, path, matches):
     anchors = Anchors.of("/w", "/home")
     assert PathPattern.parse(pattern).matches(path, anchors) is matches
     assert PathPattern.parse(pattern).touches(path.upper(), anchors) >= matches
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ls a 1&>f", ["ls", "a"]),
+        ("ls a 2>f", ["ls", "a"]),
+        ("ls a #b", ["ls", "a"]),
+        ("ls a#b c", ["ls", "a#b", "c"]),
+        ("x=1 ls a=2", ["ls", "a=2"]),
+        ("(ls a)", ["ls", "a"]),
+        ("time ls a", ["ls", "a"]),
+        ("ls a&", ["ls", "a"]),
+    ],
+)
+def test_a_row_of_plain_words_ends_where_something_else_begins(command, words):
+    found = next(node for node in parse(command).found if node.words)
+    assert [word.text for word in found.words] == words

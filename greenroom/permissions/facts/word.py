@@ -1,12 +1,11 @@
 """Words of commands: what they say, and how much of it is certain."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Opening", "Word", "basename"]
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """What a word that is only known at run time may begin with, which may make it an option.
 
     Attributes:
@@ -32,8 +31,7 @@ class Opening:
     glob: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word of a command, after quote removal.
 
     Attributes:

@@ -41,7 +41,7 @@ _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 # A word of whatever the standard input will bring.
 _FROM_INPUT = Word("…", dynamic=True, split=True, opening=Opening(printed=True, unsure=True))
-_NAME_FROM_INPUT = replace(_FROM_INPUT, opening=Opening())
+_NAME_FROM_INPUT = _FROM_INPUT._replace(opening=Opening())
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
 

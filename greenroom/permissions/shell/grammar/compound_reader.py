@@ -5,15 +5,22 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from greenroom.permissions.facts.word import Opening, Word
+from greenroom.permissions.shell.grammar.assignment_reader import AssignmentReader
 from greenroom.permissions.shell.grammar.cursor import ShellSyntaxError
 from greenroom.permissions.shell.grammar.nodes import Assignment
-from greenroom.permissions.shell.grammar.redirection_reader import RedirectionReader
+from greenroom.permissions.shell.grammar.word_reader import PLAIN_WORDS
 
 __all__ = ["CompoundReader"]
 
 _KEYWORD = re.compile(
     r"(?:if|then|elif|else|fi|for|select|while|until|do|done|case|esac|function|coproc|time"
     r"|\[\[|!|\{|\})(?=[ \t\n;&|<>()]|\\\n|$)"
+)
+# A command of plain words, the first of which is no keyword and sets nothing.
+_PLAIN = re.compile(
+    rf"(?!{_KEYWORD.pattern}|[A-Za-z0-9_]++\+?=){PLAIN_WORDS.pattern}"
+    r"[ \t]*+(?=[\n;|)]|&(?!>)|\Z)",
+    re.ASCII,
 )
 _NAME = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
 _ARGUMENTS = Word('"$@"', dynamic=True, split=True, opening=Opening(names=("@",), parts=("@",)))
@@ -24,7 +31,7 @@ _EVALUATING = frozenset(
 )
 
 
-class CompoundReader(RedirectionReader):
+class CompoundReader(AssignmentReader):
     """Reads everything that begins with a keyword or a parenthesis."""
 
     @abstractmethod
@@ -35,20 +42,21 @@ class CompoundReader(RedirectionReader):
     def command(self) -> bool:
         """Read one command; False if none begins here."""
 
+    def plain_command(self) -> list[Word]:
+        """Read a command of plain words and nothing else, as most are; no word if none begins here."""
+        return [Word(each) for each in self.take(_PLAIN).split()]
+
     def keyword(self) -> str:
         """Return the keyword that comes next, without moving over it."""
         found = _KEYWORD.match(self.text, self.at)
         return found[0] if found else ""
 
-    def skip_lines(self) -> None:
-        """Move over blanks, comments and ends of lines."""
-        self.skip_blanks()
-        while self.newline():
-            self.skip_blanks()
-
     def compound(self) -> bool:
         """Read a compound command without its redirections; False if none begins here."""
-        opening = "((" if self.is_sum("((") else "(" if self.peek() == "(" else self.keyword()
+        char = self.peek()
+        if char not in _BEGINNINGS:
+            return False
+        opening = self.keyword() if char != "(" else "((" if self.is_sum("((") else "("
         reader = _READERS.get(opening)
         if reader is None:
             return False
@@ -224,3 +232,4 @@ _READERS: dict[str, Callable[[CompoundReader], None]] = {
     "function": CompoundReader._function,
     "coproc": CompoundReader._coproc,
 }
+_BEGINNINGS = frozenset(keyword[0] for keyword in _READERS)

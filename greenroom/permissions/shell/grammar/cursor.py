@@ -1,13 +1,13 @@
 """A place in a shell text, and what is found while it moves on.
 
 The parser is one object whose classes build on each other: `Cursor` (moving), `Expander` (what
-stands behind `$`, a backtick or a quote), `WordReader`, `RedirectionReader`, `CompoundReader` and
-`Parser`. Each fails closed: what it does not understand ends the reading, and the text is asked
-about.
+stands behind `$`, a backtick or a quote), `WordReader`, `RedirectionReader`, `AssignmentReader`,
+`CompoundReader` and `Parser`. Each fails closed: what it does not understand ends the reading, and
+the text is asked about.
 """
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from greenroom.permissions.shell.grammar.nodes import Finding, SimpleCommand, Unclear
@@ -52,14 +52,25 @@ class Findings:
 
     def mark(self, known: int, *, captured: bool = False, fed: bool = False) -> None:
         """Note of the commands from here on that what they print is captured, or they are fed."""
-        for at in range(known, len(self.nodes)):
-            node = self.nodes[at]
-            if isinstance(node, SimpleCommand):
-                both = (node.captured or captured, node.fed or fed)
-                if both != (node.captured, node.fed):
-                    self.nodes[at] = replace(node, captured=both[0], fed=both[1])
+        for at, node in enumerate(self.nodes[known:], known):
+            if isinstance(node, SimpleCommand) and (
+                captured > node.captured or fed > node.fed  # most are marked already
+            ):
+                self.nodes[at] = node._replace(
+                    captured=node.captured or captured, fed=node.fed or fed
+                )
 
     _separators: dict[str, int] = field(default_factory=dict)
+    _line: tuple[str, int, int] = ("", 0, 1)
+
+    def line(self, text: str, at: int) -> int:
+        """Number the line of a place; what comes before is counted once if places only go on."""
+        before, start, line = self._line
+        if text != before or at < start:
+            start, line = 0, 1
+        line += text.count("\n", start, at)
+        self._line = text, at, line
+        return line
 
     def last_separator(self, text: str) -> int:
         """Find the last end of a command in a text, once, however often it is asked; or -1."""
@@ -113,7 +124,7 @@ class Cursor:
     @property
     def here(self) -> str:
         """The place in words, for reasons."""
-        line = self.text.count("\n", 0, self.at) + 1
+        line = self.findings.line(self.text, self.at)
         rest = self.text[self.at : self.at + 20].split("\n")[0]
         return f"in line {line} before {rest!r}" if rest else f"at the end of line {line}"
 

@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from greenroom.permissions.shell.grammar.arithmetic import HELD, NAMES, SAFE_OFFSET
 from greenroom.permissions.shell.grammar.cursor import Cursor, Findings, ShellSyntaxError
@@ -27,8 +27,7 @@ _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Part of a word: its text, whether it was quoted, whether it is known, whether it splits.
 
     One that is not known begins with the value of one of these variables, or with printed text
@@ -42,6 +41,9 @@ class Piece:
     names: tuple[str, ...] = ()
     printed: bool = False
     number: bool = False
+
+
+_QUOTED = Piece("")  # quotes make a word, whatever they hold
 
 
 class Expander(Cursor):
@@ -78,7 +80,7 @@ class Expander(Cursor):
     def double_quoted(self) -> list[Piece]:
         """Read "…"."""
         self.expect('"')
-        pieces = [Piece("")]
+        pieces = [_QUOTED]
         while not self.accept('"'):
             text = self.take(_IN_QUOTES)
             if text:

@@ -5,7 +5,7 @@ every simple command that *could* run, in the order of the text.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.output import Output
@@ -13,16 +13,14 @@ from greenroom.permissions.shell.grammar.output import Output
 __all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear"]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(NamedTuple):
     """A variable that is set: a statement of its own, a prefix of a command, or a loop's."""
 
     name: str
     value: Word
 
 
-@dataclass(frozen=True, slots=True)
-class Redirection:
+class Redirection(NamedTuple):
     """A descriptor opened on a file; `body` is the text of a here-document or here-string."""
 
     operator: str
@@ -30,8 +28,7 @@ class Redirection:
     body: Word | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(NamedTuple):
     """A program or builtin with its words, the variables set for it, and its redirections.
 
     A redirection of a compound command stands as a simple command without words.
@@ -53,8 +50,7 @@ class SimpleCommand:
     captured: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(NamedTuple):
     """Something whose effect can't be told; `change` marks what is understood but is no command.
 
     A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;

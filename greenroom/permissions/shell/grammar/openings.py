@@ -47,6 +47,12 @@ def opening(pieces: Sequence["Piece"]) -> Opening | None:
     """Say what a word of these pieces begins with; None if all of it is known."""
     if not any(piece.dynamic for piece in pieces):
         return None
+    if len(pieces) == 1:
+        (one,) = pieces
+        whole = _WHOLE.fullmatch(one.text) is not None
+        return Opening(
+            "", one.names, one.printed, False, one.names, one.printed, whole, one.number, "*"
+        )
     text, names, printed, dash = "", tuple[str, ...](), False, False
     # Whether an option may begin here, and whether what came before may be cut to nothing.
     certain, begun, loose, shrunk = True, False, False, False

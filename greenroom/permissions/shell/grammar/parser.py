@@ -5,17 +5,16 @@ the reading, and commands that were found by then are judged all the same.
 """
 
 import re
+from collections.abc import Sequence
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
 from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
 from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, Script, SimpleCommand
-from greenroom.permissions.shell.grammar.openings import added
 from greenroom.permissions.shell.grammar.output import Output, printed_by
 
 __all__ = ["parse"]
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|\[)")
 _CONNECTOR = re.compile(r"&&|\|\||\|&|\|")
 _CASE_END = re.compile(r";;&|;;|;&")
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
@@ -72,8 +71,8 @@ class Parser(CompoundReader):
             return "" if "" in ends else None
         if ";;" in ends and self.take(_CASE_END):
             return ";;"
-        if ")" in ends and self.accept(")"):
-            return ")"
+        if ")" in ends:
+            return ")" if self.accept(")") else None
         keyword = self.keyword()
         if keyword and keyword in ends:
             self.accept(keyword)
@@ -85,7 +84,7 @@ class Parser(CompoundReader):
         source, piped = self.source, self.piped
         while True:
             timed = False
-            while self.take(_PREFIX):
+            while self.peek() in ("!", "t") and self.take(_PREFIX):
                 timed = True
                 self.skip_blanks()
             known = len(self.findings.nodes)
@@ -117,6 +116,8 @@ class Parser(CompoundReader):
 
     def command(self) -> bool:
         """Read one command; False if none begins here."""
+        if plain := self.plain_command():
+            return self._found(plain, (), ())
         known = len(self.findings.nodes)
         if not self.compound():
             return self._simple()
@@ -147,7 +148,7 @@ class Parser(CompoundReader):
             redirection = self.redirection()
             if redirection is not None:
                 redirections.append(redirection)
-            elif not words and (assignment := self._assignment()) is not None:
+            elif not words and (assignment := self.assignment()) is not None:
                 assignments.append(assignment)
             elif (more := self.words()) is not None:
                 words += more
@@ -162,6 +163,15 @@ class Parser(CompoundReader):
             raise ShellSyntaxError(f"a keyword in an unexpected place {self.here}")
         if self.at == start:
             return False
+        return self._found(words, assignments, redirections)
+
+    def _found(
+        self,
+        words: Sequence[Word],
+        assignments: Sequence[Assignment],
+        redirections: Sequence[Redirection],
+    ) -> bool:
+        """Note a simple command."""
         self.simple = True
         reads = any(each.operator.startswith("<") for each in redirections)
         self.findings.nodes.append(
@@ -183,36 +193,6 @@ class Parser(CompoundReader):
             raise ShellSyntaxError("a function whose name can't be told")
         self.function_body(name.text)
         return True
-
-    def _assignment(self) -> Assignment | None:
-        found = _ASSIGNMENT.match(self.text, self.at)
-        if found is None:
-            return None
-        if found[0].endswith("["):
-            return self._subscript()
-        self.at = found.end()
-        if self.accept("("):
-            self._array(found[1])
-            return Assignment(found[1], Word("(…)", dynamic=True))
-        value = self.word() or Word("")
-        return Assignment(found[1], added(found[1], value) if "+" in found[0] else value)
-
-    def _subscript(self) -> Assignment | None:
-        """Refuse `a[…]=…`, whose subscript is evaluated; other words with a bracket are words."""
-        start = self.at
-        word = self.word()
-        if word is not None and "]=" not in word.text and "]+=" not in word.text:
-            self.at = start
-            return None
-        self.unclear("sets an element of an array")
-        return Assignment(self.text[start : self.text.find("[", start)], Word("", dynamic=True))
-
-    def _array(self, name: str) -> None:
-        self.unclear(f"sets the array {name}")
-        self.skip_lines()
-        while self.words() is not None:
-            self.skip_lines()
-        self.expect(")")
 
     def loop_value(self, assignment: Assignment) -> None:
         """Note a value that a loop gives to its variable."""

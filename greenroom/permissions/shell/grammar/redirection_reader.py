@@ -67,6 +67,12 @@ class RedirectionReader(WordReader):
         self.waiting.append(_HereDocument(word.text, word.quoted, operator == "<<-"))
         return Redirection(operator, word)
 
+    def skip_lines(self) -> None:
+        """Move over blanks, comments and ends of lines."""
+        self.skip_blanks()
+        while self.newline():
+            self.skip_blanks()
+
     def newline(self) -> bool:
         """Move over a line's end and the bodies of its here-documents, if a line ends here."""
         if not self.accept("\n"):

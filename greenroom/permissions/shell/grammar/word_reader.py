@@ -7,11 +7,12 @@ from greenroom.permissions.shell.grammar.braces import expand
 from greenroom.permissions.shell.grammar.expander import Expander, Piece
 from greenroom.permissions.shell.grammar.openings import opening
 
-__all__ = ["WordReader", "join"]
+__all__ = ["PLAIN_WORDS", "WordReader", "join"]
 
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-# A word without quotes, expansions, braces and patterns, which is most of them.
-_SIMPLE = re.compile(r"[\w./:@%+,^=~!#-]+(?=[ \t\n;&|]|\Z)", re.ASCII)
+# Words without quotes, expansions, braces and patterns, which is most of them.
+_PLAIN_WORD = r"[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"
+PLAIN_WORDS = re.compile(rf"{_PLAIN_WORD}(?:[ \t]++(?!#){_PLAIN_WORD})*+", re.ASCII)
 _STAR = re.compile(r"[*?]")
 
 
@@ -56,9 +57,12 @@ class WordReader(Expander):
         return join(pieces) if self.at > start and pieces else None
 
     def words(self) -> list[Word] | None:
-        """Read one word, which braces may turn into several or none; None if none begins here."""
-        if simple := self.take(_SIMPLE):
-            return [Word(simple)]
+        """Read all plain words that come next, or one other; None if none begins here.
+
+        Braces may turn the other one into several or none.
+        """
+        if plain := self.take(PLAIN_WORDS):
+            return [Word(each) for each in plain.split()]
         start = self.at
         pieces = self.pieces()
         if self.at == start:
@@ -72,7 +76,11 @@ class WordReader(Expander):
 
 
 def join(pieces: list[Piece]) -> Word:
-    """Make a word of its pieces."""
+    """Make a word of its pieces; usually it is one."""
+    if len(pieces) == 1:
+        (one,) = pieces
+        told = opening(pieces) if one.dynamic else None
+        return Word(one.text, one.dynamic, _is_pattern(pieces), one.split, one.quoted, told)
     return Word(
         "".join(piece.text for piece in pieces),
         dynamic=any(piece.dynamic for piece in pieces),
