@@ -105,6 +105,7 @@ class _Analyser:
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
+                yield from self._commands.setting(node.name, node.value, level)
             elif node.change:
                 yield Change(reason=node.reason)
             else:
@@ -129,6 +130,7 @@ class _Analyser:
         for assignment in node.assignments:
             if not is_display(assignment):
                 yield Change(reason=f"sets the variable {assignment.name}")
+            yield from self._commands.setting(assignment.name, assignment.value, level)
         if renames(node):
             yield Unknown(reason="makes a variable stand for another one")
         command: Command | None = None

@@ -3,17 +3,25 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TypeAlias
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Opening, Word, basename
+from greenroom.permissions.facts.word import Word, basename
+from greenroom.permissions.shell.folder_changes import FOLDER_CHANGES, moved
 from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
 from greenroom.permissions.shell.grammar.output import Output
 from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import TIMERS, Evaluated, evaluated
 from greenroom.permissions.shell.programs.inert import is_known
+from greenroom.permissions.shell.programs.inputs import (
+    FROM_INPUT,
+    NAME_FROM_INPUT,
+    filled,
+    find_actions,
+    template,
+    with_input,
+)
 from greenroom.permissions.shell.programs.wrappers import (
     ELSEWHERE,
     SHELLS,
@@ -24,24 +32,17 @@ from greenroom.permissions.shell.programs.wrappers import (
 from greenroom.permissions.shell.texts import READERS, Texts
 from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables.bindings import Bindings
-from greenroom.permissions.shell.variables.substituted import TooManyValuesError, substituted
+from greenroom.permissions.shell.variables.run_values import declared, run_values
 
 __all__ = ["CommandReader"]
 
 MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
-MAX_FOLDERS = 8  # that one change of folder may lead to
-MAX_TOLD = 4096
+MAX_RUN_VALUES = 1_000  # of variables, that are taken apart; of others only the words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s+([^\n]+)")  # of scripts of awk and sed
 _RUNS_FILES = SHELLS | {".", "source"}
-_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
-# A word of whatever the standard input will bring.
-_FROM_INPUT = Word("…", dynamic=True, split=True, opening=Opening(printed=True, unsure=True))
-_NAME_FROM_INPUT = _FROM_INPUT._replace(opening=Opening())
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
 
@@ -59,6 +60,7 @@ class CommandReader:
         self.texts = Texts()
         self.gives_code = False  # whether a shell is given arguments that arithmetic may run
         self._run = self._passed = 0  # how many of them were looked at, and of those passed on
+        self._run_values: set[tuple[str, Place]] = set()  # values of variables looked at
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
         self._outermost: Sequence[Word] = ()  # of the command in hand, until it is given up
@@ -99,8 +101,8 @@ class CommandReader:
             return
         command = self._described(words, guard, outer, start)
         yield command
-        if basename(program.text) in _FOLDER_CHANGES:
-            self._change_folder(words)
+        if basename(program.text) in FOLDER_CHANGES:
+            self.place = moved(self.place, words, self.bindings)
         yield from self._inner(command, level, guard)
 
     def _described(
@@ -139,6 +141,8 @@ class CommandReader:
             yield from self._suffixes(command, 1, level)
         elif name == "find":
             yield from self._find(command, level, guard)
+        for variable, value in declared(command.argv):
+            yield from self.setting(variable, value, level)
         if self._runs_written(command.argv):
             yield from self._given_texts(name, level)
         if name in READERS | ELSEWHERE and (self.fed or _reads_descriptor(command.argv)):
@@ -159,18 +163,35 @@ class CommandReader:
             yield from self._suffixes(command, 1, level)
             return
         while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
-            yield Change(reason=f"sets the variable {argv[start].text.partition('=')[0]}")
+            name, _, value = argv[start].text.partition("=")
+            yield Change(reason=f"sets the variable {name}")
+            yield from self.setting(name, Word(value, argv[start].dynamic, quoted=True), level)
             start += 1
         inner = argv[start:]
         if name == "parallel":
-            ends = [at for at, word in enumerate(inner) if word.text.startswith(":::")]
-            inner = (*inner[: ends[0] if ends else len(inner)], _FROM_INPUT)
+            yield from self._parallel(inner, level)
+            inner = (*template(inner), FROM_INPUT)
         if name == "xargs" and inner:
-            given = _FROM_INPUT if self.source is Output.TEXT else _NAME_FROM_INPUT
-            inner = (*tuple(_with_input(word) for word in inner), given)
+            given = FROM_INPUT if self.source is Output.TEXT else NAME_FROM_INPUT
+            inner = (*tuple(with_input(word) for word in inner), given)
         if wrapper.text and any(" " in word.text for word in inner):
             yield from self._text(Evaluated(inner, start), command, level, guard)
         yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
+
+    def setting(self, name: str, value: Word, level: int) -> Iterator[Fact]:
+        """Look for denials in the value of a variable that programs run, such as `PAGER`."""
+        if level >= MAX_LEVEL or len(self._run_values) > MAX_RUN_VALUES:
+            yield Unread(words=words_of(value.text))
+            return
+        for text in run_values(name, value, self.bindings):
+            if (text, self.place) in self._run_values:
+                continue
+            self._run_values.add((text, self.place))
+            if len(self._run_values) > MAX_RUN_VALUES:
+                yield Unread(words=tuple(self.bindings.texts()))
+                return
+            yield from _denials(self._read_text(text, level + 4, True))
+            yield Unread(words=words_of(text))
 
     def _suffixes(self, command: Command, start: int, level: int) -> Iterator[Fact]:
         """Look for denials at each of the next words, where the inner command can't be found."""
@@ -203,18 +224,21 @@ class CommandReader:
 
     def _find(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         """Take the actions of find apart, each of which ends where find says it does."""
-        argv, at = command.argv, 1
-        while at < len(argv):
-            if argv[at].text in _FIND_ACTIONS:
-                end = next(
-                    (i for i in range(at + 1, len(argv)) if _ends_action(argv, i)), len(argv)
-                )
-                inner = tuple(_with_input(each) for each in argv[at + 1 : end])
-                yield from self.command(
-                    inner, level=level + 1, guard=guard, outer=command, start=at + 1
-                )
-                at = end
-            at += 1
+        for start, end in find_actions(command.argv):
+            inner = tuple(with_input(each) for each in command.argv[start:end])
+            yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
+
+    def _parallel(self, words: Sequence[Word], level: int) -> Iterator[Fact]:
+        """Look for denials in what parallel runs with the words that it is given behind `:::`."""
+        commands = filled(words)
+        if commands is None:
+            yield Unread(words=tuple(word.text for word in (*words, *words)))
+            return
+        for inner in commands:
+            self._budget -= len(inner)
+            yield from _denials(self.command(inner, level=level + 1, guard=True))
+            text = " ".join(word.text for word in inner)
+            yield from _denials(self._read_text(text, level + 1, True))
 
     def _text(self, text: Evaluated, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         """Take apart the text that a command runs."""
@@ -253,28 +277,11 @@ class CommandReader:
             yield from _denials(self._read_text(text, level + 1, True))
             words = tuple(Word(word, quoted=True) for word in text.split())
             yield replace(command, argv=(command.argv[0], *words), guard=True, cautions=())
-
-    def _change_folder(self, words: Sequence[Word]) -> None:
-        operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
-        target = operands[0] if len(operands) == 1 else None
-        plain = target is not None and target.static and _PLAIN_FOLDER.match(target.text)
-        if target is not None and plain:
-            self.place = self.place.moved(target.text)
-        elif basename(words[0].text) == "cd" and not operands:
-            self.place = self.place.moved("~")
-        else:
-            for folder in islice(self._told(target), MAX_FOLDERS):
-                self.place = self.place.moved(folder)
-            self.place = self.place.lose()
-
-    def _told(self, word: Word | None) -> Iterator[str]:
-        """Say what a word may be with the values that its variables may have."""
-        if word is not None:
-            told = substituted((word,), self.bindings.values, lambda length: length < MAX_TOLD)
-            try:
-                yield from (each.text for (each, *_) in filter(None, told) if each.static)
-            except TooManyValuesError:
-                return
+            wrapper = WRAPPERS.get(basename(command.argv[0].text))
+            start = inner_start(command.argv, wrapper) if wrapper else None
+            if start is not None and start < len(command.argv):
+                inner = (*command.argv[start:], *words)
+                yield from _denials(self.command(inner, level=level + 1, guard=True))
 
 
 def _denials(facts: Iterable[Fact]) -> Iterator[Fact]:
@@ -284,16 +291,3 @@ def _denials(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 def _reads_descriptor(argv: Sequence[Word]) -> bool:
     return any(word.text.startswith("-u") for word in argv)
-
-
-def _ends_action(argv: Sequence[Word], at: int) -> bool:
-    """Tell whether an action of find ends here: at `;`, or at a `+` behind `{}`."""
-    text = argv[at].text
-    return text == ";" or (text == "+" and argv[at - 1].text == "{}")
-
-
-def _with_input(word: Word) -> Word:
-    """Mark a word into which a placeholder will be put."""
-    if "{}" not in word.text:
-        return word
-    return Word(word.text, dynamic=True, quoted=True)

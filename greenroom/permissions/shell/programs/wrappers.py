@@ -65,6 +65,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "taskset": Wrapper("", "acp", 1),
     "chrt": Wrapper("TPD", "bdfiormapv", 1),
     "parallel": Wrapper("jnNIaSP --jobs --max-args", "0kmXv --keep-order --dry-run", text=True),
+    "sem": Wrapper("j --jobs --id", " --fg --wait", text=True),
     "gosu": Wrapper(operands=1),
     "su-exec": Wrapper(operands=1),
     "pkexec": Wrapper(" --user"),
