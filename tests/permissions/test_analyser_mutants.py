@@ -315,10 +315,15 @@ MUTANTS = {
     "an unknown program may run its words": ([("judging.likeness.contains", no)], ["wrap"]),
     "operands are files": ([("judging.evaluator.operands", nothing)], ["path"]),
     "operands are in a folder": (
-        [("shell.commands.CommandReader._change_folder", lambda self, words: None)],
+        [("shell.commands.moved", lambda place, words, bindings: place)],
         ["path"],
     ),
     "a glob stands for files": ([("facts.pattern.PathPattern.overlaps", no)], ["path"]),
+    "a glob spells a denied name": ([("facts.pattern.PathPattern.is_spelled", no)], ["path"]),
+    "programs look for patterns": ([("judging.operands.sought", nothing)], ["path"]),
+    "what is left out is not read": ([("judging.operands.left_out", lambda argv: set())], ["path"]),
+    "values of variables are run": ([("shell.commands.run_values", nothing)], ["env"]),
+    "parallel runs what it is given": ([("shell.commands.filled", nothing)], ["wrap"]),
     "denied paths have no case": (
         [
             (
