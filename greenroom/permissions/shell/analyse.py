@@ -99,6 +99,8 @@ class _Analyser:
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(computes(node) for node in different)
         self._holds_code |= any(may_hold_code(node) for node in different)
+        if "~" in text and any(map(self._commands.bindings.is_set, ("HOME", "PWD", "OLDPWD"))):
+            yield Unknown(reason="~ stands for what the command sets a variable to")
         for node in script.found:
             if isinstance(node, SimpleCommand):
                 yield from self._once(node, level, guard)
@@ -132,7 +134,7 @@ class _Analyser:
                 yield Change(reason=f"sets the variable {assignment.name}")
             yield from self._commands.setting(assignment.name, assignment.value, level)
         if renames(node):
-            yield Unknown(reason="makes a variable stand for another one")
+            yield Unknown(reason="makes a name stand for another one")
         command: Command | None = None
         # A redirection is opened before the command can change the folder.
         place = self._commands.place

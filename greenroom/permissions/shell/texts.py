@@ -39,6 +39,8 @@ class Texts:
         for node in nodes:
             targets = [each.target for each in node.redirections if ">" in each.operator]
             self.written |= {basename(target.text) for target in targets}
+            if node.words and basename(node.words[0].text) == "tee":
+                self.written |= {basename(word.text) for word in node.words[1:]}
             if node.captured or targets:
                 printed = list(_printed(node.words))
                 self.all += printed

@@ -124,7 +124,7 @@ class CompoundReader(AssignmentReader):
             raise ShellSyntaxError(f"a loop without its variable {self.here}")
         self.skip_lines()
         if not re.match(r"in(?=[ \t\n;])", self.text[self.at : self.at + 3]):
-            self.loop_value(Assignment(name, _ARGUMENTS))
+            self.findings.nodes.append(Assignment(name, _ARGUMENTS))
             return
         self.at += 2
         while True:
@@ -133,13 +133,9 @@ class CompoundReader(AssignmentReader):
             if words is None:
                 break
             for word in words:
-                self.loop_value(Assignment(name, word))
+                self.findings.nodes.append(Assignment(name, word))
         if self.peek() not in (";", "\n"):
             raise ShellSyntaxError(f"a loop that is not understood {self.here}")
-
-    @abstractmethod
-    def loop_value(self, assignment: Assignment) -> None:
-        """Note a value that a loop gives to its variable."""
 
     def _keyword(self, word: str) -> None:
         if self.keyword() != word:

@@ -73,8 +73,7 @@ class Parser(CompoundReader):
             return ";;"
         if ")" in ends:
             return ")" if self.accept(")") else None
-        keyword = self.keyword()
-        if keyword and keyword in ends:
+        if (keyword := self.keyword()) and keyword in ends:
             self.accept(keyword)
             return keyword
         return None
@@ -194,14 +193,12 @@ class Parser(CompoundReader):
         self.function_body(name.text)
         return True
 
-    def loop_value(self, assignment: Assignment) -> None:
-        """Note a value that a loop gives to its variable."""
-        self.findings.nodes.append(assignment)
-
     def skip_command(self) -> bool:
-        """Go on behind the next separator, else behind a parenthesis; False if there is neither."""
-        separated = self.at <= self.findings.last_separator(self.text)
-        return bool(self.take(_NEXT_COMMAND)) if separated else self.accept(")")
+        """Leave words unread up to the next separator, else parenthesis; False if neither comes."""
+        start, separated = self.at, self.at <= self.findings.last_separator(self.text)
+        goes_on = bool(self.take(_NEXT_COMMAND)) if separated else self.accept(")")
+        self.findings.unread.append(self.text[start : self.at if goes_on else None])
+        return goes_on
 
     def substitution(self, end: str) -> None:
         """Read the commands of a substitution up to its end, which is moved over."""
@@ -228,6 +225,9 @@ class Parser(CompoundReader):
             self.printed = reader.output
         except TooDeepError:
             self.findings.deferred.append((self.text, self.at))
+            raise
+        except ShellSyntaxError:
+            self.findings.unread.append(text[reader.at :])
             raise
         return True
 

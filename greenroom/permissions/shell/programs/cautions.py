@@ -142,6 +142,8 @@ _GIT_VERBS = {
     "submodule": Options(words=("foreach",)),
 }
 _GIT_CAREFUL = frozenset({"filter-branch", "mergetool", "config"})  # whatever their words are
+# No option of theirs writes or runs anything.
+_GIT_PLAIN = frozenset({"status", "rev-parse", "merge-base", "describe", "ls-files"})
 
 
 def cautions(argv: Sequence[Word], bindings: Bindings) -> tuple[tuple[int, str], ...]:
@@ -158,6 +160,8 @@ def careful_options(argv: Sequence[Word]) -> tuple[Options, ...]:
     name = basename(argv[0].text)
     name = _SAME.get(name, name)
     if name == "git":
+        if len(argv) > 1 and argv[1].text in _GIT_PLAIN:
+            return ()
         verb = next((word.text for word in argv if word.text in _GIT_VERBS), "")
         return (_GIT_ANY, _GIT_VERBS.get(verb, Options()))
     own = (_TABLE[name],) if name in _TABLE else ()

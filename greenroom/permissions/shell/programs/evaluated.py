@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.programs.wrappers import SHELLS
+from greenroom.permissions.shell.programs.options import letter_of
+from greenroom.permissions.shell.programs.wrappers import SHELLS, WRAPPERS, inner_start
 
 __all__ = ["TIMERS", "Evaluated", "evaluated"]
 
 _OPTION_C = frozenset({"su", "script", "flock", "runuser", "sg", "newgrp", "tmux", "nix-shell"})
 # Programs that read commands for later from their standard input.
 TIMERS = frozenset({"at", "batch", "crontab"})
+# Without a program they open a shell, with these options, behind those that take a value.
+_OPENS_SHELL = {"sudo": ("si", "ugpCrtThDRUa"), "doas": ("s", "uC")}
 _LISTS = re.compile(r"-[lrdcfV]")
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_ARGUMENTS = Word('"$@"')
 _VALUED = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--command-fd"})
 
 
@@ -52,18 +56,34 @@ def evaluated(argv: Sequence[Word]) -> Evaluated | None:
     if name == "alias":
         texts = [Word(w.text.partition("=")[2], w.dynamic) for w in argv[1:] if "=" in w.text]
         return Evaluated(tuple(_separated(texts)), 1) if texts else None
+    if name == "hash":
+        return _remembered(argv)
     if name in TIMERS and not any(_LISTS.match(word.text) for word in argv):
         return Evaluated((), len(argv), stdin=True)
     if name == "env":
         return _split_string(argv)
     if name in _OPTION_C:
         return _option_c(argv)
+    if name in _OPENS_SHELL and inner_start(argv, WRAPPERS[name]) == len(argv):
+        opens = any(letter_of(word.text, *_OPENS_SHELL[name]) is not None for word in argv[1:])
+        return Evaluated((), len(argv), stdin=True) if opens else None
     return None
 
 
 def _separated(texts: Sequence[Word]) -> list[Word]:
-    """Put each text on a line of its own."""
-    return [part for text in texts for part in (text, Word("\n"))]
+    """Put each text on a line of its own, before the words that it will be given."""
+    return [part for text in texts for part in (text, _ARGUMENTS, Word("\n"))]
+
+
+def _remembered(argv: Sequence[Word]) -> Evaluated | None:
+    """Find the program that `hash -p` lets a name stand for."""
+    for at, word in enumerate(argv[1:], 1):
+        place = letter_of(word.text, "p", "")
+        if place is not None:
+            attached = word.text[place + 1 :]
+            path = (Word(attached, word.dynamic),) if attached else tuple(argv[at + 1 : at + 2])
+            return Evaluated((*path, _ARGUMENTS), at) if path else None
+    return None
 
 
 def _shell(argv: Sequence[Word]) -> Evaluated | None:

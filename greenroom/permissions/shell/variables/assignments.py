@@ -22,6 +22,7 @@ _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 _REFERENCE = re.compile(r"-(?=\w*n)\w*")
 _BUILTINS = _READERS | _DECLARERS | {"let"}
+_TABLES = re.compile(r"BASH_(?:CMDS|ALIASES)")  # of what names stand for
 _INTEGER = re.compile(r"[-+](?=\w*i)\w*")
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
@@ -83,8 +84,11 @@ def computes(node: Finding) -> bool:
 
 
 def renames(node: SimpleCommand) -> bool:
-    """Tell whether it is a builtin that makes a variable stand for another one."""
-    return not _programs(node).isdisjoint({"declare", "typeset", "local"}) and any(
+    """Tell whether it is a builtin that makes a variable, or a program's name, stand for another."""
+    programs = _programs(node)
+    if programs and any(_TABLES.search(word.text) for word in node.words):
+        return True
+    return not programs.isdisjoint({"declare", "typeset", "local"}) and any(
         _REFERENCE.fullmatch(word.text) or (word.opening and not word.opening.text)
         for word in node.words[1:]
     )

@@ -61,6 +61,7 @@ class Bindings:
             for word in node.words:
                 self._set(word.text, Word("…"))
         elif declares(node):
+            self._note_printed(node.words)
             for word in node.words[1:]:
                 name, equals, value = word.text.partition("=")
                 if word.dynamic:
@@ -69,6 +70,15 @@ class Bindings:
                     self._set(name, Word(value))
                 self._set("@", word)
                 self._all |= word.dynamic
+
+    def _note_printed(self, words: Sequence[Word]) -> None:
+        """Take up `printf -v NAME`, whose value is made of all words behind it."""
+        at = next((at for at, word in enumerate(words) if word.text.startswith("-v")), len(words))
+        attached = [Word(word.text[2:]) for word in words[at : at + 1] if len(word.text) > 2]
+        for name in (*attached, *words[at + 1 :])[:1]:
+            self._any.add(name.text)
+            for value in words[at + 2 - len(attached) :]:
+                self._set(name.text, value)
 
     def values(self, name: str) -> Sequence[Word]:
         """Say what the text sets a variable to, so far as it shows, and what the shell knows of it."""
