@@ -1,9 +1,7 @@
 """A confinement: what one command is held to, from before it starts until it has ended."""
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,6 +24,7 @@ from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import check_required, in_place
 from greenroom.tools.sandbox.seatbelt import seatbelt_profile
 from greenroom.tools.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
+from greenroom.tools.sandbox.temporary import TemporaryFolder
 from greenroom.tools.sandbox.user import User
 
 __all__ = ["Confinement", "Unconfined"]
@@ -146,10 +145,10 @@ class Confinement:
             ground = Ground.of(self._sandbox, self._workspace, (*self._shown, *self._needed))
             self.report = in_place(self.report, self._sandbox, ground)
             check_required(self._sandbox, self.report)
-            temporary = tempfile.mkdtemp(prefix="greenroom-sandbox-")
-            self._held.callback(_remove, temporary)
+            temporary = TemporaryFolder.make()
+            self._held.callback(temporary.remove)
             cgroup = self._cgroup()
-            around, specification = self._around(ground, os.path.realpath(temporary))
+            around, specification = self._around(ground, temporary.path)
         except OSError as error:
             raise ToolError(f"the sandbox could not be set up: {error}") from error
         specification.update(self._limits(cgroup))
@@ -266,13 +265,3 @@ class Confinement:
             "drops_capabilities": True,
             "filter": self._filter(()),
         }
-
-
-def _remove(folder: str) -> None:
-    """Remove a folder, also one in which folders were closed; all processes in it have ended."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for parent, names, _ in os.walk(folder):
-        for path in (os.path.join(parent, name) for name in names):
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -22,6 +22,7 @@ from greenroom.tools.sandbox.ground import Ground
 from greenroom.tools.sandbox.mechanisms import Mechanisms, TrialAs, candidates
 from greenroom.tools.sandbox.policy import Sandbox, SandboxLimits
 from greenroom.tools.sandbox.reporting import as_root, as_user, check_required, in_place, report_on
+from greenroom.tools.sandbox.temporary import remove_stale
 from greenroom.tools.sandbox.user import User
 
 __all__ = ["confined", "examine_sandbox", "our_own_files"]
@@ -145,6 +146,7 @@ async def _choose_user(
 async def _examine() -> Mechanisms:
     """Try one way after the other until one works."""
     why: dict[str, str] = {}
+    await in_thread(remove_stale)
     ways = await in_thread(lambda: list(candidates()))
     for way in ways:
         held = await _tried(way)

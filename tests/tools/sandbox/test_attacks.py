@@ -392,6 +392,23 @@ async def test_no_process_outside_is_looked_into(held: Held) -> None:
     assert len(seen) == (0 if (await held.report()).tier != "limits" else len(LOOKS))
 
 
+async def test_shared_memory_is_private_or_refused_wherever_files_are_held(held: Held) -> None:
+    path = Path(f"/dev/shm/greenroom-{os.getpid()}")
+    result = await held.run(f"echo x > {path} && df --output=size -B1 /dev/shm | tail -1")
+    is_shared = path.exists()
+    path.unlink(missing_ok=True)
+    assert is_shared == await held.is_missing("files")
+    if (await held.report()).tier == "bubblewrap":
+        assert result.text.split()[0] == str(1 << 30)
+
+
+async def test_bubblewrap_shows_no_other_processes(held: Held) -> None:
+    result = await held.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    ours = Path("/proc/self/cmdline").read_bytes().decode().split("\0")
+    is_seen = " ".join(ours).strip() in result.text
+    assert is_seen == ((await held.report()).tier != "bubblewrap")
+
+
 async def test_settings_of_the_system_stay(held: Held) -> None:
     settings = (
         "/proc/sys/vm/overcommit_memory",
@@ -490,10 +507,12 @@ async def test_a_daemon_does_not_stay(held: Held) -> None:
 
 @pytest.mark.parametrize("end", ["a cancel", "the time-out"])
 async def test_the_end_of_the_call_ends_all_of_it(
-    held: Held, end: str, monkeypatch: pytest.MonkeyPatch
+    held: Held, end: str, monkeypatch: pytest.MonkeyPatch, outside: Path
 ) -> None:
     mark = f"600.{int.from_bytes(os.urandom(6), 'big')}"
-    folders = set(os.listdir("/tmp"))
+    place = outside / "place"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
     begun = trio.Event()
     monkeypatch.setattr(
         held.context, "on_progress", lambda _, text: begun.set() if "begun" in text else None
@@ -515,5 +534,4 @@ async def test_the_end_of_the_call_ends_all_of_it(
                 nursery.cancel_scope.cancel()
     assert not marked(mark)
     assert not list(held.root.iterdir())
-    left = {name for name in set(os.listdir("/tmp")) - folders if "greenroom-sandbox" in name}
-    assert not left
+    assert not list(place.iterdir())

@@ -134,21 +134,6 @@ async def test_folders_that_were_closed_are_removed_as_well(
     assert stat.S_IMODE(kept.stat().st_mode) == 0o500
 
 
-def test_what_is_closed_is_opened_and_links_are_not_followed(tmp_path: Path) -> None:
-    closed, kept = tmp_path / "t" / "a", tmp_path / "kept"
-    closed.mkdir(parents=True)
-    kept.mkdir(mode=0o500)
-    (tmp_path / "t" / "way").symlink_to(kept)
-    closed.chmod(0)
-    with pytest.MonkeyPatch.context() as patch:
-        removed: list[str] = []
-        patch.setattr("shutil.rmtree", lambda path, **_: removed.append(path))
-        confinement._remove(str(tmp_path / "t"))
-    assert removed == [str(tmp_path / "t")] * 2
-    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o500
-
-
 def test_the_model_is_told_beforehand() -> None:
     told = Bash(sandbox=Sandbox("read-only")).description.splitlines()[-1]
     assert told == "- Commands run in a sandbox: only $TMPDIR can be written, no network."

@@ -210,6 +210,16 @@ async def test_all_that_root_is_held_to_holds_for_the_owner(owned: Held, network
 
 
 @ROOT
+async def test_bubblewrap_keeps_it_apart_as_it_does_root(owned: Held) -> None:
+    kinds = ["ipc", "mnt", "net", "pid", "uts"]
+    result = await owned.run(
+        f"for kind in {' '.join(kinds)}; do readlink /proc/self/ns/$kind; done"
+    )
+    shared = [kind for kind in kinds if os.readlink(f"/proc/self/ns/{kind}") in result.text]
+    assert shared == ([] if (await report(owned, Sandbox())).tier == "bubblewrap" else kinds)
+
+
+@ROOT
 async def test_all_that_it_started_ends_with_it(owned: Held) -> None:
     mark = f"600.{int.from_bytes(os.urandom(6), 'big')}"
     await owned.run(f"(setsid sleep {mark} &); nohup sleep {mark} > /dev/null 2>&1 & sleep 0.1")
