@@ -129,7 +129,6 @@ def test_two_rules_of_one_id_are_refused_and_the_same_rule_twice_is_one():
     ("text", "tool", "data", "decision"),
     [
         ("Read", "Read", {"file_path": "a"}, ALLOW),
-        ("mcp__jira__*", "mcp__jira__search", {}, ALLOW),
         ("*", "Anything", {}, ALLOW),
         ("Bash(git push:*)", "Bash", BASH, ALLOW),
         ("Bash(git *)", "Bash", BASH, ALLOW),

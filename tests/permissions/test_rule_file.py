@@ -74,6 +74,11 @@ def test_the_published_schema_is_current():
             "plain command",
         ),
         (
+            '{"version": 1, "rules": [{"decision": "deny", "tool": "mcp__jira__*"}]}',
+            (1, 26),
+            "names are exact",
+        ),
+        (
             '{"version": 1, "rules": [{"decision": "deny", "tool": "x", "redirect_to": "a"}]}',
             (1, 26),
             "redirect_to",

@@ -32,9 +32,7 @@ class RuleModel(_Strict):
 
     id: Text | None = Field(None, description="A name, unique in the file.")
     decision: RuleDecision = Field(description="What the rule says to calls that it matches.")
-    tool: Texts | None = Field(
-        None, description="Names of tools, or patterns such as mcp__jira__*."
-    )
+    tool: Texts | None = Field(None, description="Exact names of tools.")
     category: Texts | None = Field(None, description="Categories of tools.")
     command_prefix: Texts | None = Field(None, description="First words of a simple command.")
     argv_exact: Annotated[list[str], Field(min_length=1)] | None = Field(

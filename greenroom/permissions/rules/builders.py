@@ -55,12 +55,12 @@ class RuleBuilders:
 
     @classmethod
     def allow_tool(cls, *names: str, **options: Unpack[RuleOptions]) -> Self:
-        """Allow tools by their names, or by patterns such as `mcp__jira__*`."""
+        """Allow tools by their exact names."""
         return cls._of(_ALLOW, RuleMatcher(tool=names), options)
 
     @classmethod
     def deny_tool(cls, *names: str, **options: Unpack[RuleOptions]) -> Self:
-        """Deny tools by their names, or by patterns such as `mcp__jira__*`."""
+        """Deny tools by their exact names."""
         return cls._of(_DENY, RuleMatcher(tool=names), options)
 
     @classmethod

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from greenroom.core import RuleFileError
 from greenroom.permissions.expressions.expression import Expression
-from greenroom.permissions.facts.glob import Glob
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
 from greenroom.permissions.shell.grammar.split import split_words
@@ -23,7 +22,7 @@ class RuleMatcher:
     """Which calls, or which parts of a call, a rule is about.
 
     Attributes:
-        tool: names of tools, or patterns of names such as `mcp__jira__*`.
+        tool: exact names of tools.
         category: categories of tools.
         command_prefix: first words of a simple command, such as "git status".
         argv_exact: all words of a simple command, or empty.
@@ -65,6 +64,11 @@ class RuleMatcher:
             raise RuleFileError(
                 "one rule can't be about commands, paths and hosts at the same time",
                 hint="write one rule for each",
+            )
+        if starred := next((each for each in self.tool if set(each) & set("*?[")), ""):
+            raise RuleFileError(
+                f"{starred!r} is the name of no tool: names are exact",
+                hint='name each tool, give a category, or write "all": true',
             )
         if self.redirect_to and not self.about_commands:
             raise RuleFileError(
@@ -118,9 +122,9 @@ class RuleMatcher:
 
     def concerns(self, tool: str, category: str) -> bool:
         """Tell whether the tool is one that this matcher is about."""
-        return (
-            not self.tool or any(each == tool or Glob(each).fits(tool) for each in self.tool)
-        ) and (not self.category or category in self.category)
+        return (not self.tool or tool in self.tool) and (
+            not self.category or category in self.category
+        )
 
     def __str__(self) -> str:
         name = ",".join(self.tool) or (",".join(self.category) and f"category:{self._categories}")

@@ -8,7 +8,7 @@ from greenroom.permissions.shell.grammar.split import split_words
 
 __all__ = ["parse_matcher"]
 
-_FORM = re.compile(r"\s*(?P<tool>\*|[A-Za-z_][\w.:/*-]*)\s*(?:\((?P<spec>.*)\))?\s*", re.DOTALL)
+_FORM = re.compile(r"\s*(?P<tool>\*|[A-Za-z_][\w.:/-]*)\s*(?:\((?P<spec>.*)\))?\s*", re.DOTALL)
 _EXAMPLES = (
     "write Read, Bash(git status:*), Bash(exact command), Edit(src/**), "
     "WebFetch(domain:docs.python.org) or *"
