@@ -65,7 +65,7 @@ class Scan(RuleIndex):
     """Rules without an index: all of them may be about anything."""
 
     def about(self, fact):
-        return iter(self._rules)
+        return self._rules
 
 
 def matchers():

@@ -1,6 +1,7 @@
 """Facts: what one tool call would do, each small enough for a rule to judge."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from greenroom.core import visible
@@ -35,7 +36,7 @@ Stars: TypeAlias = Literal["none", "files", "search", "guess"]
 MAX_SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Command:
     """One program with its words.
 
@@ -59,10 +60,17 @@ class Command:
     captured: bool = False
     place: "Place | None" = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The words joined by blanks, which is what regular expressions see."""
-        return " ".join(word.text for word in self.argv)
+        return " ".join([word.text for word in self.argv])
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """The same, and once more with the program named without its folder if it has one."""
+        folder = self.argv[0].text.rpartition("/")[0] if self.argv else ""
+        base = self.text.removeprefix(f"{folder}/")
+        return (self.text,) if base == self.text else (self.text, base)
 
     @property
     def known(self) -> bool:

@@ -1,10 +1,12 @@
 """Patterns of names, such as `*.py`, matched in time that no pattern and no name can blow up."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 __all__ = ["Glob", "loosened"]
 
+_MAY_BE_WILD = re.compile(r"[*?\[]")
 _CLASSES = ("[:", "[=", "[.")
 
 
@@ -36,8 +38,11 @@ class Glob:
     def __init__(self, text: str) -> None:
         """Read a pattern."""
         self._text = text
+        self.simple = "[" not in text or not any(each in text for each in _CLASSES)
+        if not _MAY_BE_WILD.search(text):
+            self.plain, self.head, self.tail = True, text, text
+            return
         self._parts = list(_parts(text))
-        self.simple = not any(each in text for each in _CLASSES)
         wild = [at for at, part in enumerate(self._parts) if _is_wild(part)]
         self._one_star = len(wild) == 1 and self._parts[wild[0]] == "*"
         self.plain = not wild

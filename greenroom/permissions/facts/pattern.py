@@ -1,7 +1,7 @@
 """Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
@@ -21,11 +21,13 @@ _EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.
 
 def segments(path: str) -> Segments:
     """Split an absolute path into its names; empty and `.` names are dropped."""
-    return tuple(name for name in path.split("/") if name not in ("", "."))
+    return tuple([name for name in path.split("/") if name and name != "."])
 
 
 def folded_segments(path: str) -> Segments:
     """Split an absolute path into its names, folded."""
+    if path.isascii():
+        return segments(path.lower())
     return tuple(fold(name) for name in segments(path))
 
 
@@ -100,7 +102,7 @@ class PathPattern:
 
         With `folder` the folder before a final `/**` belongs to it, as for a search in it.
         """
-        return self._matches(segments(path), anchors, folded=False, folder=folder)
+        return _starts(self.alternatives, segments(path), self._start(anchors), folder=folder)
 
     def names(self, wanted: Segments) -> bool:
         """Tell whether these folded names stand in the pattern one after the other, as such."""
@@ -116,9 +118,9 @@ class PathPattern:
         Case does not matter, the folder before a final `/**` belongs to it, and a pattern that
         begins with `**` holds outside the workspace as well.
         """
-        if self.text.startswith("**"):
-            anchors = Anchors((), anchors.home)
-        return self._matches(folded_segments(path), anchors.folded, folded=True, folder=True)
+        start = () if self.text.startswith("**") else self._start(anchors.folded)
+        folded = map(_folded, self.alternatives)
+        return _starts(folded, folded_segments(path), start, folder=True)
 
     def may_be_among(self, paths: str) -> bool:
         """Tell whether it may touch one of many paths, folded, and each with `END` behind it.
@@ -152,9 +154,7 @@ class PathPattern:
         return self._walks_along(path, anchors, _may_spell)
 
     def _walks_along(self, path: str, anchors: Anchors, meet: _Meet) -> bool:
-        if self.text.startswith("**"):
-            anchors = Anchors((), anchors.home)
-        start = self._start(anchors.folded)
+        start = () if self.text.startswith("**") else self._start(anchors.folded)
         names = folded_segments(path)
         if not all(map(_meet, start, names)) or len(names) <= len(start):
             return False
@@ -166,17 +166,6 @@ class PathPattern:
             return ()
         return anchors.root if self.anchor == "root" else anchors.home
 
-    def _matches(self, names: Segments, anchors: Anchors, *, folded: bool, folder: bool) -> bool:
-        start = self._start(anchors)
-        if names[: len(start)] != start:
-            return False
-        rest = names[len(start) :]
-        return any(
-            _match(each, rest, folded=folded)
-            or (folder and each[-1:] == ("**",) and _match(each[:-1], rest, folded=folded))
-            for each in self.alternatives
-        )
-
 
 def _anchor(text: str) -> Literal["root", "home", "absolute"]:
     if text.startswith("~/"):
@@ -184,16 +173,27 @@ def _anchor(text: str) -> Literal["root", "home", "absolute"]:
     return "absolute" if text.startswith("/") else "root"
 
 
-def _match(pattern: Segments, names: Segments, *, folded: bool) -> bool:
+def _starts(
+    alternatives: Iterable[Segments], names: Segments, start: Segments, *, folder: bool
+) -> bool:
+    """Match names that begin in a folder; with `folder` that before a final `**` belongs to it."""
+    if names[: len(start)] != start:
+        return False
+    rest = names[len(start) :]
+    return any(
+        _match(each, rest) or (folder and each[-1:] == ("**",) and _match(each[:-1], rest))
+        for each in alternatives
+    )
+
+
+def _match(pattern: Segments, names: Segments) -> bool:
     """Match with two fingers: only the last `**` ever needs to be taken back."""
     at = seen = 0
     star, resume = -1, 0
     while seen < len(names):
         if at < len(pattern) and pattern[at] == "**":
             star, resume, at = at, seen, at + 1
-        elif at < len(pattern) and _glob(fold(pattern[at]) if folded else pattern[at]).fits(
-            names[seen]
-        ):
+        elif at < len(pattern) and _glob(pattern[at]).fits(names[seen]):
             at, seen = at + 1, seen + 1
         elif star >= 0:
             resume += 1

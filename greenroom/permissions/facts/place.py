@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -10,7 +11,7 @@ from greenroom.permissions.facts.fact import Command, PathUse, Stars, Unknown
 from greenroom.permissions.facts.folders import Fitting, Folders
 from greenroom.permissions.facts.links import Links
 from greenroom.permissions.facts.pattern import Anchors
-from greenroom.permissions.facts.process_path import as_its_own
+from greenroom.permissions.facts.process_path import MAY_BE_OWN, as_its_own
 
 __all__ = ["Place"]
 
@@ -81,21 +82,24 @@ class Place:
         """
         if not path or "\0" in path or not _encodable(path):
             return Unknown(reason=f"no usable path: {path!r}")
-        name = os.path.expanduser(path) if tilde else path
+        name = os.path.expanduser(path) if tilde and path.startswith("~") else path
         if tilde and (path == "~+" or path.startswith("~+/")):
             name = f".{path[2:]}"
         if self.lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         folders = (self.folder, *self.others)
-        joined = [posixpath.join(folder, name) for folder in folders]
-        joined += [own for each in joined for own in as_its_own(each, folders)]
-        lexical = tuple(dict.fromkeys(_normal(each) for each in joined))
+        begins = ("/",) if name.startswith("/") else folders
+        joined = [posixpath.join(folder, name) for folder in begins]
+        own = [each for each in joined if each.startswith(MAY_BE_OWN)]
+        joined += [its for each in own for its in as_its_own(each, folders)]
+        lexical = tuple(dict.fromkeys(map(_normal, joined)))
         try:
             # A program follows links before it goes up; a tool may go up first. Judge both.
-            real = tuple({self.links.real(each): None for each in (*joined, *lexical)})
+            different = dict.fromkeys((*joined, *lexical))
+            real = tuple(dict.fromkeys(map(self.links.real, different)))
             ends = "/" if path.endswith("/") else ""
             globs = [f"{each}{ends}" for each in {*lexical, *real}] if stars == "files" else []
-            fitting = self._fitting(globs)
+            fitting = self._fitting(globs) if globs else _NO_FILES[not self.lost]
             real += tuple(self.links.real(each) for each in fitting.linked)
         except (OSError, ValueError) as error:
             return Unknown(reason=f"no usable path: {path!r}: {error}")
@@ -117,7 +121,15 @@ class Place:
         return found
 
 
+# By whether that is told.
+_NO_FILES = {told: Fitting(told=told) for told in (False, True)}
+# A path with empty names, or with `.` or `..` among them.
+_UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
+
+
 def _normal(path: str) -> str:
+    if not _UNUSUAL.search(path):
+        return path
     normal = posixpath.normpath(path)
     return normal[1:] if normal.startswith("//") else normal
 
@@ -127,6 +139,8 @@ def _join(folder: str, path: str) -> str:
 
 
 def _encodable(path: str) -> bool:
+    if path.isascii():
+        return True
     try:
         os.fsencode(path)
     except UnicodeEncodeError:

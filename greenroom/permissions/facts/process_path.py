@@ -4,9 +4,10 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-__all__ = ["as_its_own"]
+__all__ = ["MAY_BE_OWN", "as_its_own"]
 
 MAX_STEPS = 8
+MAY_BE_OWN = ("/proc", "/dev", "//")  # what such paths begin with
 _LINK = re.compile(r"/+(?:proc|dev/+fd)(?:/+[^/]+)*?/+(cwd|root)(?=/|$)")
 
 

@@ -96,6 +96,11 @@ class Call:
         return self.place.anchors
 
     @cached_property
+    def different_anchors(self) -> tuple[Anchors, ...]:
+        """The same, once where both are alike."""
+        return tuple(dict.fromkeys(self.anchors))
+
+    @cached_property
     def matched(self) -> dict[tuple[int, int], bool]:
         """Which expressions match which commands as a whole, as far as that was asked."""
         return {}

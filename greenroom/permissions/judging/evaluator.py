@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from greenroom.core import PermissionPart, RuleDecision, visible
 from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
@@ -72,13 +73,23 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
     or asks, or where they write what is protected.
     """
-    verdicts = [_verdict(fact, call, rules) for fact in call.facts]
-    verdicts += [_verdict(fact, call, rules) for fact in operands(call, rules)]
+    verdicts = [_judged(fact, call, rules) for fact in chain(call.facts, operands(call, rules))]
     if call.place.links.full:
-        verdicts.append(_verdict(_UNFOLLOWED, call, rules))
-    return tuple(
-        verdict for verdict in verdicts if not verdict.fact.guard or _matters(verdict, call)
-    )
+        verdicts.append(_judged(_UNFOLLOWED, call, rules))
+    return tuple(filter(None, verdicts))
+
+
+def _judged(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:
+    """Judge a fact; None if it only guards, and nothing is to be said about it."""
+    about = rules.about(fact)
+    if fact.guard and not isinstance(fact, Command) and not any(map(_is_careful, about)):
+        return None  # as of most operands; a command may write what is protected
+    verdict = _verdict(fact, call, rules, about)
+    return verdict if not fact.guard or _matters(verdict, call) else None
+
+
+def _is_careful(rule: PermissionRule) -> bool:
+    return rule.decision is not RuleDecision.ALLOW
 
 
 def _matters(verdict: Verdict, call: Call) -> bool:
@@ -89,11 +100,11 @@ def _matters(verdict: Verdict, call: Call) -> bool:
     return isinstance(fact, Command) and any(True for _ in protected_words(fact, call))
 
 
-def _verdict(fact: Fact, call: Call, rules: RuleIndex) -> Verdict:
+def _verdict(fact: Fact, call: Call, rules: RuleIndex, about: Iterable[PermissionRule]) -> Verdict:
     if isinstance(fact, Unknown) and fact.refused:
         return Verdict(fact, RuleDecision.DENY, fact.reason)
     held: Verdict | None = None
-    for found in _found(fact, call, rules):
+    for found in _found(fact, call, about):
         only_tightens = found.rule is not None and found.rule.tightens
         if not only_tightens or found.decision is RuleDecision.DENY:
             return _tightened(found, held)
@@ -104,9 +115,9 @@ def _verdict(fact: Fact, call: Call, rules: RuleIndex) -> Verdict:
     return _tightened(Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=doubt), held)
 
 
-def _found(fact: Fact, call: Call, rules: RuleIndex) -> Iterator[Verdict]:
-    """Go through what the rules that are about the fact say to it, in their order."""
-    for rule in rules.about(fact):
+def _found(fact: Fact, call: Call, rules: Iterable[PermissionRule]) -> Iterator[Verdict]:
+    """Go through what the rules that may be about the fact say to it, in their order."""
+    for rule in rules:
         decision = None if rule.expired else _decision(rule, fact, call)
         if decision is not None:
             doubt = rule.decision is RuleDecision.DENY is not decision

@@ -143,9 +143,7 @@ def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:
 
 def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
     """Search the words, and once more with the program named without its folder."""
-    text = fact.text
-    base = text.removeprefix(fact.argv[0].text.rpartition("/")[0] + "/") if fact.argv else text
-    found = {each.search(part) for each in matcher.expressions for part in {text, base}}
+    found = [each.search(part) for each in matcher.expressions for part in fact.spellings]
     if True in found:
         return Likeness.YES
     return Likeness.MAYBE if None in found else Likeness.NO
@@ -153,7 +151,7 @@ def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
 
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
     likeness = Likeness.NO
-    for path, anchors in product({*fact.lexical, *fact.real}, set(call.anchors)):
+    for path, anchors in product({*fact.lexical, *fact.real}, call.different_anchors):
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
             return Likeness.YES
         if fact.stars != "none" and likeness is not Likeness.YES:

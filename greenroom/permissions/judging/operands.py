@@ -5,6 +5,7 @@ names can't be known, so an operand never allows anything.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Stars, Unknown, Unread
@@ -29,15 +30,16 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     if not (paths or hosts):
         return
     crowded = False
-    seen: set[tuple[str, Place | None, bool, bool]] = set()
+    seen_from: defaultdict[Place | None, set[tuple[str, bool, bool]]] = defaultdict(set)
     for fact in call.facts:
+        place = fact.place if isinstance(fact, Command) else None
+        seen = seen_from[place]
         for word in _words(fact):
-            place = fact.place if isinstance(fact, Command) else None
-            key = (word.text, place, word.quoted, word.pattern)
+            key = (word.text, word.quoted, word.pattern)
             if key in seen:
                 continue
             seen.add(key)
-            if hosts:
+            if hosts and "://" in word.text:
                 yield from _hosts(word)
             if paths:
                 yield from _paths(word, place or call.place)

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from greenroom.core import RuleDecision
@@ -52,9 +52,12 @@ class RuleIndex:
         self._paths: set[int] = set()
         self._names: defaultdict[str, set[int]] = defaultdict(set)
         self._folders: dict[str, set[int]] = {}
+        self._endings: defaultdict[str, list[str]] = defaultdict(list)  # of `_names`
         self._hosts: set[int] = set()
         for number, rule in enumerate(self._rules):
             self._file(number, rule.matcher)
+        for key in self._names:
+            self._endings[key[-1]].append(key)
         self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
         self.careful_paths = any(matcher.path for matcher in careful)
@@ -79,7 +82,7 @@ class RuleIndex:
         else:
             self._hosts.add(number)
 
-    def about(self, fact: Fact) -> Iterator[PermissionRule]:
+    def about(self, fact: Fact) -> Sequence[PermissionRule]:
         """Find the rules that may be about a fact, in their order."""
         numbers = set(self._calls)
         if isinstance(fact, Command):
@@ -93,15 +96,16 @@ class RuleIndex:
                 numbers |= self._about_program(fact.command)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
-        return map(self._rules.__getitem__, sorted(numbers))
+        return [self._rules[number] for number in sorted(numbers)]
 
     def _about_path(self, fact: PathUse) -> set[int]:
         numbers = set(self._paths)
         if fact.stars != "none":
             return numbers.union(*_filed(self._names, self._fitting(fact)))
-        for path in {*fact.lexical, *fact.real}:
-            folder, _, name = path.rpartition("/")
+        paths = [path.rpartition("/") for path in {*fact.lexical, *fact.real}]
+        for folder in {folder for folder, _, _ in paths}:
             numbers |= self._about_folder(folder)
+        for name in {name for _, _, name in paths}:
             numbers.update(*_filed(self._names, _name_keys(name)))
         return numbers
 
@@ -110,8 +114,12 @@ class RuleIndex:
         paths = {*fact.lexical, *fact.real}
         globs = [Glob(name) for name in {each for path in paths for each in folded_segments(path)}]
         wild = [glob for glob in globs if not glob.plain]
-        keys = {key for key in self._names if any(_may_fit(glob, key) for glob in wild)}
+        keys = {key for glob in wild for key in self._with_end_of(glob) if _may_fit(glob, key)}
         return keys.union(*(_name_keys(glob.head) for glob in globs if glob.plain))
+
+    def _with_end_of(self, glob: Glob) -> Iterable[str]:
+        """Find the keys that end with the same character as every name that fits, if there is one."""
+        return self._endings.get(glob.tail[-1], ()) if glob.simple and glob.tail else self._names
 
     def _about_folder(self, folder: str) -> set[int]:
         """Find the rules that name something on the way; commands often name files of one folder."""
@@ -126,6 +134,9 @@ class RuleIndex:
     def _about_command(self, fact: Command) -> set[int]:
         if not (fact.argv and fact.argv[0].static):
             return self._commands
+        if not fact.loose and program_name(fact.argv[0].text) not in self._programs:
+            numbers = self._expressions
+            return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
         words = {word.text for word in fact.argv}
         told = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.

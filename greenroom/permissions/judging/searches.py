@@ -65,8 +65,10 @@ def left_out(argv: Sequence[Word]) -> set[int]:
         >>> sorted(left_out([Word(each) for each in ("ls", "--hide", "a", "--ignore=b", "c")]))
         [2, 3]
     """
-    options = _LEFT_OUT.get(basename(argv[0].text), ())
+    options = _LEFT_OUT.get(basename(argv[0].text))
     found: set[int] = set()
+    if options is None:
+        return found
     for at, word in enumerate(argv):
         option, attached, _ = word.text.partition("=")
         if option in options:

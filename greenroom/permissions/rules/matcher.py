@@ -77,12 +77,12 @@ class RuleMatcher:
         # Reading them here makes a bad one an error at once, not at the first call.
         _ = self.prefixes, self.paths, self.hosts, self.expressions, self.targets
 
-    @property
+    @cached_property
     def about_commands(self) -> bool:
         """Whether it judges simple commands rather than whole calls."""
         return bool(self.command_prefix or self.argv_exact or self.regex)
 
-    @property
+    @cached_property
     def about_calls(self) -> bool:
         """Whether it judges whole calls: any part of them, whatever it is."""
         return not (self.about_commands or self.path or self.domain)

@@ -94,10 +94,12 @@ def renames(node: SimpleCommand) -> bool:
     )
 
 
-def _programs(node: SimpleCommand) -> set[str]:
+def _programs(node: SimpleCommand) -> frozenset[str]:
     """Name the builtins that a command may be, such as `read` behind `builtin`; usually none."""
+    if node.words and not _PREFIX.fullmatch(node.words[0].text):
+        return _BUILTINS.intersection([word.text for word in node.words[:4]])
     words = dropwhile(lambda word: _PREFIX.fullmatch(word.text), node.words)
-    return {word.text for word in islice(words, 4) if word.text in _BUILTINS}
+    return frozenset(word.text for word in islice(words, 4) if word.text in _BUILTINS)
 
 
 def _is_plain(value: Word) -> bool:

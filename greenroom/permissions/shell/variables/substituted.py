@@ -4,8 +4,7 @@
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -48,25 +47,27 @@ def substituted(
         >>> [each.text for (each,) in substituted((word,), VALUES, lambda _: True)]
         ['a/key', 'b/key']
     """
-    yield from _chains(words, values, spend, Counter())
+    if any(word.dynamic for word in words):
+        yield from _chains(words, values, spend, {})
 
 
 def _chains(
-    words: Sequence[Word], values: Values, spend: Callable[[int], bool], used: Counter[str]
+    words: Sequence[Word], values: Values, spend: Callable[[int], bool], used: Mapping[str, int]
 ) -> Iterator[tuple[Word, ...]]:
     """Write out the variables of the words, and then those that their values name."""
     names = dict.fromkeys(name for word in words if word.dynamic for name in _names(word.text))
-    known = {name: _told(name, values) for name in names if used[name] < MAX_REPEATS}
+    known = {name: _told(name, values) for name in names if used.get(name, 0) < MAX_REPEATS}
     known = {name: each for name, each in known.items() if each}
     if not known:
         return
+    used = {**used, **{name: used.get(name, 0) + 1 for name in known}}
     for chosen in product(*known.values()):
         told = dict(zip(known, chosen, strict=True))
         if not spend(COST + sum(_length(word, told) for word in words)):
             raise TooManyValuesError
         written = tuple(part for word in words for part in _filled(word, told))
         yield written
-        yield from _chains(written, values, spend, used + Counter(known.keys()))
+        yield from _chains(written, values, spend, used)
 
 
 def _names(text: str) -> list[str]:
