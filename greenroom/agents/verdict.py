@@ -1,7 +1,7 @@
 """The verdict on one call: what the rules say, what the person says, and what was approved."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -31,7 +31,7 @@ from greenroom.tools import RegisteredTool, ToolRegistry
 __all__ = ["Verdict", "judge", "restore_answers"]
 
 _LONG = 8_000
-"""Characters; a command of this length is judged within a few tens of milliseconds."""
+"""Characters and values; an input of this size is judged within a few tens of milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +121,25 @@ async def _explain(
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
 ) -> Explanation:
-    """Judge a call; one with a long text in a thread, which an interrupt does not wait for."""
-    if all(len(value) <= _LONG for value in input.values() if isinstance(value, str)):
+    """Judge a call; one with a long input in a thread, which an interrupt does not wait for."""
+    if not _is_long(input):
         return permissions.explain(tool, input, context)
     return await trio.to_thread.run_sync(
         permissions.explain, tool, input, context, abandon_on_cancel=True
     )
+
+
+def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
+    """Tell whether an input is longer than is judged at once, all that is nested in it together."""
+    waiting, length = [input], 0
+    while waiting and length <= _LONG:
+        value = waiting.pop()
+        length += len(value) if isinstance(value, str) else 1
+        if isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return length > _LONG
 
 
 async def _ask(

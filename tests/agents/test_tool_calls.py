@@ -526,6 +526,32 @@ async def test_a_long_command_is_judged_beside_the_event_loop():
         assert threads
 
 
+@pytest.mark.parametrize(
+    ("given", "here"),
+    [
+        ({"edits": [{"old": "a", "new": "b"}]}, True),
+        ({"edits": [{"old": "a" * 100, "new": "b" * 7_000}]}, True),
+        ({"edits": [{"old": "a", "new": "b" * 10_000}]}, False),
+        ({"edits": [{"old": "a", "new": "b" * 100}] * 100}, False),
+        ({"files": {"name" * 3_000: True}}, False),
+        ({"rows": [[0] * 100] * 100}, False),
+        ({"first": "a" * 5_000, "second": "b" * 5_000}, False),
+    ],
+)
+async def test_all_of_a_nested_input_counts_for_where_it_is_judged(given, here):
+    threads = []
+
+    class Noting(PermissionManager):
+        def explain(self, *given):
+            threads.append(threading.current_thread())
+            return super().explain(*given)
+
+    tool = RegisteredTool.of(FakeBash())
+    context = AgentContext(session_id="s-1", agent_type="coder")
+    await verdict._explain(Noting(), tool, given, context)
+    assert [thread is threading.main_thread() for thread in threads] == [here]
+
+
 async def test_an_interrupt_waits_for_no_long_judgement():
     release, judged = threading.Event(), threading.Event()
     scope = trio.CancelScope()
