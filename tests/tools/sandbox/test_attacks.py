@@ -259,6 +259,18 @@ async def test_a_workspace_in_a_hidden_folder_can_be_used(held: Held) -> None:
     result = await held.run("echo x > f; cat f; cat ../secret; ls ..", sandbox)
     assert result.text.startswith("x\n")
     await contained(held, "hidden", "sesame" not in result.text, sandbox)
+    # Not even the way down to the workspace is shown.
+    listed = (await held.run("ls ..", sandbox)).text.splitlines()
+    await contained(held, "hidden", held.root.name not in listed, sandbox)
+
+
+async def test_the_names_in_a_hidden_folder_are_not_listed(held: Held) -> None:
+    hidden = held.outside / "hidden"
+    (hidden / "below").mkdir(parents=True)
+    (hidden / "below" / "name-of-a-secret").touch()
+    sandbox = Sandbox(deny_read=(str(hidden),))
+    result = await held.run(f"ls -R {hidden}; find {hidden}; ls {hidden}/below; true", sandbox)
+    await contained(held, "hidden", "name-of-a-secret" not in result.text, sandbox)
 
 
 CONNECT = """

@@ -70,6 +70,14 @@ def test_a_file_is_loaded_by_root_and_run_by_the_user(tmp_path: Path) -> None:
     assert run("1234", "1234", "", "--run", str(file), "a", "b") == "1234 a b\n"
 
 
+@ROOT
+def test_a_program_reads_nothing_of_what_the_linker_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_OF_OURS", "x")
+    told = run("1234", "1234", "", "env")
+    assert "PATH=" in told
+    assert "LD_OF_OURS" not in told
+
+
 class TestWhereItIsMeasured:
     """The same in this process, which becomes nobody else."""
 

@@ -184,6 +184,30 @@ def test_what_the_linker_reads_is_kept_from_the_command() -> None:
     assert set(confine.clean(environment)) == {b"PATH", b"OLD_PATH"}  # type: ignore[arg-type]
 
 
+def test_a_program_reads_nothing_of_what_the_linker_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_OF_OURS", "x")
+    command = [sys.executable, "-I", "-S", confine.__file__, "{}", "env"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "PATH=" in done.stdout
+    assert "LD_OF_OURS" not in done.stdout
+
+
+@LANDLOCK
+@ROOT
+def test_no_devices_are_made_where_all_else_may_be(tmp_path: Path) -> None:
+    code = f"""
+import stat
+for kind in (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK):
+    try:
+        os.mknod(f"{tmp_path}/{{kind}}", 0o600 | kind, os.makedev(1, 3))
+        print("made")
+    except PermissionError:
+        print("refused")
+"""
+    given = rules(write=[str(tmp_path)])
+    assert become(code, landlock=given, lists=True).split() == ["made", "refused", "refused"]
+
+
 @pytest.mark.parametrize(
     ("specification", "says"),
     [

@@ -89,6 +89,23 @@ def test_bubblewrap_mounts_what_is_more_specific_later() -> None:
         assert position(words, "--remount-ro", sealed) > workspace
     assert words[-3:] == ["--seccomp", "18", "--"]
     assert "--share-net" not in words
+    assert position(words, "--unshare-all", "--die-with-parent") < base
+
+
+def test_where_the_command_becomes_another_user_all_is_apart_but_users() -> None:
+    words = bubblewrap_command("bwrap", GROUND, unreadable="/none", becomes_user=True)
+    kinds = [word.removeprefix("--unshare-") for word in words if word.startswith("--unshare-")]
+    assert kinds == ["ipc", "pid", "uts", "cgroup-try", "net"]
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--cap-add"] == [
+        "CAP_SETGID",
+        "CAP_SETUID",
+    ]
+    assert "--die-with-parent" in words
+    with_network = bubblewrap_command(
+        "bwrap", GROUND, unreadable="/none", network=True, becomes_user=True
+    )
+    assert "--unshare-net" not in with_network
+    assert "--share-net" not in with_network
 
 
 def test_bubblewrap_shows_what_a_command_needs_of_hidden_folders(tmp_path: Path) -> None:

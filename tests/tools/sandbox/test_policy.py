@@ -1,11 +1,14 @@
 """The policy of a sandbox: a value that refuses what has no meaning."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 
-from greenroom.core import ConfigurationError, serde
+from greenroom.core import ConfigurationError, Workspace, serde
 from greenroom.tools import Sandbox, SandboxLimits
+from greenroom.tools.sandbox.ground import Ground
 
 
 def test_it_survives_json_and_is_compared_by_value() -> None:
@@ -57,3 +60,14 @@ def test_what_a_policy_asks_for_follows_from_it() -> None:
     asked = Sandbox("read-only", "all", deny_read=("x",), limits=limits).asked
     assert asked == always | {"hidden", "cpu", "memory", "file_size", "processes"}
     assert Sandbox("read-only", "all", require=frozenset({"disk"})).asked == always | {"disk"}
+
+
+def test_start_up_files_stay_in_the_home_of_whoever_owns_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = pwd.struct_passwd(("x", "", os.getuid(), 0, "", str(tmp_path), ""))
+    assert f"{tmp_path}/.zshrc" not in Ground.of(Sandbox(), Workspace(tmp_path)).protected
+    monkeypatch.setattr(pwd, "getpwuid", {os.getuid(): entry}.__getitem__)
+    assert f"{tmp_path}/.zshrc" in Ground.of(Sandbox(), Workspace(tmp_path)).protected
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert f"{tmp_path}/.git" in Ground.of(Sandbox(), Workspace(tmp_path)).protected
