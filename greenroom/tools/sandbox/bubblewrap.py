@@ -44,6 +44,8 @@ def bubblewrap_command(
     mounts = [
         *_system(),
         *((path, ["--bind", path, path]) for path in ground.writable),
+        # What is mounted can't be moved.
+        *((path, ["--bind", path, path]) for path in ground.pinned),
         *((path, ["--ro-bind", path, path]) for path in ground.protected),
         *((path, ["--ro-bind", path, path]) for path in _shown(ground, network=network)),
         *((path, _hiding(path, unreadable)) for path in ground.hidden),

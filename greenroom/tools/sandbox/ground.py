@@ -14,6 +14,7 @@ from greenroom.core import (
     ToolError,
     Workspace,
 )
+from greenroom.tools.sandbox.nested import Nested
 from greenroom.tools.sandbox.policy import Sandbox
 
 __all__ = ["Ground", "is_below"]
@@ -47,6 +48,8 @@ class Ground:
         hidden: what must not be read; all of it exists.
         shown: what must be readable, wherever it lies.
         unprotected: names that should be protected, and can't be, since they are symbolic links.
+        pinned: folders around what is protected, which must stay where they are with it.
+        is_searched: whether all nested repositories that are looked for were found.
     """
 
     cwd: str
@@ -55,6 +58,8 @@ class Ground:
     hidden: tuple[str, ...]
     shown: tuple[str, ...]
     unprotected: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    is_searched: bool = True
 
     @classmethod
     def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "Ground":
@@ -67,16 +72,21 @@ class Ground:
         writable = []
         if sandbox.mode == "workspace-write":
             writable = [os.path.realpath(root), *_existing(sandbox.writable, root)]
-        named = list(dict.fromkeys(_protected(writable)))
-        protected = tuple(each for each in named if not os.path.islink(each))
+        nested = [Nested.of(folder) for folder in writable if os.path.isdir(folder)]
+        repositories = (name for each in nested for name in each.names if os.path.lexists(name))
+        named = list(dict.fromkeys((*_protected(writable), *repositories)))
+        open_ = (each for each in named if not os.path.islink(each))
+        protected = tuple(each for each in open_ if each not in writable)
         hidden = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
         return cls(
             cwd=os.path.realpath(workspace.cwd),
             writable=tuple(dict.fromkeys(writable)),
-            protected=tuple(each for each in protected if each not in writable),
+            protected=protected,
             hidden=tuple(dict.fromkeys(each for each in hidden if os.path.exists(each))),
             shown=tuple(shown),
             unprotected=tuple(each for each in named if os.path.islink(each)),
+            pinned=tuple(dict.fromkeys(_around(protected, writable))),
+            is_searched=all(each.is_complete for each in nested),
         )
 
 
@@ -99,6 +109,15 @@ def _protected(writable: Sequence[str]) -> Iterator[str]:
         names = CONFIGURATION_FOLDERS | (_START_UP_FILES if _is_home(folder) else frozenset())
         yield from (os.path.join(folder, name) for name in sorted(names))
         yield from _instructions(folder)
+
+
+def _around(protected: Sequence[str], writable: Sequence[str]) -> Iterator[str]:
+    """Name the folders between what may be written and what is protected in it."""
+    for path in protected:
+        parent = os.path.dirname(path)
+        while parent not in writable:
+            yield parent
+            parent = os.path.dirname(parent)
 
 
 def _is_home(folder: str) -> bool:

@@ -133,6 +133,9 @@ def in_place(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> Sandbox
     if ground.unprotected:
         why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
         report = _without(report, sandbox, "protected", why)
+    if not ground.is_searched and "protected" in report.enforced:
+        by = f"{report.enforced['protected']}, but only those nested repositories found at first"
+        report = replace(report, enforced={**report.enforced, "protected": by})
     # Landlock follows names when it begins: one command may rename what the next will read.
     loose = [path for path in ground.hidden if is_below(path, ground.writable)]
     if loose and report.tier == "landlock":

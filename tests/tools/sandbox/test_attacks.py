@@ -141,6 +141,42 @@ async def test_what_makes_programs_run_later_stays_as_it_is(held: Held, what: st
     await contained(held, "protected", after == before)
 
 
+NESTED = {
+    "hooks": "echo x > {repository}/.git/hooks/pre-commit",
+    "the repository": "mv {repository}/.git aside; mkdir -p {repository}/.git/hooks",
+    "the folder of the repository": "mv {repository} aside; mkdir -p {repository}/.git/hooks",
+    "a folder above": "mv sub aside; mkdir -p {repository}/.git/hooks",
+    "its removal": "rm -rf {repository}; mkdir -p {repository}/.git/hooks",
+}
+
+
+@pytest.mark.parametrize("repository", ["sub", "sub/more"])
+async def test_nested_repositories_stay_as_they_are(held: Held, repository: str) -> None:
+    kept = held.root / repository / ".git" / "hooks" / "kept"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    identity = kept.stat().st_ino
+    for attack in NESTED.values():
+        await held.run(attack.format(repository=repository))
+    was_held = kept.exists() and kept.stat().st_ino == identity
+    await contained(held, "protected", was_held and len(list(kept.parent.iterdir())) == 1)
+
+
+async def test_around_nested_repositories_all_else_can_be_done(held: Held) -> None:
+    (held.root / "sub" / ".git").mkdir(parents=True)
+    await held.run("mkdir sub/a; echo x > sub/a/f; mv sub/a/f f; mv f sub/g; rm -r sub/a")
+    assert listing(held.root / "sub") == {".git": "-", "g": "x\n"}
+
+
+async def test_a_nested_repository_can_be_opened_and_one_made_here_is_open(held: Held) -> None:
+    (held.root / "sub" / ".git").mkdir(parents=True)
+    await held.run("echo x > sub/.git/config", Sandbox(writable=("sub/.git",)))
+    assert listing(held.root / "sub" / ".git") == {"config": "x\n"}
+    await held.run("mkdir -p made/.git")
+    await held.run("echo x > made/.git/config")
+    assert listing(held.root / "made" / ".git") == {"config": "x\n"}
+
+
 async def test_start_up_files_of_a_home_folder_stay_as_they_are(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
