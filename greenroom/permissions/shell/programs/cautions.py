@@ -7,6 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from greenroom.permissions.facts.word import Word, basename
+from greenroom.permissions.shell.programs.careful_options import (
+    CAREFUL_OPTIONS,
+    SAME,
+    TO_FILES,
+)
+from greenroom.permissions.shell.programs.careful_words import CAREFUL_WORDS
 from greenroom.permissions.shell.programs.options import Options, ends_options, letter_of
 from greenroom.permissions.shell.programs.scripts import awk_scripts, sed_scripts
 from greenroom.permissions.shell.programs.settings import make_settings
@@ -15,96 +21,6 @@ from greenroom.permissions.shell.variables.assignments import changes_programs
 from greenroom.permissions.shell.variables.bindings import Bindings
 
 __all__ = ["cautions"]
-
-
-_PAGER = Options(words=("--pager",))
-_IN_PLACE = Options("i", "", ("--in-place", "--inplace"))
-_OUTPUT = Options("o", "", ("--output",))
-
-_TABLE: dict[str, Options] = {
-    "sort": Options("o", "kStT", ("--output", "--compress-program")),
-    "find": Options(words=("-delete", "-fprint", "-fprint0", "-fprintf", "-fls")),
-    "sed": Options("i", "efl", ("--in-place",)),
-    "awk": Options(
-        "fiElodpDeW",
-        "Fv",
-        (
-            *("--file", "--include", "--exec", "--load", "--source", "--debug", "--profile"),
-            *("--dump-variables", "--pretty-print"),
-        ),
-    ),
-    "rg": Options(words=("--pre", "--hostname-bin")),
-    "xxd": Options("r", "clso"),
-    "tree": Options("oR"),
-    "file": Options("Cm", "fFPe", ("--compile", "--magic-file")),
-    "date": Options("s", "dfrI", ("--set",)),
-    "base64": Options("o", "biw", ("--output",)),
-    "shuf": Options("o", "ein", ("--output",)),
-    "iconv": Options("o", "ft", ("--output",)),
-    "tar": Options(
-        "IF",
-        "fCTXbgKLNV",
-        (
-            "--to-command",
-            "--checkpoint-action",
-            "--use-compress-program",
-            "--rsh-command",
-            "--info-script",
-            "--new-volume-script",
-        ),
-    ),
-    "zip": Options("T", "bnPtx", ("--unzip-command", "-TT")),
-    "rsync": Options("e", "fBTM", ("--rsh", "--rsync-path")),
-    "man": Options("PH", "CELmMrRsSep", ("--pager", "--html", "--preprocessor")),
-    "curl": Options("oOKTJDc", "AbdeEFHmPQrtuUwXyYxz", ("--output", "--config", "--upload-file")),
-    "wget": Options(
-        "OoPea",
-        "BTtwQARDIXUl",
-        (
-            *("--output-document", "--output-file", "--append-output", "--directory-prefix"),
-            *("--execute", "--use-askpass"),
-        ),
-    ),
-    "make": Options("fE", "CIjloW", ("--file", "--makefile", "--eval")),
-    "mypy": Options(words=("--python-executable", "--install-types")),
-    "kubectl": Options(words=("--kubeconfig",)),
-    "hostname": Options("Fb", "", ("--file", "--boot")),
-    "eslint": Options("o", "cf", ("--output-file", "--rulesdir")),
-    "ruff": Options("o", "", ("--output-file",)),
-    "cargo": Options(words=("--config",)),
-    "go": Options(words=("-exec", "-toolexec", "-vettool", "-overlay", "--exec", "--toolexec")),
-    "npm": Options(words=("--script-shell", "--node-options", "--globalconfig", "--userconfig")),
-    "node": Options("rep", "", ("--require", "--import", "--eval", "--loader")),
-    "pytest": Options(words=("--basetemp", "--pastebin")),
-    "printf": Options("v"),
-    "test": Options(words=("-v",)),
-    "[": Options(words=("-v",)),
-    "wait": Options("p"),
-    "hash": Options("p"),
-    "enable": Options("f"),
-    "bind": Options("xf"),
-    "complete": Options("CF"),
-    "compgen": Options("CFW"),
-    "history": Options("warns"),
-    "mapfile": Options("C"),
-    "readarray": Options("C"),
-    "tcpdump": Options("zw", "icr"),
-    "nc": Options("ec", "wpsi"),
-    "gofmt": Options("wr", "", ("--w",)),
-    "gcc": Options("B", "oDILl", ("-wrapper", "-fplugin", "-specs")),
-    "ag": _PAGER,
-    "ack": _PAGER,
-    "bat": _PAGER,
-    "yq": _IN_PLACE,
-    "perl": Options("i"),
-    "clang-format": _IN_PLACE,
-    "xmllint": _OUTPUT,
-    "pandoc": Options("oF", "", ("--output", "--filter", "--lua-filter", "--pdf-engine")),
-    "openssl": Options(words=("-out", "-engine", "-provider")),
-    "gpg": _OUTPUT,
-    "fd": Options("xX", "etdEc", ("--exec", "--exec-batch")),
-}
-_SAME = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gmake": "make", "cc": "gcc"}
 
 _GIT_GLOBAL = ("-c", "--config-env", "--exec-path", "-p", "--paginate")
 _GIT_ANY = Options(
@@ -158,23 +74,23 @@ def cautions(argv: Sequence[Word], bindings: Bindings) -> tuple[tuple[int, str],
 def careful_options(argv: Sequence[Word]) -> tuple[Options, ...]:
     """Return the options of a program that may make it do more; none if it has none."""
     name = basename(argv[0].text)
-    name = _SAME.get(name, name)
+    name = SAME.get(name, name)
     if name == "git":
         if len(argv) > 1 and argv[1].text in _GIT_PLAIN:
             return ()
         verb = next((word.text for word in argv if word.text in _GIT_VERBS), "")
         return (_GIT_ANY, _GIT_VERBS.get(verb, Options()))
-    own = (_TABLE[name],) if name in _TABLE else ()
+    own = (CAREFUL_OPTIONS[name],) if name in CAREFUL_OPTIONS else ()
     return own or ((Options(),) if name in ("uniq", "xxd") else ())
 
 
 def known_cautions(argv: Sequence[Word]) -> list[tuple[int, str]]:
     """Find those words that are to be seen."""
     name = basename(argv[0].text)
-    name = _SAME.get(name, name)
+    name = SAME.get(name, name)
     # Behind its format, printf has only values.
     options = argv[:2] if name == "printf" else argv
-    found = list(_options(options, _TABLE[name], name)) if name in _TABLE else []
+    found = list(_options(options, CAREFUL_OPTIONS[name], name)) if name in CAREFUL_OPTIONS else []
     if name in _SPECIAL:
         found += _SPECIAL[name](argv)
     return found
@@ -184,8 +100,26 @@ def _options(argv: Sequence[Word], options: Options, name: str) -> Iterator[tupl
     for at, word in enumerate(argv[1:], 1):
         if ends_options(argv, at, (options,)):
             return
-        if options.names(word.text):
+        if options.names(word.text) and not _goes_nowhere(argv, at, name):
             yield at, f"{word.text[:40]} lets {name} write files, run programs or set variables"
+
+
+def _goes_nowhere(argv: Sequence[Word], at: int, name: str) -> bool:
+    """Tell whether an option that names a file to write names none: `curl -so /dev/null`."""
+    options, text = TO_FILES.get(name), argv[at].text
+    if options is None or not options.names(text):
+        return False
+    place = letter_of(text, options.letters, CAREFUL_OPTIONS[name].letters)
+    if text.startswith("--"):
+        _, apart, value = text.partition("=")
+        attached = bool(apart)
+    elif place is not None:
+        value = text[place + 1 :]
+        attached = bool(value)
+    else:
+        return False
+    value = value if attached else "".join(word.text for word in argv[at + 1 : at + 2])
+    return value in ("-", "/dev/null")
 
 
 def _git(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
@@ -261,6 +195,7 @@ def _runs_file(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
 
 
 _SPECIAL: dict[str, Callable[[Sequence[Word]], Iterator[tuple[int, str]]]] = {
+    **CAREFUL_WORDS,
     "sed": sed_scripts,
     "awk": awk_scripts,
     "git": _git,
