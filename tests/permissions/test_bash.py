@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
-from greenroom.permissions import PermissionManager
+from greenroom.permissions import PermissionManager, PermissionRule
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.generated import TECHNIQUES, each_once, edited, generate
@@ -71,6 +71,32 @@ def test_bash_does_nothing_beyond_it_when_cases_are_changed_a_little(tmp_path):
     print(f"{len(texts)} changed cases, {len(allowed)} of them allowed")
     assert beyond == []
     assert allowed
+
+
+def test_bash_runs_nothing_denied_where_all_else_is_allowed(tmp_path):
+    deny = PermissionRule.deny_command("evil", "rm -rf", priority=1)
+    manager = PermissionManager([PermissionRule.allow_tool("Bash"), deny])
+    seeds = range(SEED, SEED + CASES // 4)
+    texts = dict.fromkeys(text for each in seeds for text in (generate(each).text, edited(each)))
+    allowed = [
+        text
+        for text in texts
+        if manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
+    ]
+    done = outcomes(allowed, tmp_path)
+    denied = [
+        (text, words)
+        for text, outcome in zip(allowed, done, strict=True)
+        for words in outcome.ran
+        # What the files in that folder hold is nowhere to be seen.
+        if words != ("evil", "f2") and _is_denied(words)
+    ]
+    assert denied == []
+    assert allowed
+
+
+def _is_denied(words):
+    return words[0].lower() == "evil" or (words[0].lower() == "rm" and words[1:2] == ("-rf",))
 
 
 def test_three_commands_in_ten_are_allowed_so_that_there_is_something_to_hold(commands, allowed):

@@ -17,6 +17,7 @@ from greenroom.permissions.shell.variables.assignments import (
     is_display,
     may_hold_code,
     renames,
+    runs_in_subscript,
 )
 from greenroom.permissions.shell.variables.substituted import TooManyValuesError, substituted
 
@@ -135,6 +136,8 @@ class _Analyser:
             yield from self._commands.setting(assignment.name, assignment.value, level)
         if renames(node):
             yield Unknown(reason="makes a name stand for another one")
+        if runs_in_subscript(node):
+            yield Unknown(reason="evaluates a subscript that runs a command")
         command: Command | None = None
         # A redirection is opened before the command can change the folder.
         place = self._commands.place

@@ -22,6 +22,7 @@ from greenroom.permissions.shell.programs.inputs import (
     template,
     with_input,
 )
+from greenroom.permissions.shell.programs.scripts import texts_in
 from greenroom.permissions.shell.programs.wrappers import (
     ELSEWHERE,
     SHELLS,
@@ -41,11 +42,6 @@ MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 MAX_SUFFIXES = 8
 MAX_RUN_VALUES = 1_000  # of variables, that are taken apart; of others only the words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s+([^\n]+)")  # of scripts of awk and sed
-# What pagers, editors and clients of databases run: `+!cmd`, `.shell cmd`, `\! cmd`, `system("cmd")`.
-_RUN_INSIDE = re.compile(
-    r"(?:!|[|][$.^]?|\b(?:shell|system|program|\w*[Cc]ommand)\b)[\s(\"']*([^\"'\n]+)"
-)
 _RUNS_FILES = SHELLS | {".", "source"}
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
@@ -212,12 +208,8 @@ class CommandReader:
 
     def _texts(self, word: Word, level: int) -> Iterator[Fact]:
         """Look for denials in a word that some program may read as a command."""
-        inside = (quoted or rest for quoted, rest in _INSIDE.findall(word.text))
-        values = {word.text.partition("=")[2].removeprefix("!"), word.text.rpartition("=")[2]}
-        attached = word.text[2:] if word.text.startswith("-") else word.text
-        texts = (attached, *values, *inside, *_RUN_INSIDE.findall(word.text))
-        for text in dict.fromkeys(texts):
-            if " " in text and level < MAX_LEVEL:
+        for text in texts_in(word.text):
+            if level < MAX_LEVEL:
                 yield from _denials(self._read_text(text, level + 4, True))
 
     def _far_inside(self) -> Iterator[Fact]:

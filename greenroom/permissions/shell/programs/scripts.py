@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.programs.options import abbreviates, letter_of
 
-__all__ = ["awk_only_prints", "awk_scripts", "sed_only_prints", "sed_scripts"]
+__all__ = ["awk_only_prints", "awk_scripts", "sed_only_prints", "sed_scripts", "texts_in"]
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:\\.|[^/\\\n])*+/I?)"
 _SUBSTITUTION = (
     r"s(?:/(?:\\.|[^/\\\n])*+/(?:\\.|[^/\\\n])*+/|\|(?:\\.|[^|\\\n])*+\|(?:\\.|[^|\\\n])*+\|"
@@ -17,6 +17,14 @@ _SED = re.compile(
     rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
     rf"[\s;}}]*+)*+"
 )
+_INSIDE = re.compile(r"\"([^\"]+)\"|(?<![A-Za-z])e\s*([^\n]+)")
+# What they surely run, be it a single word.
+_RUN = re.compile(r"(?:\||system\s*\()\s*\"([^\"]+)\"|\"([^\"]+)\"\s*\||(?<![A-Za-z])e\s*([^\n]+)")
+# What pagers, editors and clients of databases run: `+!cmd`, `.shell cmd`, `\! cmd`, `system("cmd")`.
+_RUN_INSIDE = re.compile(
+    r"(?:!|[|][$.^]?|\b(?:shell|system|program|\w*[Cc]ommand)\b)[\s(\"']*([^\"'\n]+)"
+)
+_MORE = re.compile(r"[ $`]")  # than one word
 _AWK_ACTS = re.compile(r"system|getline|[|@]")
 
 
@@ -92,3 +100,19 @@ def awk_scripts(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
             if argv[at].dynamic or not awk_only_prints(text):
                 yield at, "this awk script may write files or run programs"
         at += 1
+
+
+def texts_in(word: str) -> Iterator[str]:
+    """Find the texts in a word that a program may run as commands, by awk's and sed's ways too.
+
+    Example:
+        >>> list(texts_in('{print | "sort -r"}'))
+        ['{print | "sort -r"}', 'sort -r']
+    """
+    value = word.partition("=")[2]
+    inside = ["".join(found) for part in (word, value) for found in _INSIDE.findall(part)]
+    run = ["".join(found) for part in (word, value) for found in _RUN.findall(part)]
+    attached = word[2:] if word.startswith("-") else word
+    values = (value.removeprefix("!"), word.rpartition("=")[2])
+    texts = (attached, *values, *inside, *_RUN_INSIDE.findall(word), *run)
+    return (text for text in dict.fromkeys(texts) if text in run or _MORE.search(text))

@@ -15,13 +15,15 @@ __all__ = [
     "may_hold_code",
     "reads_into",
     "renames",
+    "runs_in_subscript",
 ]
 
 _PREFIX = re.compile(r"command|builtin|-p+|--")
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 _REFERENCE = re.compile(r"-(?=\w*n)\w*")
-_BUILTINS = _READERS | _DECLARERS | {"let"}
+_BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
+_SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
 _TABLES = re.compile(r"BASH_(?:CMDS|ALIASES)")  # of what names stand for
 _INTEGER = re.compile(r"[-+](?=\w*i)\w*")
 
@@ -92,6 +94,14 @@ def renames(node: SimpleCommand) -> bool:
         _REFERENCE.fullmatch(word.text) or (word.opening and not word.opening.text)
         for word in node.words[1:]
     )
+
+
+def runs_in_subscript(node: SimpleCommand) -> bool:
+    """Tell whether it is a builtin that may evaluate a subscript which holds a command."""
+    programs = _programs(node)
+    if programs == {"printf"} and not any(word.text.startswith("-v") for word in node.words):
+        return False
+    return bool(programs) and any(_SUBSCRIPT.search(word.text) for word in node.words)
 
 
 def _programs(node: SimpleCommand) -> frozenset[str]:
