@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from greenroom.permissions.facts.word import Opening, Word
 from greenroom.permissions.shell.grammar.assignment_reader import AssignmentReader
-from greenroom.permissions.shell.grammar.cursor import ShellSyntaxError
+from greenroom.permissions.shell.grammar.cursor import NotASumError, ShellSyntaxError
 from greenroom.permissions.shell.grammar.nodes import Assignment
 from greenroom.permissions.shell.grammar.word_reader import PLAIN_WORDS
 
@@ -78,7 +78,7 @@ class CompoundReader(AssignmentReader):
         self.unclear("evaluates an arithmetic command, which may set variables", change=True)
         try:
             self.sum("))")
-        except ShellSyntaxError:
+        except NotASumError:
             self.no_sum(start, known)
             self.at = start
             self.accept("(")

@@ -26,6 +26,10 @@ class ShellSyntaxError(Exception):
     """The text is not in the part of the language that is understood."""
 
 
+class NotASumError(ShellSyntaxError):
+    """What looked like arithmetic surely is two parentheses."""
+
+
 class TooDeepError(Exception):
     """Something is nested deeper than `MAX_DEPTH`."""
 

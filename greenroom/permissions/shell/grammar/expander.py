@@ -5,7 +5,13 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 from greenroom.permissions.shell.grammar.arithmetic import HELD, NAMES, SAFE_OFFSET
-from greenroom.permissions.shell.grammar.cursor import Cursor, Findings, ShellSyntaxError
+from greenroom.permissions.shell.grammar.cursor import (
+    Cursor,
+    Findings,
+    NotASumError,
+    ShellSyntaxError,
+)
+from greenroom.permissions.shell.grammar.nodes import Unclear
 from greenroom.permissions.shell.grammar.openings import beginning
 from greenroom.permissions.shell.grammar.output import Output
 from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
@@ -224,7 +230,7 @@ class Expander(Cursor):
         try:
             self.sum(closing)
             self.printed = Output.NUMBERS
-        except ShellSyntaxError:
+        except NotASumError:
             self.no_sum(start, known)
             self.at = start
             self.accept("$(")
@@ -251,9 +257,10 @@ class Expander(Cursor):
         """Read an arithmetic expression up to its end; commands may stand inside.
 
         Raises:
-            ShellSyntaxError: it does not end as arithmetic does.
+            NotASumError: it does not end as arithmetic does.
+            ShellSyntaxError: the same, but that is not sure; the shell may see other quotes in it.
         """
-        start, open_parentheses = self.at, 0
+        start, open_parentheses, known = self.at, 0, len(self.findings.nodes)
         while open_parentheses or not self.accept(closing):
             text, char = self.take(_IN_SUM), self.peek()
             self.findings.computes |= bool(NAMES.search(text))
@@ -265,11 +272,16 @@ class Expander(Cursor):
             if char not in ("(", ")"):
                 self._odd_sum(char)
             open_parentheses += (char == "(") - (char == ")")
+            if open_parentheses < 0 and not self._has_unclear(known):
+                raise NotASumError(f"arithmetic is not closed {self.here}")
             if not 0 <= open_parentheses <= MAX_PARENTHESES or not char:
                 raise ShellSyntaxError(f"arithmetic is not closed {self.here}")
             self.at += 1
         if HELD.search(self.text, start, self.at):
             self.unclear("computes with a variable that holds text of the command")
+
+    def _has_unclear(self, known: int) -> bool:
+        return any(isinstance(node, Unclear) for node in self.findings.nodes[known:])
 
     def _in_sum(self) -> None:
         """Read an expansion in arithmetic: what it turns into is evaluated like the rest."""

@@ -42,10 +42,8 @@ def evaluated(argv: Sequence[Word]) -> Evaluated | None:
     """Find the text that a command runs as commands; None if it runs none."""
     name = basename(argv[0].text)
     if name == "eval":
-        skip = 1
-        while skip < len(argv) and argv[skip].text in ("eval", "--"):
-            skip += 1
-        return Evaluated(tuple(argv[skip:]), skip)
+        start = 2 if len(argv) > 1 and argv[1].text == "--" else 1
+        return Evaluated(tuple(argv[start:]), start)
     if name in SHELLS:
         return _shell(argv)
     if name in (".", "source") and len(argv) > 1:
