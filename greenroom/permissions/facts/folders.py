@@ -12,7 +12,7 @@ from greenroom.permissions.facts.pattern import END, fold
 
 __all__ = ["Fitting", "Folders"]
 
-MAX_LOOKUPS = 20_000  # names that are compared within one check, as often as they are
+MAX_LOOKUPS = 50_000  # names that are compared within one check, as often as they are
 
 
 @dataclass(frozen=True)
