@@ -11,6 +11,7 @@ import trio
 
 from greenroom.core import AgentContext, SandboxUnavailableError, ToolError, Workspace
 from greenroom.tools import Bash, Sandbox, SandboxLimits, examine_sandbox
+from greenroom.tools.process.process import Exit
 from greenroom.tools.sandbox import confine, examination
 from greenroom.tools.sandbox.cgroup import CgroupPlaces
 from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
@@ -97,6 +98,17 @@ async def test_a_tier_that_does_not_work_is_passed_over_and_named(
     assert report.tier == "limits"
     assert "files" in report.lacking
     assert says in report.why["files"]
+
+
+async def test_one_that_leaves_something_behind_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def leaving(*_: object, **__: object) -> Exit:
+        return Exit(0, left=True)
+
+    monkeypatch.setattr(examination, "run_contained", leaving)
+    told = await examination._tried(Mechanisms("limits"))
+    assert told == "what the trial started could not be ended"
 
 
 async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def test_a_wall_is_no_sandbox(questions: dict[str, str]) -> None:
         trial.held(questions)
 
 
+def test_without_a_temporary_folder_it_is_no_sandbox_either(
+    questions: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    with pytest.raises(FileNotFoundError, match="/nowhere"):
+        trial.held(questions)
+
+
 def test_an_attempt_counts_as_refused_only_if_all_like_it_are(tmp_path: Path) -> None:
     fails, works = partial(trial.read, str(tmp_path / "gone")), partial(trial.fill, 1)
     assert trial.refused(fails, fails)

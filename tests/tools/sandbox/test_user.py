@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,6 +136,15 @@ async def test_a_workspace_that_only_its_owner_may_enter_can_be_used(owned: Held
     owned.root.chmod(0o700)
     assert (await owned.run("pwd -P; touch made", BOUND)).text.splitlines()[0] == str(owned.root)
     assert ids(owned.root / "made") == (OWNER, OWNER)
+
+
+@ROOT
+async def test_a_workspace_in_a_folder_that_is_private_inside_can_be_used(owned: Held) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chown(folder, OWNER, OWNER)
+        owned.context.workspace = Workspace(folder)
+        await owned.run("touch made", BOUND)
+        assert ids(Path(folder) / "made") == (OWNER, OWNER)
 
 
 @ROOT
