@@ -73,6 +73,15 @@ async def test_what_limits_alone_do_not_hold_is_said() -> None:
     assert held >= {"cpu", "file_size"}
 
 
+async def test_what_killed_processes_left_is_removed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[bool] = []
+    monkeypatch.setattr(examination, "remove_stale", lambda: removed.append(True))
+    offering(monkeypatch, Mechanisms("limits"))
+    for _ in range(2):
+        await examine_sandbox(Sandbox())
+    assert removed == [True]
+
+
 async def test_the_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     first = await examine_sandbox(Sandbox())
     offering(monkeypatch)
