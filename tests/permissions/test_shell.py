@@ -217,3 +217,9 @@ def test_path_patterns(pattern, path, matches):
 def test_a_row_of_plain_words_ends_where_something_else_begins(command, words):
     found = next(node for node in parse(command).found if node.words)
     assert [word.text for word in found.words] == words
+
+
+def test_a_word_names_each_of_its_variables_once():
+    (command,) = parse("echo $x$x${y}$x$y").found
+    opening = command.words[1].opening
+    assert (opening.names, opening.parts) == (("x", "y"), ("x", "y"))

@@ -53,20 +53,21 @@ def opening(pieces: Sequence["Piece"]) -> Opening | None:
         return Opening(
             "", one.names, one.printed, False, one.names, one.printed, whole, one.number, "*"
         )
-    text, names, printed, dash = "", tuple[str, ...](), False, False
+    text, names, printed, dash = "", dict[str, None](), False, False
     # Whether an option may begin here, and whether what came before may be cut to nothing.
     certain, begun, loose, shrunk = True, False, False, False
     for piece in pieces:
         if piece.dynamic:
             certain, shrunk = False, shrunk or _SHRINKS.match(piece.text) is not None
             if not begun or piece.split:
-                names, printed, loose = names + piece.names, printed | piece.printed, True
+                names |= dict.fromkeys(piece.names)
+                printed, loose = printed | piece.printed, True
         elif piece.text:
             text += piece.text if certain else ""
             if loose and piece.text.startswith("-"):
                 dash, printed = True, printed or shrunk
             begun, loose = True, False
-    parts = tuple(name for piece in pieces for name in piece.names)
+    parts = tuple(dict.fromkeys(name for piece in pieces for name in piece.names))
     unsure = any(
         piece.printed if piece.dynamic else _HIDDEN.search(piece.text) is not None
         for piece in pieces
@@ -75,7 +76,7 @@ def opening(pieces: Sequence["Piece"]) -> Opening | None:
     whole = len(known) == 1 and _WHOLE.fullmatch(known[0].text) is not None
     glob = "".join("*" if piece.dynamic else piece.text for piece in pieces)
     number = len(known) == 1 and known[0].number
-    return Opening(text, names, printed, dash, parts, unsure, whole, number, glob)
+    return Opening(text, tuple(names), printed, dash, parts, unsure, whole, number, glob)
 
 
 def added(name: str, value: Word) -> Word:
