@@ -110,7 +110,7 @@ def _containers(argv: Sequence[Word]) -> Found:
         text, before = word.text, argv[at - 1].text if mounts else ""
         value = re.fullmatch(r"(?:--volume|--mount)=(.*)|-[a-z]*v(.+)", text, re.DOTALL)
         if value:
-            source = value[1] or value[2]
+            source = value[1] or value[2] or ""
         else:
             source = text if re.fullmatch(r"--volume|--mount|-[a-z]*v", before) else ""
         if _PRIVILEGED.match(text) or _FROM_OUTSIDE.match(source):
