@@ -212,17 +212,7 @@ def test_a_large_command_is_decided_as_its_mark_says(mark, text):
 def test_there_are_cases_of_every_group():
     groups = Counter(group for group, *_ in CASES)
     assert len(CASES) > 2000
-    assert set(groups) == {
-        *(
-            "benign",
-            "chain",
-            "dynamic",
-            "env",
-            "flags",
-            "path",
-            "quote",
-            "redir",
-            "regex",
-        ),
-        *("subst", "tool", "url", "wrap"),
-    }
+    expected = (
+        "benign chain denials dynamic env flags lexing path quote redir regex subst tool url wrap"
+    )
+    assert set(groups) == set(expected.split())
