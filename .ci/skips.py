@@ -1,5 +1,6 @@
 """Fail when a test was skipped, or expected to fail, without standing on the list below."""
 
+import os
 import sys
 from itertools import chain
 from xml.etree import ElementTree
@@ -39,6 +40,9 @@ ALLOWED: dict[str, str] = {
     },
 }
 
+# What begins so may be skipped where we are not root.
+ONLY_ROOT = "only root can "
+
 
 def main(*reports: str) -> int:
     """Read pytest's JUnit reports; print what is not allowed."""
@@ -50,7 +54,9 @@ def main(*reports: str) -> int:
         name = f"{case.get('classname')}::{case.get('name')}"
         skipped = case.find("skipped")
         if skipped is not None and name not in ALLOWED:
-            bad.append(f"{name}: {skipped.get('message')}")
+            reason = skipped.get("message", "")
+            if os.getuid() == 0 or not reason.startswith(ONLY_ROOT):
+                bad.append(f"{name}: {reason}")
     print(f"{ran} tests, {len(bad)} of them skipped without leave")
     print(*bad, sep="\n")
     return 1 if bad or not ran else 0

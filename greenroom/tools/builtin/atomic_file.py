@@ -55,6 +55,7 @@ def replace_file(
     The content is written to a new file in the same folder and synced, then takes the name. Mode
     and owner of an existing file are kept; other names of it (hard links) keep the old content. A
     crash leaves the old or the new content, at the worst with a file `.greenroom-….tmp` beside it.
+    What root makes in a folder of another user, files and folders, belongs to that user.
 
     Args:
         path: the file.
@@ -109,7 +110,16 @@ def _open_folder(folder: int, name: str, *, make: bool) -> int:
             raise
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
+        _give_to_owner(folder, name)
     return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _give_to_owner(folder: int, name: str) -> None:
+    """Let what root has made in the folder of another user belong to that user, as the rest there."""
+    owner = os.fstat(folder)
+    if os.geteuid() == 0 and owner.st_uid:
+        with suppress(OSError):  # a root without this right, or in a namespace that lacks the user
+            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
 def _open_in(folder: int, name: str, label: str) -> BinaryIO:
@@ -141,6 +151,8 @@ def _write_new(
         file.flush()
         if previous:
             _keep_attributes(file.fileno(), previous)
+        else:
+            _give_to_owner(folder, name)
         os.fsync(file.fileno())
         return os.fstat(file.fileno())
 

@@ -141,6 +141,30 @@ def test_the_owner_is_kept_where_that_is_permitted(
     assert given == ([(12345, 12345)] if permitted else [])
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_what_root_makes_in_the_folder_of_another_user_belongs_to_that_user(
+    call, root: Path
+) -> None:
+    os.chown(root, 12345, 54321)
+    call(Write(), file_path="a/b.txt", content="")
+    owners = [
+        ((each := path.stat()).st_uid, each.st_gid) for path in (root / "a", root / "a/b.txt")
+    ]
+    assert owners == [(12345, 54321)] * 2
+
+
+def test_a_root_that_may_give_nothing_away_writes_all_the_same(
+    call, root: Path, monkeypatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", refuse)
+    call(Write(), file_path="a/b.txt", content="x")
+    assert (root / "a/b.txt").read_text() == "x"
+
+
 def test_a_prompt_shows_the_content_and_nothing_of_the_disk(
     root: Path, context: AgentContext
 ) -> None:
