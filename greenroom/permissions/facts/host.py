@@ -54,7 +54,9 @@ class Host:
             return cls("", _names(_crude(url)))
         shown = _bracketed(host) if ":" in host else host
         plain = _PLAIN_URL.fullmatch(url) and (_NAME.fullmatch(shown) or _ADDRESS.fullmatch(shown))
-        return cls(shown if usable and plain else "", _names(host) | _names(_crude(url)))
+        crude = _crude(url)
+        names = _names(host) if crude == host else _names(host) | _names(crude)
+        return cls(shown if usable and plain else "", names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from greenroom.core import PermissionPart, RuleDecision, visible
-from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
+from greenroom.permissions.facts.fact import Change, Command, Fact, PathUse, Unknown
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.likeness import covers, holds, touches
 from greenroom.permissions.judging.operands import operands
@@ -73,7 +73,15 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
     or asks, or where they write what is protected.
     """
-    verdicts = [_judged(fact, call, rules) for fact in chain(call.facts, operands(call, rules))]
+    known: dict[Fact, Verdict | None] = {}  # a text in ruins has thousands that say the same
+    verdicts: list[Verdict | None] = []
+    for fact in chain(call.facts, operands(call, rules)):
+        if not isinstance(fact, Unknown | Change):
+            verdicts.append(_judged(fact, call, rules))
+            continue
+        if fact not in known:
+            known[fact] = _judged(fact, call, rules)
+        verdicts.append(known[fact])
     if call.place.links.full:
         verdicts.append(_judged(_UNFOLLOWED, call, rules))
     return tuple(filter(None, verdicts))

@@ -6,7 +6,7 @@ from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unr
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.commands import CommandReader
-from greenroom.permissions.shell.grammar.nodes import Assignment, SimpleCommand
+from greenroom.permissions.shell.grammar.nodes import Assignment, Script, SimpleCommand
 from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.hidden import hidden_characters
 from greenroom.permissions.shell.redirections import redirection_facts
@@ -80,6 +80,7 @@ class _Analyser:
         self._commands = CommandReader(place, self.facts)
         self._budget = 4 * length + 4096
         self._room = 4 * length + MAX_VALUES
+        self._scripts: dict[str, Script] = {}  # texts inside texts are often the same
         self._crowded = False  # whether there were more values than could be written out
         self._computes = False
         self._holds_code = False
@@ -93,7 +94,9 @@ class _Analyser:
             yield Unknown(reason="too much text inside texts")
             yield Unread(words=words_of(text))
             return
-        script = parse(text)
+        script = self._scripts.get(text)
+        if script is None:
+            script = self._scripts[text] = parse(text)
         different = dict.fromkeys(script.found)
         self._commands.texts.note(different)
         self._commands.bindings.note(different)

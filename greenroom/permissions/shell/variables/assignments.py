@@ -80,8 +80,10 @@ def computes(node: Finding) -> bool:
     """Tell whether it is a builtin that evaluates its words as arithmetic."""
     if not isinstance(node, SimpleCommand):
         return False
-    return "let" in _programs(node) or (
-        declares(node) and any(_INTEGER.fullmatch(word.text) for word in node.words)
+    programs = _programs(node)
+    return "let" in programs or (
+        not programs.isdisjoint(_DECLARERS)
+        and any(_INTEGER.fullmatch(word.text) for word in node.words)
     )
 
 
