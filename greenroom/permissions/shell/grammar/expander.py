@@ -147,20 +147,25 @@ class Expander(Cursor):
         body = self.take(_BACKTICKS)
         if not body:
             raise ShellSyntaxError(f"a backtick is not closed {self.here}")
-        special = r"\\([$`\\\"])" if quoted else r"\\([$`\\])"
-        self.read_apart(re.sub(special, r"\1", body[1:-1]), commands=True)
+        inner = body[1:-1]
+        if "\\" in inner:
+            special = r"\\([$`\\\"])" if quoted else r"\\([$`\\])"
+            inner = re.sub(special, r"\1", inner)
+        self.read_apart(inner, commands=True)
 
     def _dollar(self, *, quoted: bool) -> Piece | None:
         """Read an expansion; the piece is None where its text is only known at run time."""
-        if self.looking_at("$'") and not quoted:
+        behind = self.text[self.at + 1 : self.at + 2]
+        if behind == "(" and not self.is_sum("$(("):
+            self.at += 2
+            self.substitution(")")
+        elif behind == "(":
+            self._sum_or_commands("$((", "))")
+        elif behind == "'" and not quoted:
             return self._ansi_c()
-        if self.looking_at('$"') and not quoted:
+        elif behind == '"' and not quoted:
             self.at += 1
             self.double_quoted()  # translated at run time, so unknown
-        elif self.is_sum("$(("):
-            self._sum_or_commands("$((", "))")
-        elif self.accept("$("):
-            self.substitution(")")
         elif self.accept("${"):
             self._parameter(quoted=quoted)
         elif self.accept("$["):
