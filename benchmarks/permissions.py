@@ -7,12 +7,22 @@ words, that of a long one the splitting of the same text, that of a file its bar
 the same run, so the ratios hold on every machine. It exits with 1 when a promise is broken: a usual
 call within its ratio, a hundred rules for little more than a few, and twice the length for about
 twice the time, up to 100 KB.
+
+It also times the cases of the tests, those made to be large or deep among them, and those of the
+acceptance corpus where GREENROOM_PERMISSION_SAMPLE names its file, and counts which take longer than
+a quarter of a second.
 """
 
 import os
 import shlex
 import sys
+import tempfile
 import time
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests have the cases
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
@@ -86,6 +96,7 @@ LONG = {
 }
 LENGTH = 100_000
 MOST = {"commands": 20, "files": 12, "a long text": 40, "many rules": 2.0, "twice the length": 2.6}
+SLOW = 0.25  # seconds
 NOISE = 0.02  # seconds below which a ratio of two lengths says nothing
 
 
@@ -156,6 +167,37 @@ def long(broken):
         broken += [name] * (slow or ratio > MOST["a long text"])
 
 
+def cases():
+    from tests.permissions import test_cases, test_corpus
+
+    print(f"cases: how many take longer than {SLOW * 1e3:.0f} ms, and ms for the slowest")
+    stress = PermissionManager([test_cases.rule(each) for each in test_cases.STRESS_RULES])
+    large = {}
+    for number, text in enumerate(chain(*test_cases.STRESS.values())):
+        large[f"{number} {text[:40]!r}"] = partial(stress.check, "Bash", {"command": text}, CONTEXT)
+    _slowest("large and deep ones", large)
+    usual = {}
+    for group, number, rules, tool, _, text in test_cases.CASES:
+        data = {test_cases.WORDS.get(tool, "x"): text}
+        usual[f"{group} {number}"] = partial(test_cases.MANAGERS[rules].check, tool, data, CONTEXT)
+    _slowest("those of the tests", usual)
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = {}
+        for case in test_corpus.CASES:
+            corpus[case["id"]] = lambda case=case: test_corpus.decided(
+                case, Path(tempfile.mkdtemp(dir=folder))
+            )
+        _slowest("those of the corpus, with the reading of their rules", corpus)
+
+
+def _slowest(name, checks):
+    spent = {case: seconds(check, 1, 2) for case, check in checks.items()}
+    if spent:
+        slow = sum(each > SLOW for each in spent.values())
+        worst = max(spent, key=spent.get)
+        print(f"{slow:6} of {len(spent):5} {spent[worst] * 1e3:9.1f}  {name}: {worst}", flush=True)
+
+
 def _split(text):
     """Split as `shlex.split` does, a quote that is not closed included."""
     words = shlex.shlex(text, posix=True, punctuation_chars=True)
@@ -169,6 +211,7 @@ def main():
     broken = []
     usual(broken)
     long(broken)
+    cases()
     if broken:
         sys.exit(f"a promise is broken: {', '.join(broken)}")
 
