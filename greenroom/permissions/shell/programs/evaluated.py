@@ -18,7 +18,8 @@ _OPENS_SHELL = {"sudo": ("si", "ugpCrtThDRUa"), "doas": ("s", "uC")}
 _LISTS = re.compile(r"-[lrdcfV]")
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _ARGUMENTS = Word('"$@"')
-_VALUED = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--command-fd"})
+_TEXT_NEXT = re.compile(r"-[A-Za-z]*c|--command")
+_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +86,26 @@ def _remembered(argv: Sequence[Word]) -> Evaluated | None:
 
 
 def _shell(argv: Sequence[Word]) -> Evaluated | None:
-    """Find the text of a shell: behind -c, else a script file, else the standard input."""
-    at, text = 1, False
-    while at < len(argv) and argv[at].text[:1] in ("-", "+") and len(argv[at].text) > 1:
+    """Find the text of a shell: behind -c, else a script file, else the standard input.
+
+    A plus begins options as well: `+c` is -c, and `+` alone is no operand.
+    """
+    at, letters = 1, ""
+    while at < len(argv) and argv[at].text[:1] in ("-", "+") and argv[at].text:
         option = argv[at].text
         at += 1
-        if option == "--":
+        if argv[at - 1].dynamic:
+            return Evaluated((), at, stdin=True)
+        if option in ("-", "--"):
             break
         if option in _VALUED:
             at += 1
         elif not option.startswith("--"):
-            text = text or (option[0] == "-" and "c" in option)
-            if "s" in option and not text:
-                return Evaluated((), at, stdin=True)
-            at += option[-1] in "oO"
-    if text:
+            letters += option[1:]
+            at += sum(map(option.count, "oO"))
+    if "c" in letters:
         return Evaluated(tuple(argv[at : at + 1]), at, arguments=True)
-    return _file(argv, at)
+    return Evaluated((), at, stdin=True) if "s" in letters else _file(argv, at)
 
 
 def _file(argv: Sequence[Word], at: int) -> Evaluated | None:
@@ -131,7 +135,7 @@ def _split_string(argv: Sequence[Word]) -> Evaluated | None:
 
 def _option_c(argv: Sequence[Word]) -> Evaluated | None:
     for at, word in enumerate(argv[1:], 1):
-        if word.text in ("-c", "--command", "-qc", "-lc") and at + 1 < len(argv):
+        if _TEXT_NEXT.fullmatch(word.text) and at + 1 < len(argv):
             return Evaluated((argv[at + 1],), at + 1)
         for mark in ("--command=", "-c"):
             if word.text.startswith(mark) and len(word.text) > len(mark):

@@ -27,7 +27,9 @@ class Wrapper:
     text: bool = False
 
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish"})
+SHELLS = frozenset(
+    ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
+)
 
 WRAPPERS: dict[str, Wrapper] = {
     "timeout": Wrapper(
