@@ -51,6 +51,8 @@ class RedirectionReader(WordReader):
         self.skip_blanks()
         if found["op"] in ("<<", "<<-"):
             return self._here_document(found["op"])
+        if found["op"] in ("<&", ">&") and self.accept("-"):
+            return Redirection(found["op"], Word("-"))  # behind it a new word begins
         target = self.word()
         if target is None:
             raise ShellSyntaxError(f"a redirection without its target {self.here}")
