@@ -470,3 +470,48 @@ def _visible(template):
     from tests.permissions.test_cases import decoded
 
     return decoded(template)
+
+
+TOKENS = (
+    *(
+        "good",
+        "good a",
+        "evil",
+        "evil a",
+        "echo",
+        "eval",
+        "[",
+        "]",
+        "!",
+        "time",
+        "'good'",
+        "`evil`",
+    ),
+    *("'", '"', "`", "$(", ")", "((", "))", "$((", "$[", "a[", "${x:-", "${x#", "}", "{ ", "; }"),
+    *("(", ";", "\n", "#", " # ", "\\", "\\\n", "\t", "\\'", '\\"', "$'", '$"', "'\\''", "$x"),
+    *(
+        "<<E",
+        "<<'E'",
+        "<<-E",
+        "\nE\n",
+        "\nE",
+        "\n\tE\n",
+        "E",
+        "<<<",
+        "<(",
+        "<&",
+        "<&-",
+        "2>&1",
+        ">&-",
+    ),
+    *("&", "|", "&&", "> /dev/null", "case a in a)", ";;", "esac", "if", "then", "fi", "[[", "]]"),
+    *("for x in a; do", "done", "x=", "x=(", "f()", "@(", "*", "?", "~", "^", "=", "<", "-", "1"),
+)
+
+
+def scrambled(seed):
+    """Put tokens of the shell in a row, whether or not they make a command."""
+    choose = random.Random(seed)
+    between = choose.choice(("", " ", " "))
+    text = between.join(choose.choice(TOKENS) for _ in range(choose.randrange(3, 13)))
+    return f"good {text}" if choose.random() < 0.7 else text

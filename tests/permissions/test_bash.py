@@ -13,7 +13,7 @@ from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
-from tests.permissions.generated import TECHNIQUES, each_once, edited, generate
+from tests.permissions.generated import TECHNIQUES, each_once, edited, generate, scrambled
 
 CASES = int(os.environ.get("GREENROOM_BASH_CASES", "1200"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "0"))
@@ -69,6 +69,26 @@ def test_bash_does_nothing_beyond_it_when_cases_are_changed_a_little(tmp_path):
         if outcome.beyond(generated.ALLOWED)
     ]
     print(f"{len(texts)} changed cases, {len(allowed)} of them allowed")
+    assert beyond == []
+    assert allowed
+
+
+def test_bash_does_nothing_beyond_it_when_tokens_stand_in_any_order(tmp_path):
+    manager = PermissionManager(generated.RULES)
+    texts = dict.fromkeys(scrambled(SEED + number) for number in range(12 * CASES))
+    allowed = [
+        text
+        for text in texts
+        if "evil" in text
+        and manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
+    ]
+    done = outcomes(allowed, tmp_path)
+    beyond = [
+        (text, outcome.beyond(generated.ALLOWED))
+        for text, outcome in zip(allowed, done, strict=True)
+        if outcome.beyond(generated.ALLOWED)
+    ]
+    print(f"{len(texts)} rows of tokens, {len(allowed)} with harm in them allowed")
     assert beyond == []
     assert allowed
 
