@@ -52,6 +52,7 @@ class SandboxReport(Wire, frozen=True):
         lacking: those of them that the policy asks for.
         why: why each missing part is.
         user: the id of the user that runs the command, where that is not the one that asks for it.
+        as_root: why root runs it although it should be that user.
 
     Example:
         >>> print(SandboxReport("read-only", "none", "limits", missing=("files",), lacking=("files",)))
@@ -66,8 +67,10 @@ class SandboxReport(Wire, frozen=True):
     lacking: tuple[SandboxPart, ...] = ()
     why: dict[SandboxPart, str] = {}
     user: int | None = None
+    as_root: str = ""
 
     def __str__(self) -> str:
         user = "" if self.user is None else f", as user {self.user}"
+        user = f", as root: {self.as_root}" if self.as_root else user
         held = f"{self.mode}, network {self.network} ({self.tier}{user})"
         return f"{held}; NOT HELD: {', '.join(self.lacking)}" if self.lacking else held

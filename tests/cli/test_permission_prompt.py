@@ -299,6 +299,13 @@ def test_what_a_sandbox_does_not_hold_is_told():
     assert "  sandbox: read-only, network none (limits); NOT HELD: files\n" in text
 
 
+def test_why_root_runs_it_is_told_and_a_path_in_it_hides_nothing():
+    report = SandboxReport("read-only", "none", "limits", as_root="it may not read /w\x1b[8m")
+    text = shown(request(sandbox=report))
+    assert "  sandbox: read-only, network none (limits, as root: it may not read /w" in text
+    assert "\x1b[8m" not in text
+
+
 # -- once, with another command ---------------------------------------------------------------------
 
 

@@ -105,7 +105,8 @@ def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text
 
 def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
     """Say what holds the call; what does not hold is the one thing to see."""
-    return _line(f"sandbox: {report}", scheme.error if report.lacking else scheme.note)
+    warns = report.lacking or report.as_root
+    return _line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
 
 
 def _left_out(pages: PromptPages, scheme: ColorScheme) -> list[Text]:

@@ -55,9 +55,9 @@ def execute(
     """Say what a program with these words would do; no shell reads them.
 
     Example:
-        >>> facts = execute(["timeout", "5", "ls"], [("LD_PRELOAD", "x.so")], Place("/w", "/w"))
+        >>> facts = execute(["timeout", "5", "ls"], [("DEBUG", "1")], Place("/w", "/w"))
         >>> [str(fact) for fact in facts]
-        ['sets the variable LD_PRELOAD', 'timeout 5 ls', 'ls']
+        ['sets the variable DEBUG', 'timeout 5 ls', 'ls']
     """
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
         return (Unknown(reason="no usable command"),)

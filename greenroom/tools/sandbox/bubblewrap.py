@@ -1,7 +1,7 @@
 """Bubblewrap: a command in namespaces of its own, which sees the disk as it may use it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,13 +41,18 @@ def bubblewrap_command(
         filtered: whether a filter of system calls comes by `FILTER_FD`.
         becomes_user: whether the command is root at first and becomes another user then.
     """
+    shown = list(_shown(ground, network=network))
     mounts = [
         *_system(),
+        *(
+            (path, ["--perms", "0755", "--dir", path])
+            for path in _above((*ground.writable, *shown), ground)
+        ),
         *((path, ["--bind", path, path]) for path in ground.writable),
         # What is mounted can't be moved.
         *((path, ["--bind", path, path]) for path in ground.pinned),
         *((path, ["--ro-bind", path, path]) for path in ground.protected),
-        *((path, ["--ro-bind", path, path]) for path in _shown(ground, network=network)),
+        *((path, ["--ro-bind", path, path]) for path in shown),
         *((path, _hiding(path, unreadable)) for path in ground.hidden),
     ]
     # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
@@ -102,12 +107,27 @@ def _sealed(ground: Ground) -> Iterator[str]:
     yield from filter(os.path.isdir, ground.hidden)
 
 
+def _above(paths: Iterable[str], ground: Ground) -> Iterator[str]:
+    """Name the folders on the way to a path in what is empty inside.
+
+    Bubblewrap would make them for its own user alone, and the command may be another's.
+    """
+    empty = _empty(ground)
+    parents = dict.fromkeys(parent for path in paths for parent in Path(path).parents)
+    return (str(each) for each in parents if is_below(str(each), empty) and str(each) not in empty)
+
+
+def _empty(ground: Ground) -> tuple[str, ...]:
+    """Name the folders that hold nothing inside but what is mounted there."""
+    return ("/run", "/dev/shm", TEMPORARY, *ground.hidden)  # noqa: S108
+
+
 def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
     """Name what must be seen although its folder is not; what may be written is seen anyway."""
     names = [*ground.shown, ground.cwd]
     if network:
         names.append(os.path.realpath("/etc/resolv.conf"))
-    covered = ("/run", TEMPORARY, *ground.hidden)
+    covered = _empty(ground)
     for path in map(os.path.realpath, names):
         if not is_below(path, covered) or is_below(path, ground.writable):
             continue

@@ -107,10 +107,11 @@ def as_user(report: SandboxReport, user: User) -> SandboxReport:
 
 def as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
     """Return the report for commands that root runs, since this user could not."""
+    why = f"user {user.uid} could not run it: {why}"
+    report = replace(report, as_root=why)
     if "processes" not in report.missing:
         return report
-    why = f"{_NOT_FOR_ROOT}, and user {user.uid} could not run it: {why}"
-    return replace(report, why={**report.why, "processes": why})
+    return replace(report, why={**report.why, "processes": f"{_NOT_FOR_ROOT}, and {why}"})
 
 
 def check_required(sandbox: Sandbox, report: SandboxReport) -> None:

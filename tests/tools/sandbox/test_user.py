@@ -17,7 +17,7 @@ from greenroom.core import (
     ToolError,
     Workspace,
 )
-from greenroom.tools import Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
+from greenroom.tools import Bash, Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
 from greenroom.tools.sandbox import examination, user
 from greenroom.tools.sandbox.cgroup import CgroupPlaces
 from greenroom.tools.sandbox.mechanisms import candidates
@@ -141,10 +141,27 @@ async def test_a_workspace_that_only_its_owner_may_enter_can_be_used(owned: Held
 @ROOT
 async def test_a_workspace_in_a_folder_that_is_private_inside_can_be_used(owned: Held) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chown(folder, OWNER, OWNER)
-        owned.context.workspace = Workspace(folder)
-        await owned.run("touch made", BOUND)
-        assert ids(Path(folder) / "made") == (OWNER, OWNER)
+        os.chmod(folder, 0o755)
+        root = Path(folder) / "on the way" / "workspace"
+        root.mkdir(parents=True)
+        os.chown(root, OWNER, OWNER)
+        owned.context.workspace = Workspace(root)
+        await owned.run(f"touch made '{root}/named'", BOUND)
+        assert ids(root / "made") == ids(root / "named") == (OWNER, OWNER)
+
+
+@ROOT
+async def test_a_tool_that_is_installed_in_a_folder_that_is_private_inside_runs(
+    owned: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        installed = Path(folder) / "on the way" / "file"
+        installed.parent.mkdir()
+        installed.write_text("seen")
+        monkeypatch.setattr(Bash, "sandbox_files", (*Bash.sandbox_files, str(installed)))
+        result = await owned.run(f"id -u; cat '{installed}'", BOUND)
+        assert result.text.splitlines()[:2] == [str(OWNER), "seen"]
 
 
 @ROOT
@@ -203,6 +220,17 @@ async def test_where_the_owner_can_not_work_root_does_and_that_is_said(
     assert "processes" in told.lacking
     assert f"and user {OWNER} could not run it: it may not" in told.why["processes"]
     assert says.format(root=owned.root) in told.why["processes"]
+    assert f"({told.tier}, as root: user {OWNER} could not run it: it may not" in str(told)
+
+
+@ROOT
+async def test_that_root_runs_it_after_all_is_said_where_nothing_is_missing(
+    owned: Held,
+) -> None:
+    owned.outside.chmod(0o700)
+    told = await examine_sandbox(Sandbox(), owned.context.workspace)
+    assert "processes" not in told.lacking
+    assert told.as_root.startswith(f"user {OWNER} could not run it: it may not")
 
 
 @ROOT
