@@ -67,7 +67,10 @@ def user(decision, **more):
         ([user("allow", priority=99), made("ask", final=True)], ASK),
         ([user("deny"), made("allow", final=True)], ALLOW),
         ([made("allow", final=True), made("deny", final=True)], DENY),
-        ([user("allow", final=True), made("deny", final=True)], ALLOW),
+        # and no final rule overrides a stricter one
+        ([user("allow", final=True), made("deny", final=True)], DENY),
+        ([made("allow", final=True, priority=9), made("deny", final=True)], DENY),
+        ([user("allow", final=True, priority=9), made("ask", final=True)], ASK),
         # a rule is for its agent, its session, its time
         ([agent("allow", name="reviewer")], ASK),
         ([agent("allow", name="Coder")], ASK),

@@ -47,7 +47,8 @@ class PermissionRule(RuleBuilders):
         priority: within a scope, a higher one is asked first.
         description: what it is for, in words.
         message: what the model is told when the rule denies.
-        final: it is asked before all others, whatever their scope (an operator's policy).
+        final: it is asked before all others, whatever their scope (an operator's policy); of several
+            final ones the strictest comes first, whatever their scope and priority.
         expires: from when on it matches nothing, or None.
         created_by: where it came from, such as "prompt".
         match: commands, paths or URLs that it must match, verified when the rule is added.
@@ -110,12 +111,10 @@ class PermissionRule(RuleBuilders):
     @cached_property
     def order(self) -> tuple[bool, int, int, int]:
         """Its place among the rules; what compares less is asked first."""
-        return (
-            not self.final,
-            SCOPE_ORDER[self.scope],
-            -self.priority,
-            _DECISION_ORDER[self.decision],
-        )
+        scope, decision = SCOPE_ORDER[self.scope], _DECISION_ORDER[self.decision]
+        if self.final:  # nothing overrides one, so of several the strictest is asked first
+            return (False, decision, scope, -self.priority)
+        return (True, scope, -self.priority, decision)
 
     @property
     def expired(self) -> bool:
