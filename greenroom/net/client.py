@@ -197,8 +197,18 @@ def _pin(request: httpx.Request, address: str) -> None:
 async def _send(
     backend: httpx.AsyncClient, request: httpx.Request, host: str, timeout: Timeouts
 ) -> httpx.Response:
+    async def begin_waiting(event: str, told: Mapping[str, object]) -> None:
+        # To ask a proxy for a tunnel belongs to connecting.
+        is_tunnel = getattr(told.get("request"), "method", b"") == b"CONNECT"
+        if event == "http11.receive_response_headers.started" and not is_tunnel:
+            scope.deadline = trio.current_time() + timeout.response
+
+    request.extensions["trace"] = begin_waiting
     try:
-        with mapped_errors(host), trio.fail_after(2 * timeout.connect + timeout.response):
+        with (
+            mapped_errors(host),
+            trio.fail_after(2 * timeout.connect + timeout.response) as scope,
+        ):
             return await backend.send(request, stream=True, follow_redirects=False)
     except trio.TooSlowError:
         raise NetworkTimeoutError(

@@ -400,7 +400,9 @@ async def test_whoever_leaves_in_the_middle_keeps_what_was_said_so_far():
         assert "begun with one" in "".join(frame.printed for frame in it.terminal.frames)
 
 
-async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_screen():
+async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_screen(
+    autojump_clock,
+):
     terminal = HandTerminal()
     async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
         handle = runtime.spawn(AgentSession.new("actor"), sleeper)
