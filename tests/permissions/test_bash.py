@@ -36,85 +36,63 @@ def commands():
 
 @pytest.fixture(scope="module")
 def allowed(commands):
-    manager = PermissionManager(generated.RULES)
+    texts = set(allowed_of([each.text for each in commands]))
+    return [each for each in commands if each.text in texts]
+
+
+def allowed_of(texts, rules=generated.RULES):
+    """Leave out what these rules ask about or deny."""
+    manager = PermissionManager(rules)
     return [
-        each
-        for each in commands
-        if manager.check("Bash", {"command": each.text}, CONTEXT) is RuleDecision.ALLOW
+        text
+        for text in dict.fromkeys(texts)
+        if manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
     ]
+
+
+def beyond(texts, done):
+    """Say what bash did that the rules do not allow."""
+    found = zip(texts, (each.beyond(generated.ALLOWED) for each in done), strict=True)
+    return [(text, what) for text, what in found if what]
 
 
 def test_bash_runs_and_writes_nothing_beyond_what_was_allowed(allowed, tmp_path):
-    done = outcomes([each.text for each in allowed], tmp_path)
-    beyond = [
-        (each.text, outcome.beyond(generated.ALLOWED))
-        for each, outcome in zip(allowed, done, strict=True)
-        if outcome.beyond(generated.ALLOWED)
-    ]
-    assert beyond == []
+    texts = [each.text for each in allowed]
+    done = outcomes(texts, tmp_path)
+    assert beyond(texts, done) == []
     assert sum(bool(outcome.ran) for outcome in done) > 0.8 * len(allowed)
 
 
 def test_bash_does_nothing_beyond_it_when_cases_are_changed_a_little(tmp_path):
-    manager = PermissionManager(generated.RULES)
-    texts = dict.fromkeys(edited(SEED + number) for number in range(2 * CASES))
-    allowed = [
-        text
-        for text in texts
-        if manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
-    ]
-    done = outcomes(allowed, tmp_path)
-    beyond = [
-        (text, outcome.beyond(generated.ALLOWED))
-        for text, outcome in zip(allowed, done, strict=True)
-        if outcome.beyond(generated.ALLOWED)
-    ]
-    print(f"{len(texts)} changed cases, {len(allowed)} of them allowed")
-    assert beyond == []
-    assert allowed
+    texts = allowed_of(edited(SEED + number) for number in range(2 * CASES))
+    print(f"{len(texts)} of {2 * CASES} changed cases are allowed")
+    assert beyond(texts, outcomes(texts, tmp_path)) == []
+    assert texts
 
 
 def test_bash_does_nothing_beyond_it_when_tokens_stand_in_any_order(tmp_path):
-    manager = PermissionManager(generated.RULES)
-    texts = dict.fromkeys(scrambled(SEED + number) for number in range(12 * CASES))
-    allowed = [
-        text
-        for text in texts
-        if "evil" in text
-        and manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
-    ]
-    done = outcomes(allowed, tmp_path)
-    beyond = [
-        (text, outcome.beyond(generated.ALLOWED))
-        for text, outcome in zip(allowed, done, strict=True)
-        if outcome.beyond(generated.ALLOWED)
-    ]
-    print(f"{len(texts)} rows of tokens, {len(allowed)} with harm in them allowed")
-    assert beyond == []
-    assert allowed
+    rows = (scrambled(SEED + number) for number in range(12 * CASES))
+    texts = allowed_of(row for row in rows if "evil" in row)
+    print(f"{len(texts)} of {12 * CASES} rows of tokens hold harm and are allowed")
+    assert beyond(texts, outcomes(texts, tmp_path)) == []
+    assert texts
 
 
 def test_bash_runs_nothing_denied_where_all_else_is_allowed(tmp_path):
     deny = PermissionRule.deny_command("evil", "rm -rf", priority=1)
-    manager = PermissionManager([PermissionRule.allow_tool("Bash"), deny])
     seeds = range(SEED, SEED + CASES // 4)
-    texts = dict.fromkeys(text for each in seeds for text in (generate(each).text, edited(each)))
-    allowed = [
-        text
-        for text in texts
-        if manager.check("Bash", {"command": text}, CONTEXT) is RuleDecision.ALLOW
-    ]
-    done = outcomes(allowed, tmp_path)
+    composed = (text for each in seeds for text in (generate(each).text, edited(each)))
+    texts = allowed_of(composed, [PermissionRule.allow_tool("Bash"), deny])
     denied = [
         (text, words)
-        for text, outcome in zip(allowed, done, strict=True)
+        for text, outcome in zip(texts, outcomes(texts, tmp_path), strict=True)
         for words in outcome.ran
         # What the files in that folder hold is nowhere to be seen, and of scripts in another
         # language only plain commands are.
         if words != ("evil", "f2") and _is_denied(words) and not re.search(r"\b(?:awk|sed)\b", text)
     ]
     assert denied == []
-    assert allowed
+    assert texts
 
 
 def _is_denied(words):
@@ -142,6 +120,4 @@ def test_the_oracle_notices_what_a_bypass_does(tmp_path):
     bypasses = ["evil a", "good; evil", "PATH=./bad good", "good > out", "sort -o f f", "rm -rf x"]
     harmless = ["good 'evil' < f", "cat f | sort > /dev/null", "true"]
     done = outcomes([*bypasses, *harmless], tmp_path)
-    beyond = [outcome.beyond(generated.ALLOWED) for outcome in done]
-    assert all(beyond[: len(bypasses)])
-    assert not any(beyond[len(bypasses) :])
+    assert [text for text, _ in beyond([*bypasses, *harmless], done)] == bypasses
