@@ -19,8 +19,9 @@ from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
-from greenroom.permissions.shell.grammar.expander import Expander, Piece
+from greenroom.permissions.shell.grammar.expander import Expander
 from greenroom.permissions.shell.grammar.parser import Parser
+from greenroom.permissions.shell.grammar.piece import Piece
 from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes

@@ -2,7 +2,6 @@
 
 import re
 from abc import abstractmethod
-from typing import NamedTuple
 
 from greenroom.permissions.shell.grammar.arithmetic import HELD, NAMES, SAFE_OFFSET
 from greenroom.permissions.shell.grammar.cursor import (
@@ -14,9 +13,10 @@ from greenroom.permissions.shell.grammar.cursor import (
 from greenroom.permissions.shell.grammar.nodes import Unclear
 from greenroom.permissions.shell.grammar.openings import beginning
 from greenroom.permissions.shell.grammar.output import Output
+from greenroom.permissions.shell.grammar.piece import Piece
 from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
 
-__all__ = ["Expander", "Piece"]
+__all__ = ["Expander"]
 
 MAX_FAILED_SUMS = 8
 MAX_PARENTHESES = 100
@@ -31,22 +31,6 @@ _IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 
 _SINGLE = re.compile(r"'([^']*)'")
 _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-
-
-class Piece(NamedTuple):
-    """Part of a word: its text, whether it was quoted, whether it is known, whether it splits.
-
-    One that is not known begins with the value of one of these variables, or with printed text
-    of any kind, or is a number.
-    """
-
-    text: str
-    quoted: bool = True
-    dynamic: bool = False
-    split: bool = False
-    names: tuple[str, ...] = ()
-    printed: bool = False
-    number: bool = False
 
 
 _QUOTED = Piece("")  # quotes make a word, whatever they hold

@@ -2,12 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from greenroom.permissions.facts.word import Opening, Word
-
-if TYPE_CHECKING:
-    from greenroom.permissions.shell.grammar.expander import Piece
+from greenroom.permissions.shell.grammar.piece import Piece
 
 __all__ = ["added", "beginning", "opening"]
 
@@ -43,7 +40,7 @@ def beginning(raw: str) -> tuple[tuple[str, ...], bool]:
     return ("@" if name.isdigit() or name == "*" else name,), not plain
 
 
-def opening(pieces: Sequence["Piece"]) -> Opening | None:
+def opening(pieces: Sequence[Piece]) -> Opening | None:
     """Say what a word of these pieces begins with; None if all of it is known."""
     if not any(piece.dynamic for piece in pieces):
         return None

@@ -4,8 +4,9 @@ import re
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.braces import expand
-from greenroom.permissions.shell.grammar.expander import Expander, Piece
+from greenroom.permissions.shell.grammar.expander import Expander
 from greenroom.permissions.shell.grammar.openings import opening
+from greenroom.permissions.shell.grammar.piece import Piece
 
 __all__ = ["PLAIN_WORDS", "WordReader", "join"]
 
