@@ -82,7 +82,7 @@ class Bindings:
 
     def values(self, name: str) -> Sequence[Word]:
         """Say what the text sets a variable to, so far as it shows, and what the shell knows of it."""
-        given = {"HOME": os.path.expanduser("~"), "PWD": "."}.get(name)
+        given = {"HOME": os.path.expanduser("~"), "PWD": ".", "IFS": " "}.get(name)
         return (*self._values.get(name, ()), *([Word(given)] if given else ()))
 
     def texts(self) -> Iterator[str]:
