@@ -110,16 +110,28 @@ def _open_folder(folder: int, name: str, *, make: bool) -> int:
             raise
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
-        _give_to_owner(folder, name)
+        _give_new_folder(folder, name)
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _give_to_owner(folder: int, name: str) -> None:
+def _give_new_folder(folder: int, name: str) -> None:
+    """Give away a folder that was just made, unless its owner has put something else in its place."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError):  # it was moved away, or replaced by a link: nothing is to be given
+        new = os.open(name, flags, dir_fd=folder)
+        try:
+            if os.fstat(new).st_uid == 0 and not os.listdir(new):
+                _give_to_owner(folder, new)
+        finally:
+            os.close(new)
+
+
+def _give_to_owner(folder: int, new: int) -> None:
     """Let what root has made in the folder of another user belong to that user, as the rest there."""
     owner = os.fstat(folder)
     if os.geteuid() == 0 and owner.st_uid:
         with suppress(OSError):  # a root without this right, or in a namespace that lacks the user
-            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
+            os.fchown(new, owner.st_uid, owner.st_gid)
 
 
 def _open_in(folder: int, name: str, label: str) -> BinaryIO:
@@ -152,7 +164,7 @@ def _write_new(
         if previous:
             _keep_attributes(file.fileno(), previous)
         else:
-            _give_to_owner(folder, name)
+            _give_to_owner(folder, file.fileno())
         os.fsync(file.fileno())
         return os.fstat(file.fileno())
 

@@ -149,6 +149,8 @@ class Confinement:
             self._held.callback(temporary.remove)
             cgroup = self._cgroup()
             around, specification = self._around(ground, temporary.path)
+            if self._user and self._mechanisms.tier != "bubblewrap":  # which has one of its own
+                temporary.give(self._user.uid, self._user.gid)
         except OSError as error:
             raise ToolError(f"the sandbox could not be set up: {error}") from error
         specification.update(self._limits(cgroup))
@@ -222,8 +224,6 @@ class Confinement:
         self.environment = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
         if self._user:
             self.environment.update(self._user.environment(folder))
-            if folder != TEMPORARY:
-                os.chown(folder, self._user.uid, self._user.gid)
 
     def _filter(self, families: tuple[int, ...]) -> str:
         """Return the filter as digits; without the network, sockets are of these families alone."""

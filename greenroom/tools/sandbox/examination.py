@@ -29,6 +29,7 @@ __all__ = ["confined", "examine_sandbox", "our_own_files"]
 
 _TRIAL_SECONDS = 20.0
 _TRIAL_PROCESSES = 10
+_TOO_LONG = "the trial took longer than"
 _MAX_REASON = 300
 _MAX_KEPT = 100
 """Places for which it is kept whether another user can run commands there."""
@@ -37,6 +38,7 @@ _MAX_KEPT = 100
 _TRIAL_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
 
 _found: list[Mechanisms] = []
+_trials: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("sandbox trials")
 
 
 async def examine_sandbox(
@@ -129,24 +131,57 @@ async def _choose_user(
     )
     if asked is None:
         return report, None
-    if asked not in way.tried_as:
-        held = await _tried(way, asked)
-        if len(way.tried_as) >= _MAX_KEPT:
-            way.tried_as.clear()
-        way.tried_as[asked] = held
-    held = way.tried_as[asked]
+    held = await _held_as(way, asked)
     if isinstance(held, str):
         return as_root(report, asked.user, held), None
-    less = {*way.held, "processes"} - held
+    less = _lost(way, held)
     if less:
         return as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
     return as_user(report, asked.user), asked.user
 
 
+async def _held_as(way: Mechanisms, asked: TrialAs) -> frozenset[SandboxPart] | str:
+    """Find what is held as another user; the answer is kept, unless a later one may be better."""
+    if asked in way.tried_as:
+        return way.tried_as[asked]
+    # One after the other: the limit that is tried counts all processes of the user together.
+    async with _one_trial():
+        if asked in way.tried_as:
+            return way.tried_as[asked]
+        held = await _tried(way, asked)
+        if not _may_be_load(way, held):
+            if len(way.tried_as) >= _MAX_KEPT:
+                way.tried_as.clear()
+            way.tried_as[asked] = held
+        return held
+
+
+def _one_trial() -> trio.Lock:
+    try:
+        return _trials.get()
+    except LookupError:
+        lock = trio.Lock()
+        _trials.set(lock)
+        return lock
+
+
+def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
+    """Tell whether a trial may have failed for what else ran at that time."""
+    if isinstance(held, str):
+        return held.startswith(_TOO_LONG)
+    return _lost(way, held) == {"processes"}
+
+
+def _lost(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
+    """Name what should be held as another user, and is not."""
+    return {*way.held, "processes"} - held
+
+
 async def _examine() -> Mechanisms:
     """Try one way after the other until one works."""
     why: dict[str, str] = {}
-    await in_thread(remove_stale)
+    # There may be much to remove: a cancel does not wait for it.
+    await trio.to_thread.run_sync(remove_stale, abandon_on_cancel=True)
     ways = await in_thread(lambda: list(candidates()))
     for way in ways:
         held = await _tried(way)
@@ -172,7 +207,7 @@ async def _tried(way: Mechanisms, other: TrialAs | None = None) -> frozenset[San
         with trio.CancelScope(shield=True):
             await in_thread(stack.close)
     if ended.timed_out:
-        return f"the trial took longer than {_TRIAL_SECONDS:g} s"
+        return f"{_TOO_LONG} {_TRIAL_SECONDS:g} s"
     if ended.left:
         return "what the trial started could not be ended"
     text = b"".join(output).decode(errors="replace").strip()
@@ -236,9 +271,15 @@ def _questions(
     if other:
         asked["processes"] = str(_TRIAL_PROCESSES)
         asked["read"], asked["write"] = "\0".join(other.read), "\0".join(other.write)
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, other.user.uid, other.user.gid)
+        _give(folder, other.user)
     return asked, trial_policy(asked["hidden"]), Workspace(inside)
+
+
+def _give(folder: Path, user: User) -> None:
+    """Give a user the folder of a trial, the deepest first."""
+    # It is closed to all but root until it is given itself, so nobody puts a link into it meanwhile.
+    for path in (*sorted(folder.rglob("*"), reverse=True), folder):
+        os.chown(path, user.uid, user.gid, follow_symlinks=False)
 
 
 def trial_policy(hidden: str) -> Sandbox:

@@ -47,7 +47,7 @@ class Ground:
         protected: names in there that must stay as they are; some of them may not exist.
         hidden: what must not be read; all of it exists.
         shown: what must be readable, wherever it lies.
-        unprotected: names that should be protected, and can't be, since they are symbolic links.
+        unprotected: names that should be protected, and can't be, since a symbolic link is or leads to them.
         pinned: folders around what is protected, which must stay where they are with it.
         is_searched: whether all nested repositories that are looked for were found.
     """
@@ -75,7 +75,7 @@ class Ground:
         nested = [Nested.of(folder) for folder in writable if os.path.isdir(folder)]
         repositories = (name for each in nested for name in each.names if os.path.lexists(name))
         named = list(dict.fromkeys((*_protected(writable), *repositories)))
-        open_ = (each for each in named if not os.path.islink(each))
+        open_ = (each for each in named if not _is_linked(each))
         protected = tuple(each for each in open_ if each not in writable)
         hidden = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
         return cls(
@@ -84,10 +84,19 @@ class Ground:
             protected=protected,
             hidden=tuple(dict.fromkeys(each for each in hidden if os.path.exists(each))),
             shown=tuple(shown),
-            unprotected=tuple(each for each in named if os.path.islink(each)),
+            unprotected=tuple(each for each in named if _is_linked(each)),
             pinned=tuple(dict.fromkeys(_around(protected, writable))),
             is_searched=all(each.is_complete for each in nested),
         )
+
+
+def _is_linked(name: str) -> bool:
+    """Tell whether a name, whose writable folder is a real path, is a link or lies behind one.
+
+    A command may have put a link in place of a folder in which a repository was found.
+    """
+    # The real path of a link to itself is its own.
+    return os.path.islink(name) or os.path.realpath(name) != name
 
 
 def _absolute(path: str, root: Path) -> str:

@@ -47,8 +47,7 @@ class User:
             return None
         owner = os.stat(workspace.root)
         if owner.st_uid:
-            # The group of root may have rights that the owner has not.
-            return cls(owner.st_uid, owner.st_gid or owner.st_uid)
+            return cls(owner.st_uid, _group(owner))
         return cls(_NOBODY, _NOBODY) if limits_processes and sandbox.mode == "read-only" else None
 
     def environment(self, temporary: str) -> dict[str, str]:
@@ -60,3 +59,12 @@ class User:
         else:
             name, home = entry.pw_name, entry.pw_dir
         return {"HOME": home if os.path.isdir(home) else temporary, "USER": name, "LOGNAME": name}
+
+
+def _group(owner: os.stat_result) -> int:
+    """Find the group of who owns something: not that of the thing, which may be anybody's."""
+    try:
+        return pwd.getpwuid(owner.st_uid).pw_gid
+    except KeyError:
+        # Of a user that is not known here; the group of root may have rights that he has not.
+        return owner.st_gid or _NOBODY

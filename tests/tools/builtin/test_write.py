@@ -153,14 +153,30 @@ def test_what_root_makes_in_the_folder_of_another_user_belongs_to_that_user(
     assert owners == [(12345, 54321)] * 2
 
 
+def test_only_a_new_folder_that_is_empty_is_given_away(root: Path, monkeypatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(atomic_file, "_give_to_owner", lambda _, new: given.append(new))
+    for name in ("empty", "full/below"):
+        (root / name).mkdir(parents=True)
+    (root / "link").symlink_to("empty")
+    with atomic_file.open_parent(root / "x") as folder:
+        for name in ("full", "link", "gone"):
+            atomic_file._give_new_folder(folder, name)
+        assert not given
+        atomic_file._give_new_folder(folder, "empty")
+    assert len(given) == (os.getuid() == 0)
+
+
 def test_a_root_that_may_give_nothing_away_writes_all_the_same(
     call, root: Path, monkeypatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
 
+    if os.getuid() == 0:
+        os.chown(root, 12345, 54321)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(os, "chown", refuse)
+    monkeypatch.setattr(os, "fchown", refuse)
     call(Write(), file_path="a/b.txt", content="x")
     assert (root / "a/b.txt").read_text() == "x"
 

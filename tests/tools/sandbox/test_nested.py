@@ -72,3 +72,16 @@ def test_the_folders_around_them_are_pinned_once(tmp_path: Path) -> None:
     assert {f"{root}/a/.git", f"{root}/a/b/.git", f"{root}/d/.git"} <= set(ground.protected)
     assert f"{root}/c/.git" not in ground.protected
     assert ground.unprotected == (f"{root}/e/.git",)
+
+
+def test_a_link_that_took_the_place_of_a_folder_leads_nowhere(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    make(tmp_path, "root/a/b/.git", "outside/b/.git")
+    assert found(root) == {"a/b/.git"}
+    (root / "a").rename(root / "c")
+    (root / "a").symlink_to(outside)
+    ground = Ground.of(Sandbox(), Workspace(root))
+    name = os.path.join(os.path.realpath(root), "a/b/.git")
+    assert name not in ground.protected
+    assert ground.unprotected == (name,)
+    assert ground.pinned == ()

@@ -1,5 +1,6 @@
 """Private temporary folders: gone at the end, and those of the killed with the next process."""
 
+import errno
 import os
 import stat
 import time
@@ -69,28 +70,82 @@ def test_what_only_looks_like_one_stays(place: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     age(elsewhere)
-    (place / "greenroom-sandbox-link").symlink_to(elsewhere)
-    (place / "greenroom-sandbox-file").touch()
+    (place / "greenroom-sandbox-alink_to").symlink_to(elsewhere)
+    (place / "greenroom-sandbox-filename").touch(mode=0o700)
     (place / "another").mkdir()
-    for name in ("greenroom-sandbox-file", "another"):
+    for name in ("greenroom-sandbox-filename", "another"):
         age(place / name)
     remove_stale()
     assert len(list(place.iterdir())) == 3
     assert elsewhere.is_dir()
 
 
-def test_that_of_another_user_stays_unless_we_are_root(
+def test_that_of_another_user_stays_also_where_we_are_root(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = place / "greenroom-sandbox-x"
-    path.mkdir()
+    path = place / "greenroom-sandbox-abcdef_1"
+    path.mkdir(mode=0o700)
     age(path)
-    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
-    remove_stale()
+    owner = path.stat().st_uid
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 0 if owner else 7)
+        remove_stale()
     assert path.exists()
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
     remove_stale()
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("greenroom-sandbox-mine", 0o700), ("greenroom-sandbox-abcdef_1", 0o755)]
+)
+def test_what_we_would_not_have_made_so_stays(place: Path, name: str, mode: int) -> None:
+    (place / name).mkdir(mode=mode)
+    age(place / name)
+    remove_stale()
+    assert (place / name).exists()
+
+
+def test_a_folder_too_deep_to_be_removed_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    made, stale = TemporaryFolder.make(), killed()
+    age(stale)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", give_up)
+        made.remove()
+        remove_stale()
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(made._fd)
+    assert os.path.isdir(stale)
+
+
+def test_where_nothing_can_be_locked_it_is_made_and_removed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    made = TemporaryFolder.make()
+    age(made.path)
+    remove_stale()
+    assert os.path.isdir(made.path)
+    made.remove()
+    assert not list(place.iterdir())
+
+
+def test_one_that_can_not_be_opened_is_not_left(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(OSError, match="too many"):
+            TemporaryFolder.make()
+    assert not list(place.iterdir())
 
 
 def test_without_a_temporary_folder_there_is_nothing_to_remove(place: Path) -> None:

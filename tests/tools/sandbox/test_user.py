@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from greenroom.core import (
     AgentContext,
@@ -318,6 +319,69 @@ async def test_what_was_tried_is_kept_for_so_many_places(
     monkeypatch.undo()
 
 
+@ROOT
+@pytest.mark.parametrize("lacking", ["processes", "time"])
+async def test_what_load_may_have_spoiled_is_tried_again(
+    owned: Held, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    first = await report(owned, BOUND)
+    (way,) = examination._found
+    way.tried_as.clear()
+
+    async def spoiled(*_: object) -> frozenset[str] | str:
+        return (
+            way.held - {"processes"} if lacking == "processes" else f"{examination._TOO_LONG} 1 s"
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(examination, "_tried", spoiled)
+        assert (await report(owned, BOUND)).user is None
+    assert not way.tried_as
+    assert await report(owned, BOUND) == first
+
+
+@ROOT
+async def test_trials_do_not_run_at_the_same_time(
+    owned: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await report(owned, BOUND)
+    (way,) = examination._found
+    ((asked, held),) = way.tried_as.items()
+    way.tried_as.clear()
+    running, most, number = 0, 0, 0
+
+    async def slow(*_: object) -> object:
+        nonlocal running, most, number
+        running, number = running + 1, number + 1
+        most = max(most, running)
+        await trio.testing.wait_all_tasks_blocked()
+        running -= 1
+        return held
+
+    monkeypatch.setattr(examination, "_tried", slow)
+    async with trio.open_nursery() as nursery:
+        for each in (asked, asked, replace(asked, write=())):
+            nursery.start_soon(examination._held_as, way, each)
+    assert (most, number) == (1, 2)
+
+
+def test_what_is_given_for_a_trial_is_closed_until_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "link").symlink_to("/")
+    given: list[Path] = []
+
+    def give(path: Path, *_: int, follow_symlinks: bool) -> None:
+        assert not follow_symlinks
+        given.append(path)
+
+    monkeypatch.setattr(os, "chown", give)
+    examination._give(tmp_path, User(7, 7))
+    assert len(given) == 4
+    assert given[2:] == [tmp_path / "a", tmp_path]
+
+
 class TestTheChoice:
     """Who runs a command, as told by the owner of the workspace."""
 
@@ -333,14 +397,26 @@ class TestTheChoice:
         sandbox = Sandbox(mode)  # type: ignore[arg-type]
         with monkeypatch.context() as patch:
             patch.setattr(os, "stat", lambda _: owner)
+            patch.setattr(pwd, "getpwuid", self.known)
             return User.of(sandbox, Workspace("/"), limits_processes=limits)
+
+    def known(self, uid: int) -> pwd.struct_passwd:
+        if uid != 9:
+            raise KeyError(uid)
+        return pwd.struct_passwd(("nine", "x", 9, 99, "", "/", "/bin/sh"))
 
     def test_is_the_owner_whatever_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for mode, limits in (("workspace-write", False), ("read-only", True)):
             assert self.choose(monkeypatch, 7, 8, mode, limits=limits) == User(7, 8)
 
     def test_is_never_in_the_group_of_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.choose(monkeypatch, 7, 0, "read-only", limits=False) == User(7, 7)
+        assert self.choose(monkeypatch, 7, 0, "read-only", limits=False) == User(7, 65534)
+
+    def test_is_in_his_own_group_whoever_the_workspace_is_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for gid in (0, 8):
+            assert self.choose(monkeypatch, 9, gid, "read-only", limits=False) == User(9, 99)
 
     def test_is_nobody_only_where_that_limits_and_nothing_is_written(
         self, monkeypatch: pytest.MonkeyPatch
