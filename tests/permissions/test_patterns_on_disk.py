@@ -7,8 +7,9 @@ import pytest
 from greenroom.core import AgentContext, ReadPath, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.facts import folders
-from greenroom.permissions.facts.folders import Folders
+from greenroom.permissions.facts.folders import Fitting, Folders
 from greenroom.permissions.facts.glob import loosened
+from greenroom.permissions.facts.pattern import PathPattern
 
 DENIED = ("**/.env", "secrets.txt", "vault/**", "**/*.pem", "**/own.key")
 PROGRAMS = ("cat", "ls", "grep", "wc", "find", "rg", "git add", "git diff", "xargs", "echo", "cd")
@@ -159,10 +160,9 @@ def test_the_model_is_told_which_pattern_and_what_to_do(workspace):
         ("git diff -- '*.md'", "allow"),
         # What is left out is not read.
         ("grep -r x --exclude=.env .", "allow"),
-        ("grep -r x --exclude .env .", "allow"),
         ("grep -r x --exclude .md .env", "deny"),
         ("grep -r x --exclude=.env .env", "deny"),
-        ("ls --ignore=.env --hide vault", "allow"),
+        ("ls --ignore=.env --hide=vault", "allow"),
     ],
 )
 def test_a_pattern_that_a_program_reads_is_judged_by_what_it_spells(workspace, command, expected):
@@ -200,3 +200,53 @@ def test_a_quoted_set_stands_for_what_is_in_it(workspace):
     assert explain(workspace, "cat < se[a'-'z]cret", ("se-cret",)).decision == "deny"
     assert explain(workspace, "echo x > se[-a]cret", ("se-cret",)).decision == "deny"
     assert explain(workspace, "echo x > no[-a]te*", ("se-cret",)).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("cat out[w]ard/../vault/a", "deny"),
+        ("cat outward/b*/../vault/a", "ask"),
+        ("shopt -s dotglob; cat conf/*", "ask"),
+        ("shopt -s $X; cat conf/*", "ask"),
+        ("shopt -s nullglob; cat conf/*", "allow"),
+        ("bash -O dotglob -c 'cat conf/*'", "ask"),
+    ],
+)
+def test_what_a_pattern_stands_for_by_a_link_or_a_setting_is_asked_about(
+    workspace, tmp_path_factory, command, decision
+):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "below").mkdir()
+    (workspace / "outward").symlink_to(outside)
+    rules = [
+        PermissionRule.allow_command("cat", "shopt", "bash"),
+        PermissionRule.deny_path("vault/**", "**/*.env"),
+    ]
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(str(workspace)))
+    found = PermissionManager(rules).explain("Bash", {"command": command}, context)
+    assert found.decision == decision
+
+
+@pytest.mark.parametrize(
+    ("denied", "name"),
+    [
+        ("**/id_*", "id_rsa"),
+        ("**/*é*.txt", "né.txt"),
+        ("**/secret*/**", "secrets"),
+        ("vault/**", "vault"),
+        ("plain/*", "plain/a"),
+        ("**/É", "é"),
+    ],
+)
+def test_what_stands_in_every_path_that_is_denied_finds_it_among_others(denied, name):
+    pattern = PathPattern.parse(denied)
+    others = tuple(f"/w/ó{number}" for number in range(3))
+    assert Fitting((*others, f"/w/{name}")).with_any(pattern.marks)[-1] == f"/w/{name}"
+
+
+def test_of_many_files_only_those_are_compared_that_may_be_denied():
+    paths = tuple(f"/w/big/é{number}" for number in range(1000))
+    found = Fitting((*paths, "/w/big/id_rsa", "/w/big/.env"))
+    for denied, left in (("**/id_*", 1), ("**/.env", 1), ("**/*.pem", 0), ("**/secret*/**", 0)):
+        assert len(found.with_any(PathPattern.parse(denied).marks)) == left

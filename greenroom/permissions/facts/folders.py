@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from greenroom.permissions.facts.glob import Glob
-from greenroom.permissions.facts.pattern import END, fold
+from greenroom.permissions.facts.pattern import END, fold, folded_segments
 
 __all__ = ["Fitting", "Folders"]
 
@@ -32,9 +32,20 @@ class Fitting:
     crowded: bool = False
 
     @cached_property
-    def folded(self) -> str:
-        """All paths in one text, folded, each with the end that `PathPattern.may_be_among` looks for."""
-        return fold("".join(f"{path}{END}" for path in self.paths))
+    def _folded(self) -> tuple[str, ...]:
+        return tuple(f"/{'/'.join(folded_segments(path))}{END}" for path in self.paths)
+
+    @cached_property
+    def _text(self) -> str:
+        return "".join(self._folded)
+
+    def with_any(self, marks: Iterable[str]) -> list[str]:
+        """Find the paths in which one of these texts stands, see `PathPattern.marks`."""
+        here = [mark for mark in marks if mark in self._text]  # one look at all of them together
+        if not here:
+            return []
+        folded = zip(self.paths, self._folded, strict=True)
+        return [path for path, text in folded if any(mark in text for mark in here)]
 
     @classmethod
     def of_all(cls, each: Sequence["Fitting"], *, told: bool) -> "Fitting":
@@ -70,6 +81,8 @@ class Folders:
         names = [name for name in path.split("/") if name]
         globs = [Glob(fold(name)) for name in names]
         start = next((at for at, glob in enumerate(globs) if not glob.plain), len(names))
+        if start == len(names):
+            return Fitting(told=True)
         base = "/" + "/".join(names[:start])
         if self._names(base) is None:
             return Fitting()

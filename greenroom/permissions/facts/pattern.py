@@ -122,16 +122,12 @@ class PathPattern:
         folded = map(_folded, self.alternatives)
         return _starts(folded, folded_segments(path), start, folder=True)
 
-    def may_be_among(self, paths: str) -> bool:
-        """Tell whether it may touch one of many paths, folded, and each with `END` behind it.
-
-        It takes one look at all of them together for each way of writing the pattern.
-        """
-        return not paths.isascii() or any(mark in paths for mark in self.marks)
-
     @property
     def marks(self) -> tuple[str, ...]:
-        """For each alternative a text that stands in every path which it touches; it may be empty."""
+        """For each alternative a text that stands in every path which it touches; it may be empty.
+
+        The path is folded, with `END` behind it.
+        """
         return tuple(_mark(_folded(each)) for each in self.alternatives)
 
     def overlaps(self, path: str, anchors: Anchors) -> bool:
@@ -253,12 +249,11 @@ def _spells(pattern: str, glob: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _mark(alternative: Segments) -> str:
-    """Take the longest name that is written out, else how the last one ends."""
-    plain = [name for name in alternative if _glob(name).plain]
-    if plain:
-        return f"/{max(plain, key=len)}/"
-    last = alternative[-1] if alternative else "**"
-    return "" if last == "**" else f"{_glob(last).tail}{END}"
+    """Take the longest text that is written out: a name, the beginning of one, or its end."""
+    globs = [_glob(name) for name in alternative if name != "**"]
+    texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
+    texts += [f"{each.tail}/" for each in globs]
+    return max(texts, key=len, default="")
 
 
 @lru_cache(maxsize=1024)

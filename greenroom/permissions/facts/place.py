@@ -99,6 +99,8 @@ class Place:
             real = tuple(dict.fromkeys(map(self.links.real, different)))
             ends = "/" if path.endswith("/") else ""
             globs = [f"{each}{ends}" for each in {*lexical, *real}] if stars == "files" else []
+            if globs and _UP_AGAIN.search(name):  # from wherever the links lead that fit
+                self.doubt_patterns()
             fitting = self._fitting(globs) if globs else _NO_FILES[not self.lost]
             real += tuple(self.links.real(each) for each in fitting.linked)
         except (OSError, ValueError) as error:
@@ -120,9 +122,15 @@ class Place:
         self.links.full |= found.crowded
         return found
 
+    def doubt_patterns(self) -> None:
+        """Note that the patterns of this check may stand for more than they seem to."""
+        self.links.full = True
+
 
 # By whether that is told.
 _NO_FILES = {told: Fitting(told=told) for told in (False, True)}
+# A pattern with `..` behind a star.
+_UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
 # A path with empty names, or with `.` or `..` among them.
 _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
 

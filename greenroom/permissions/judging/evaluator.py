@@ -19,7 +19,7 @@ __all__ = ["Verdict", "combine", "judge", "stricter"]
 _STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
 
 
-_UNFOLLOWED = Unknown(reason="it names more files than are looked up")
+_UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
 
 
 @dataclass(frozen=True, slots=True)

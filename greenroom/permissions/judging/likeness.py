@@ -171,7 +171,7 @@ def _may_stand_for(pattern: PathPattern, path: str, fact: PathUse, anchors: Anch
         return Likeness(2 * pattern.is_spelled(path, anchors))
     if not pattern.overlaps(path, anchors):
         return Likeness.NO
-    there = fact.fitting.paths if pattern.may_be_among(fact.fitting.folded) else ()
+    there = fact.fitting.with_any(pattern.marks)
     if any(pattern.touches(each, anchors) for each in there) or fact.fitting.crowded:
         return Likeness.YES
     if pattern.is_spelled(path, anchors):

@@ -61,16 +61,15 @@ def _values(argv: Sequence[Word], attached: re.Pattern[str], apart: set[str]) ->
 def left_out(argv: Sequence[Word]) -> set[int]:
     """Find the words that only say what is left out.
 
+    A value in a word of its own is not among them: whether it is one, and no file, can't be told
+    without all the options of the program.
+
     Example:
         >>> sorted(left_out([Word(each) for each in ("ls", "--hide", "a", "--ignore=b", "c")]))
-        [2, 3]
+        [3]
     """
     options = _LEFT_OUT.get(basename(argv[0].text))
-    found: set[int] = set()
     if options is None:
-        return found
-    for at, word in enumerate(argv):
-        option, attached, _ = word.text.partition("=")
-        if option in options:
-            found.add(at if attached else at + 1)
-    return found
+        return set()
+    told = (word.text.partition("=") for word in argv)
+    return {at for at, (option, attached, _) in enumerate(told) if attached and option in options}

@@ -43,6 +43,7 @@ MAX_SUFFIXES = 8
 MAX_RUN_VALUES = 1_000  # of variables, that are taken apart; of others only the words are looked at
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _RUNS_FILES = SHELLS | {".", "source"}
+_SETS_GLOBS = SHELLS | {"shopt"}
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
 
@@ -133,6 +134,8 @@ class CommandReader:
         name = basename(command.argv[0].text)
         wrapper = WRAPPERS.get(name)
         text = evaluated(command.argv)
+        if name in _SETS_GLOBS and any(map(_may_name_dotglob, command.argv)):
+            self.place.doubt_patterns()
         if text is not None:
             yield from self._text(text, command, level, guard)
         elif wrapper is not None:
@@ -288,3 +291,8 @@ def _denials(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 def _reads_descriptor(argv: Sequence[Word]) -> bool:
     return any(word.text.startswith("-u") for word in argv)
+
+
+def _may_name_dotglob(word: Word) -> bool:
+    """Tell whether a word may be the setting with which stars stand for a first dot as well."""
+    return word.dynamic or "dotglob" in word.text

@@ -264,6 +264,7 @@ class Expander(Cursor):
             if open_parentheses < 0 and not self._has_unclear(known):
                 raise NotASumError(f"arithmetic is not closed {self.here}")
             if not 0 <= open_parentheses <= MAX_PARENTHESES or not char:
+                self.findings.given_up.append((self.text, start))
                 raise ShellSyntaxError(f"arithmetic is not closed {self.here}")
             self.at += 1
         if HELD.search(self.text, start, self.at):
