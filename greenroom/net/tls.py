@@ -13,6 +13,8 @@ __all__ = ["tls_context"]
 _contexts: dict[tuple[str, str], ssl.SSLContext] = {}
 """One context for each setting of the two variables; a process has one or two."""
 
+_loading: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("greenroom.net.tls")
+
 
 async def tls_context() -> ssl.SSLContext:
     """Return the process's TLS context, shared by all clients.
@@ -25,8 +27,20 @@ async def tls_context() -> ssl.SSLContext:
     """
     key = (os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", ""))
     if key not in _contexts:
-        _contexts[key] = await trio.to_thread.run_sync(_load, *key)
+        async with _lock():  # a hundred first requests would load them a hundred times
+            if key not in _contexts:
+                _contexts[key] = await trio.to_thread.run_sync(_load, *key)
     return _contexts[key]
+
+
+def _lock() -> trio.Lock:
+    """Return the lock of this run of trio: its tasks can't wait together with those of another."""
+    try:
+        return _loading.get()
+    except LookupError:
+        lock = trio.Lock()
+        _loading.set(lock)
+        return lock
 
 
 def _load(file: str, folder: str) -> ssl.SSLContext:

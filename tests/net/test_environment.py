@@ -87,8 +87,17 @@ async def test_certificates_that_can_not_be_loaded_are_a_clear_error(
         await get("https://127.0.0.1:9/")
 
 
-async def test_the_trusted_certificates_are_loaded_once():
-    assert await tls.tls_context() is await tls.tls_context()
+async def test_the_trusted_certificates_are_loaded_once_however_many_ask(monkeypatch):
+    contexts = []
+
+    async def ask():
+        contexts.append(await tls.tls_context())
+
+    monkeypatch.setattr(tls, "_contexts", {})
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(ask)
+    assert len(set(contexts)) == 1
 
 
 async def test_http_goes_through_the_proxy_that_the_environment_names(serve, monkeypatch):
