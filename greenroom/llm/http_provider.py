@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from greenroom.core import Message, ModelRequest, Price
+from greenroom.core import ConfigurationError, Message, ModelRequest, Price
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.exchange import ReplyDecoder, exchange
 from greenroom.llm.stream import ModelStream, collect
@@ -31,16 +31,25 @@ class HttpProvider(ABC):
         client: "HttpClient | None",
         timeouts: ModelTimeouts | None,
         price: Price | None = None,
+        connections: int | None = None,
     ) -> None:
-        """Keep the configuration; nothing is sent yet. A client of its own is closed with it."""
-        from greenroom.net import HttpClient
+        """Keep the configuration; nothing is sent yet. A client of its own is closed with it.
 
+        Raises:
+            ConfigurationError: `connections` is not a whole number of at least 1, or is given
+                together with a client, which has its own limit.
+        """
+        if client is not None and connections is not None:
+            raise ConfigurationError(
+                f"the {endpoint.provider} provider has `connections` and a client, which has its own limit",
+                hint="set it where the client is made: HttpClient(connections=…)",
+            )
         self.name = endpoint.provider
         self.model = model
         self.price = price
         self._endpoint = endpoint
         self._timeouts = timeouts or ModelTimeouts()
-        self._client = client or HttpClient()
+        self._client = client or _open_client(connections)
         self._owns_client = client is None
 
     def __repr__(self) -> str:
@@ -75,3 +84,9 @@ class HttpProvider(ABC):
         """Close the connections, unless the client was given."""
         if self._owns_client:
             await self._client.aclose()
+
+
+def _open_client(connections: int | None) -> "HttpClient":
+    from greenroom.net import HttpClient
+
+    return HttpClient() if connections is None else HttpClient(connections=connections)

@@ -1,15 +1,17 @@
 """The network: HTTP out to others, and nothing else in the house speaks it.
 
-Modules: `client` (`HttpClient`), `response` and `body` (what comes back), `timeouts`, `errors` (the
-library's exceptions become ours), `addresses` (which are
-public), `urls` (which are fetched, and where redirects lead), `proxies` and `tls` (what the
-environment says), and `backend`, the one that names the HTTP library.
+Modules: `client` (`HttpClient`), `pool` (which request has which connection, and which ones wait),
+`connection` (one of them), `response` and `body` (what comes back), `timeouts`, `errors` (the
+library's exceptions become ours), `addresses` (which are public), `urls` (which are fetched, and
+where redirects lead), `proxies` and `tls` (what the environment says), and `backend`, the one that
+names the HTTP library.
 """
 
 from greenroom.net.addresses import is_public as is_public
 from greenroom.net.addresses import public_address as public_address
 from greenroom.net.body import ChunkIterator as ChunkIterator
 from greenroom.net.client import HttpClient as HttpClient
+from greenroom.net.pool import HttpStatistics as HttpStatistics
 from greenroom.net.proxies import proxy_for as proxy_for
 from greenroom.net.response import HttpResponse as HttpResponse
 from greenroom.net.timeouts import Timeouts as Timeouts
@@ -22,6 +24,7 @@ __all__ = [
     "ChunkIterator",
     "HttpClient",
     "HttpResponse",
+    "HttpStatistics",
     "Timeouts",
     "checked_url",
     "is_public",

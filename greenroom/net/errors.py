@@ -5,6 +5,8 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import trio
+
 from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
 
@@ -15,8 +17,6 @@ _CUT = "the other side, or something between, cut the connection; try again"
 
 # The first row that fits counts, so a subclass stands before its base.
 _TABLE: tuple[tuple[type[Exception], type[NetworkError], str, str], ...] = (
-    (httpx.ConnectTimeout, NetworkTimeoutError, "no connection in time", _TRY_LATER),
-    (httpx.PoolTimeout, NetworkTimeoutError, "no free connection in time", "too many at once"),
     (httpx.TimeoutException, NetworkTimeoutError, "no answer in time", _TRY_LATER),
     (httpx.ProxyError, NetworkError, "the proxy refused", "check HTTPS_PROXY and HTTP_PROXY"),
     (httpx.ConnectError, NetworkError, "no connection", _TRY_LATER),
@@ -26,6 +26,12 @@ _TABLE: tuple[tuple[type[Exception], type[NetworkError], str, str], ...] = (
     (httpx.LocalProtocolError, NetworkError, "the request is not valid HTTP", "check the headers"),
     (httpx.RemoteProtocolError, NetworkError, "the answer broke off, or is not HTTP", _CUT),
     (httpx.HTTPError, NetworkError, "the connection broke", _CUT),
+    (
+        trio.ClosedResourceError,
+        NetworkError,
+        "the client was closed",
+        "close it after its requests",
+    ),
 )
 
 # Causes of a failed connection, where they say more than the row does.
@@ -43,10 +49,10 @@ _CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
 
 @contextmanager
 def mapped_errors(host: str) -> Iterator[None]:
-    """Turn what the HTTP library raises inside the block into our errors."""
+    """Turn what the HTTP library and its sockets raise inside the block into our errors."""
     try:
         yield
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, trio.ClosedResourceError) as error:
         raise network_error(error, host) from None
 
 

@@ -10,10 +10,9 @@ class Timeouts:
     """Seconds to wait in each phase; `math.inf` waits for ever. All of them read trio's clock.
 
     Attributes:
-        connect: for a free connection of the pool, and again for a new one to be made (name
-            look-up, TCP, TLS).
-        response: for the status line and the headers, once connected; the request's body goes out
-            within it.
+        connect: for a new connection to be made: name look-up, TCP, proxy, TLS. To wait until the
+            client has room for one does not count.
+        response: for the request to go out, and again for the status line and the headers.
         read: for each next piece of the body.
     """
 

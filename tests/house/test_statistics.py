@@ -10,6 +10,7 @@ import pytest
 
 STATEFUL = [
     ("greenroom.core", "Instruments"),
+    ("greenroom.net", "HttpClient"),
     ("greenroom.permissions", "PermissionManager"),
     ("greenroom.resilience", "Budget"),
     ("greenroom.runtime", "AgentHandle"),

@@ -29,16 +29,20 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in pieces. Its end: whole, cut (no final chunk), reset, or hanging until released."""
+    """An answer in pieces. Its end: whole, cut (no final chunk), reset, or hanging until released.
+
+    It begins `after` this event, or at once.
+    """
 
     pieces: tuple[bytes, ...] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
     end: Literal["whole", "cut", "reset", "hang"] = "whole"
+    after: trio.Event | None = None
 
     @classmethod
-    def stream(cls, *pieces: bytes, end="whole"):
-        return cls(pieces, end=end)
+    def stream(cls, *pieces: bytes, end="whole", after=None):
+        return cls(pieces, end=end, after=after)
 
     @classmethod
     def error(cls, status: int, value: object, **headers: str):
@@ -71,6 +75,8 @@ class ModelServer:
 
     async def _send(self, stream: trio.SocketStream, answer: Answer) -> bool:
         """Send an answer; return whether the connection can be used again."""
+        if answer.after is not None:
+            await answer.after.wait()
         lines = [f"HTTP/1.1 {answer.status} Here", "transfer-encoding: chunked"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         await stream.send_all("\r\n".join([*lines, "", ""]).encode())

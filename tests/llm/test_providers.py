@@ -6,6 +6,7 @@ import traceback
 
 import pytest
 import trio
+import trio.testing
 
 from greenroom.core import (
     ConfigurationError,
@@ -193,6 +194,63 @@ async def test_several_requests_run_at_a_time(vendor):
                 nursery.start_soon(provider.generate, HELLO)
         await provider.aclose()
     assert len(server.requests) == 4
+
+
+# More requests than connections
+
+
+async def test_requests_beyond_the_connections_wait_without_a_time_out(vendor, mock_clock):
+    all_busy, go_on = trio.Event(), trio.Event()
+
+    def answer(_):
+        if len(server.requests) == 100:
+            all_busy.set()
+        return Answer.stream(vendor.reply, after=go_on)
+
+    replies = []
+
+    async def ask():
+        replies.append((await provider.generate(HELLO)).text)
+
+    async with model_server(answer) as server:
+        provider = vendor.open(server)
+        async with trio.open_nursery() as nursery:
+            for _ in range(150):
+                nursery.start_soon(ask)
+            await all_busy.wait()
+            mock_clock.jump(12)
+            await trio.testing.wait_all_tasks_blocked()
+            go_on.set()
+        await provider.aclose()
+    assert replies == ["Hello 😀"] * 150
+    assert server.connections == 100
+
+
+async def test_the_number_of_connections_can_be_chosen(vendor):
+    all_busy = trio.Event()
+
+    def answer(_):
+        if len(server.requests) == 3:
+            all_busy.set()
+        return Answer.stream(vendor.reply, after=all_busy)
+
+    async with model_server(answer) as server:
+        provider = vendor.open(server, connections=3)
+        async with trio.open_nursery() as nursery:
+            for _ in range(7):
+                nursery.start_soon(provider.generate, HELLO)
+        await provider.aclose()
+    assert len(server.requests) == 7
+    assert server.connections == 3
+
+
+@pytest.mark.parametrize("provider", [AnthropicProvider, OpenAIProvider])
+def test_a_number_of_connections_that_can_not_be_used_is_refused(provider):
+    with pytest.raises(ConfigurationError, match="at least 1, not 0"):
+        provider("m", api_key=KEY, connections=0)
+    with pytest.raises(ConfigurationError, match="a client, which has its own limit") as caught:
+        provider("m", api_key=KEY, connections=5, client=HttpClient())
+    assert "HttpClient(connections=" in caught.value.hint
 
 
 # Leaving early

@@ -22,7 +22,9 @@ class Server:
         self.requests = []
         self.bodies = []
         self.connections = 0
+        self.open = 0
         self.port = 0
+        self._left = trio.Event()
 
     @property
     def url(self):
@@ -30,8 +32,17 @@ class Server:
 
     async def handle(self, stream):
         self.connections += 1
+        self.open += 1
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the client has left
             await self._answer(stream)
+        self.open -= 1
+        self._left.set()
+        self._left = trio.Event()
+
+    async def all_left(self):
+        """Wait until no connection is open."""
+        while self.open:
+            await self._left.wait()
 
     async def _answer(self, stream):
         buffer = b""

@@ -294,7 +294,7 @@ async def test_a_pinned_address_is_connected_to_while_the_name_stays(client, ser
 
 def test_an_ipv6_address_can_be_pinned():
     from greenroom.net.backend import httpx
-    from greenroom.net.client import _pin
+    from greenroom.net.connection import _pin
 
     request = httpx.Request("GET", "https://example.test:8443/path")
     _pin(request, "2606:4700::1111")

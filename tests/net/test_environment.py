@@ -9,8 +9,8 @@ import pytest
 import trio
 
 import greenroom.net
-from greenroom.core import ConfigurationError, NetworkError
-from greenroom.net import HttpClient, proxy_for, tls
+from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
+from greenroom.net import HttpClient, Timeouts, proxy_for, tls
 
 PEM = Path(__file__).with_name("server.pem")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
@@ -127,6 +127,16 @@ async def test_https_goes_through_a_tunnel(serve, secure_port, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
     assert await get("https://example.test/") == b"hello"
     assert proxy.requests[0].startswith("CONNECT example.test:443 HTTP/1.1")
+
+
+async def test_to_ask_a_proxy_for_a_tunnel_belongs_to_connecting(serve, monkeypatch):
+    async def silent(_, stream):
+        await stream.receive_some()
+
+    proxy = await serve(silent)
+    monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+    with pytest.raises(NetworkTimeoutError, match=r"no connection within 0\.05 seconds"):
+        await get("https://example.test/", timeout=Timeouts(connect=0.05))
 
 
 async def test_a_proxy_that_refuses_is_named_without_its_password(serve, monkeypatch):

@@ -25,6 +25,8 @@ class AnthropicProvider(HttpProvider):
         api_key: the key; else `ANTHROPIC_API_KEY`, and `ANTHROPIC_AUTH_TOKEN` for gateways.
         base_url: the server, without `/v1`; else `ANTHROPIC_BASE_URL`, else Anthropic's own.
         client: an HTTP client to share; without one the provider opens its own.
+        connections: how many requests may run at a time, 100 if left out; those beyond wait in
+            turn, without a time-out. Where a client is given, its own limit holds.
         max_tokens: the most that a reply may take where the request does not say.
         headers: more headers for every request, such as `anthropic-beta`.
         timeouts: how long to wait.
@@ -32,7 +34,7 @@ class AnthropicProvider(HttpProvider):
         env: where to look for the variables.
 
     Raises:
-        ConfigurationError: there is no key, or the key or the base URL can't be used.
+        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be used.
 
     Example:
         >>> AnthropicProvider("claude-sonnet-5", api_key="sk-ant-1")
@@ -46,6 +48,7 @@ class AnthropicProvider(HttpProvider):
         api_key: str | None = None,
         base_url: str | None = None,
         client: "HttpClient | None" = None,
+        connections: int | None = None,
         max_tokens: int = 16_000,
         headers: Mapping[str, str] | None = None,
         timeouts: ModelTimeouts | None = None,
@@ -54,7 +57,7 @@ class AnthropicProvider(HttpProvider):
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         endpoint = _endpoint(api_key, base_url, headers or {}, env)
-        super().__init__(model, endpoint, client, timeouts, price)
+        super().__init__(model, endpoint, client, timeouts, price, connections)
         self._max_tokens = max_tokens
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:

@@ -25,6 +25,8 @@ class OpenAIProvider(HttpProvider):
         api_key: the key; else `OPENAI_API_KEY`. A server on a private address needs none.
         base_url: the server, with `/v1`; else `OPENAI_BASE_URL`, else OpenAI's own.
         client: an HTTP client to share; without one the provider opens its own.
+        connections: how many requests may run at a time, 100 if left out; those beyond wait in
+            turn, without a time-out. Where a client is given, its own limit holds.
         max_tokens: the most that a reply may take where the request does not say; None: no limit.
         headers: more headers for every request.
         timeouts: how long to wait.
@@ -32,7 +34,7 @@ class OpenAIProvider(HttpProvider):
         env: where to look for the variables; `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
 
     Raises:
-        ConfigurationError: there is no key, or the key or the base URL can't be used.
+        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be used.
 
     Example:
         >>> OpenAIProvider("llama3.2", base_url="http://localhost:11434/v1", env={})
@@ -46,6 +48,7 @@ class OpenAIProvider(HttpProvider):
         api_key: str | None = None,
         base_url: str | None = None,
         client: "HttpClient | None" = None,
+        connections: int | None = None,
         max_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
         timeouts: ModelTimeouts | None = None,
@@ -54,7 +57,7 @@ class OpenAIProvider(HttpProvider):
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         endpoint = _endpoint(api_key, base_url, headers or {}, env)
-        super().__init__(model, endpoint, client, timeouts, price)
+        super().__init__(model, endpoint, client, timeouts, price, connections)
         self._max_tokens = max_tokens
         self._limit_field = _limit_field(endpoint.url)
 

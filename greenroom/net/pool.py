@@ -1,0 +1,142 @@
+"""The connections of one client: lent in the order in which they are asked for, kept for the next.
+
+A request first takes a place; there are as many places as connections may be open. One that finds
+none waits in the queue of a semaphore, which hands each free place to the request that has waited
+longest. Joining the queue, leaving it and being served cost the same however many wait.
+
+With its place, a request takes the idle connection of its route that was used last. Without one it
+makes a connection, and if there are too many then, the one that has been idle longest is closed. At
+its end the connection is kept or closed first, and the place given back after that: the next
+request finds the connection, and no more than the limit are in use.
+"""
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from greenroom.core import ConfigurationError
+from greenroom.net.connection import Connection, Route
+from greenroom.net.tls import tls_context
+
+__all__ = ["ConnectionPool", "HttpStatistics"]
+
+_IDLE_SECONDS = 30.0
+"""How long an idle connection is offered to the next request; many servers close it after 60."""
+
+
+@dataclass(frozen=True)
+class HttpStatistics:
+    """A client at one moment.
+
+    Attributes:
+        connections: how many connections may be open at a time.
+        busy: the requests that have a place: they connect, wait for an answer or read it.
+        idle: the open connections that wait for the next request.
+        waiting: the requests that wait for a place.
+    """
+
+    connections: int
+    busy: int
+    idle: int
+    waiting: int
+
+
+class ConnectionPool:
+    """At most `limit` connections, those that are idle included."""
+
+    def __init__(self, limit: int) -> None:
+        """Open nothing yet.
+
+        Raises:
+            ConfigurationError: the limit is not a whole number of at least 1.
+        """
+        if not isinstance(limit, int) or limit < 1:
+            raise ConfigurationError(
+                f"connections must be a whole number of at least 1, not {limit!r}",
+                hint="leave it out for the default",
+            )
+        self._limit = limit
+        self._places = trio.Semaphore(limit, max_value=limit)
+        self._lent: set[Connection] = set()
+        self._idle: deque[Connection] = deque()  # the one that was used last at the right
+        self._run: trio.lowlevel.TrioToken | None = None
+
+    @asynccontextmanager
+    async def lend(self, route: Route) -> AsyncIterator[Connection]:
+        """Wait for a place, however long that takes, and lend a connection for the block.
+
+        Raises:
+            ConfigurationError: the pool is in use in another run of trio, or a setting of the
+                environment for proxies or certificates can't be used.
+        """
+        self._check_run()
+        async with self._places:
+            connection = self._take_idle(route) or Connection(route, await tls_context())
+            self._lent.add(connection)
+            try:
+                await self._close_stale()
+                yield connection
+            finally:
+                await self._give_back(connection)
+
+    async def aclose(self) -> None:
+        """Close all connections, also when cancelled; exchanges that are under way break."""
+        closing = [*self._idle, *self._lent]
+        self._idle.clear()
+        self._lent.clear()
+        for connection in closing:
+            await connection.aclose()
+
+    def statistics(self) -> HttpStatistics:
+        """Count what is busy, idle and waiting."""
+        return HttpStatistics(
+            connections=self._limit,
+            busy=self._limit - self._places.value,
+            idle=len(self._idle),
+            waiting=self._places.statistics().tasks_waiting,
+        )
+
+    def _check_run(self) -> None:
+        """Refuse a second run of trio while a first uses the pool: it can't wake the first's tasks."""
+        run = trio.lowlevel.current_trio_token()
+        if run is not self._run and self._places.value < self._limit:
+            raise ConfigurationError(
+                "this HTTP client is in use in another run of trio",
+                hint="make a client, or a provider, for each run and each thread",
+            )
+        self._run = run
+
+    def _take_idle(self, route: Route) -> Connection | None:
+        oldest = time.monotonic() - _IDLE_SECONDS
+        for connection in reversed(self._idle):
+            if connection.idle_since < oldest:
+                break
+            if connection.route == route:
+                self._idle.remove(connection)
+                return connection
+        return None
+
+    async def _close_stale(self) -> None:
+        """Close idle connections: those that were idle too long, and what is beyond the limit."""
+        oldest = time.monotonic() - _IDLE_SECONDS
+        while self._idle and (
+            self._idle[0].idle_since < oldest or len(self._idle) + len(self._lent) > self._limit
+        ):
+            await self._idle.popleft().aclose()
+
+    async def _give_back(self, connection: Connection) -> None:
+        """Keep the connection for the next request, unless it has ended or the pool was closed."""
+        if connection.is_reusable and connection in self._lent:
+            # Real time, whatever clock the run has: the other side counts it, too.
+            connection.idle_since = time.monotonic()
+            self._idle.append(connection)
+            self._lent.discard(connection)
+            return
+        try:
+            await connection.aclose()
+        finally:
+            self._lent.discard(connection)
