@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from greenroom.core import Done as Done
     from greenroom.core import EndStatus as EndStatus
     from greenroom.core import Error as Error
+    from greenroom.core import EventLoopError as EventLoopError
     from greenroom.core import Exited as Exited
     from greenroom.core import GreenroomError as GreenroomError
     from greenroom.core import ImageBlock as ImageBlock
@@ -201,6 +202,7 @@ _HOMES = {
         "EndStatus",
         "Error",
         "Exited",
+        "EventLoopError",
         "GreenroomError",
         "ImageBlock",
         "InputMessage",
@@ -388,6 +390,7 @@ __all__ = [
     "Done",
     "EndStatus",
     "Error",
+    "EventLoopError",
     "Exited",
     "Explanation",
     "FileCheckpoints",

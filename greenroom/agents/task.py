@@ -61,7 +61,7 @@ class Task:
             self._agent_type, context.session_id, context.current_tool_use_id
         )
         name = str(input["description"])
-        child = self._agent.spawn(session, self._run, name=name)
+        child = self._agent.spawn(session, self._run, report=False, name=name)
         self._agent.set_state(AgentState.waiting_for_subagent(child.session_id))
         try:
             result = await child.ask(str(input["prompt"]))

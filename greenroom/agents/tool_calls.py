@@ -20,7 +20,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
-from greenroom.tools import AllowedPaths, Call, RegisteredTool, ToolRegistry, run_batch
+from greenroom.tools import Call, RegisteredTool, ToolRegistry, run_batch
 
 __all__ = ["run_tools"]
 
@@ -135,10 +135,8 @@ class _Gate:
 
     def _context(self, verdict: Verdict) -> AgentContext:
         context = self._agent.context.with_tool_use_id(verdict.call.id)
-        if verdict.paths:
-            allowed = context.resources.get(AllowedPaths) or ()
-            paths = AllowedPaths([*allowed, *verdict.paths])
-            context.resources = context.resources.overlaid(paths)
+        # Of this call's own context: what a tool does to it is no allowance for the next call.
+        context.allowed_paths = (*context.allowed_paths, *verdict.paths)
         return context
 
     def blocks(self) -> tuple[ToolResultBlock, ...]:

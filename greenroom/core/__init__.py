@@ -89,6 +89,9 @@ from greenroom.core.errors import (
     ConfigurationError as ConfigurationError,
 )
 from greenroom.core.errors import (
+    EventLoopError as EventLoopError,
+)
+from greenroom.core.errors import (
     GreenroomError as GreenroomError,
 )
 from greenroom.core.errors import (
@@ -178,6 +181,21 @@ from greenroom.core.errors import (
 from greenroom.core.errors import (
     TurnError as TurnError,
 )
+from greenroom.core.failure import (
+    MAX_ERROR_TEXT as MAX_ERROR_TEXT,
+)
+from greenroom.core.failure import (
+    describe_error as describe_error,
+)
+from greenroom.core.failure import (
+    leaves as leaves,
+)
+from greenroom.core.failure import (
+    log_error as log_error,
+)
+from greenroom.core.failure import (
+    message_of as message_of,
+)
 from greenroom.core.ids import (
     check_session_id as check_session_id,
 )
@@ -227,6 +245,9 @@ from greenroom.core.message import (
 )
 from greenroom.core.message import (
     as_blocks as as_blocks,
+)
+from greenroom.core.notice import (
+    notice as notice,
 )
 from greenroom.core.output import (
     Done as Done,
@@ -296,6 +317,9 @@ from greenroom.core.output import (
 )
 from greenroom.core.output import (
     UsageReport as UsageReport,
+)
+from greenroom.core.permission import (
+    DECIDED_BY_ITSELF as DECIDED_BY_ITSELF,
 )
 from greenroom.core.permission import (
     Answer as Answer,
@@ -398,7 +422,9 @@ from greenroom.core.workspace import (
 __all__ = [
     "AGENT_FOLDERS",
     "CONFIGURATION_FOLDERS",
+    "DECIDED_BY_ITSELF",
     "JSON",
+    "MAX_ERROR_TEXT",
     "PROTECTED_FILES",
     "PROTECTED_FOLDERS",
     "TRANSITIONS",
@@ -419,6 +445,7 @@ __all__ = [
     "Effect",
     "EndStatus",
     "Error",
+    "EventLoopError",
     "Execute",
     "Exited",
     "FileChange",
@@ -524,9 +551,14 @@ __all__ = [
     "check_session_id",
     "clip",
     "clock",
+    "describe_error",
     "disguises",
     "exact",
+    "leaves",
+    "log_error",
+    "message_of",
     "new_id",
+    "notice",
     "own_rules",
     "protected_names",
     "seed_ids",

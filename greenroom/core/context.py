@@ -6,6 +6,7 @@ The model never sees it: it stands in no schema and in no result.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from greenroom.core import serde
 from greenroom.core.resources import ResourceMap
@@ -41,6 +42,8 @@ class AgentContext:
         current_turn: how many turns have begun, this one included.
         current_tool_use_id: the call that this context was made for, or None.
         workspace: the folder it works in; shared by all copies of this context.
+        allowed_paths: absolute paths beyond the workspace, symbolic links resolved, that its file tools
+            may touch; a folder stands for all that lies in it. Each call's context has its own.
         metadata: JSON values of the programmer's, saved with the session; `set_metadata` checks
             them, and what got in unchecked and is no JSON is logged and not saved.
         resources: run-time objects by class; never serialised, shared by all copies. What is not
@@ -68,6 +71,7 @@ class AgentContext:
     current_turn: int = 0
     current_tool_use_id: str | None = None
     workspace: Workspace = field(default_factory=lambda: Workspace("."))
+    allowed_paths: tuple[str | Path, ...] = ()
     metadata: dict[str, object] = field(default_factory=dict)
     resources: ResourceMap = field(default_factory=ResourceMap)
     spill_folder: str = ""
@@ -119,8 +123,8 @@ class AgentContext:
     def to_json(self) -> dict[str, object]:
         """Return what can be serialised: identity, lineage, turn, call and metadata.
 
-        Left out is what means something in this process alone: workspace, resources, spill folder
-        and the runtime's hooks.
+        Left out is what means something in this process alone: workspace and allowed paths,
+        resources, spill folder and the runtime's hooks.
         """
         return {
             "session_id": self.session_id,

@@ -5,7 +5,8 @@
     │   └── RuleFileError              a permission rule or rule file can't be used
     ├── AgentNotRunningError           the agent has ended; `outcome` says how
     ├── RuntimeClosedError             the runtime's block has been left
-    ├── SelfWaitError                  an agent would wait for itself
+    ├── SelfWaitError                  an agent would wait for itself, or agents in a circle
+    ├── EventLoopError                 called outside of the runtime's event loop
     ├── MailboxFullError               no room for another input
     ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── TurnError                      turns and states used in an order that has no meaning
@@ -44,6 +45,7 @@ __all__ = [
     "AgentNotRunningError",
     "BudgetExceededError",
     "ConfigurationError",
+    "EventLoopError",
     "GreenroomError",
     "InvalidJSONError",
     "InvalidSessionIdError",
@@ -129,6 +131,10 @@ class RuntimeClosedError(GreenroomError):
 
 class SelfWaitError(GreenroomError):
     """Code inside an agent would wait for the end of what it is itself part of."""
+
+
+class EventLoopError(GreenroomError):
+    """Called from another thread, or from another event loop than the runtime's; nothing changed."""
 
 
 class MailboxFullError(GreenroomError):

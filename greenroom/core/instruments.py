@@ -13,6 +13,7 @@ from greenroom.core import serde
 from greenroom.core.content import ToolUseBlock
 from greenroom.core.context import AgentContext
 from greenroom.core.errors import ConfigurationError
+from greenroom.core.failure import describe_error, log_error
 from greenroom.core.instrument import Instrument
 
 __all__ = ["Hook", "InstrumentStatistics", "Instruments"]
@@ -140,8 +141,11 @@ class Instruments:
         name = f"{_name(getattr(method, '__self__', method))}.{hook}"
         self._failures[name] += 1
         path = "/".join(agent.lineage) or agent.session_id
-        trace = error if self._failures[name] == 1 else None
-        logger.error("%s: the hook %s raised %r", path, name, error, exc_info=trace)
+        what = f"{path}: the hook {name} raised {describe_error(error)}"
+        if self._failures[name] == 1:
+            log_error(logger, what, error)
+        else:
+            logger.error("%s", what)
 
 
 def _name(instrument: object) -> str:

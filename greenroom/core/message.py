@@ -4,7 +4,14 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from greenroom.core.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core import serde
+from greenroom.core.content import (
+    ContentBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
 from greenroom.core.text import valid_unicode
 from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
@@ -67,6 +74,12 @@ class Message(Wire, frozen=True):
         """Make an assistant's message of a text or of blocks."""
         return cls("assistant", as_blocks(content))
 
+    def copy(self) -> "Message":
+        """Return the same message with dicts of its own, for somebody who may change them."""
+        if not self.extra and all(map(_is_fixed, self.content)):
+            return self
+        return serde.decode(serde.encode(self), Message)
+
     @property
     def text(self) -> str:
         """The message's text, its text blocks joined."""
@@ -83,8 +96,28 @@ class Message(Wire, frozen=True):
         return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
 
 
+def _is_fixed(block: ContentBlock) -> bool:
+    """Whether nothing in a block can be changed."""
+    match block:
+        case UnknownBlock():
+            return False
+        case ToolUseBlock():
+            return not block.input and not block.extra
+        case ToolResultBlock():
+            return not block.extra and all(map(_is_fixed, block.content))
+        case _:
+            return not block.extra
+
+
 def as_blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
-    """Take a text or blocks as blocks; a text becomes one block, made valid Unicode."""
+    """Take a text or blocks as blocks; a text becomes one block, made valid Unicode.
+
+    Raises:
+        TypeError: it is neither; the message says what was probably meant.
+    """
     if isinstance(content, str):
         return (TextBlock(valid_unicode(content)),)
-    return tuple(content)
+    if isinstance(content, Iterable):
+        return tuple(content)
+    meant = "its .content" if hasattr(content, "content") else "a list of one, for a single block"
+    raise TypeError(f"content is a text or a list of blocks, not {content!r}: pass {meant}")

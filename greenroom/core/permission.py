@@ -65,6 +65,12 @@ class PermissionEffects(Wire, frozen=True):
     privileges: tuple[str, ...] = ()
 
 
+DECIDED_BY_ITSELF = frozenset(
+    {"rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"}
+)
+"""What `Answer.by` says where no person answered; a person can't answer by such a name."""
+
+
 class Answer(Wire, frozen=True):
     """The answer to a permission request.
 

@@ -56,37 +56,8 @@ class ResourceMap:
         """Let go of every value; the shared map keeps its own."""
         self._values.clear()
 
-    def overlaid(self, value: object) -> "ResourceMap":
-        """Return a view of this map that holds one value more, or in place of one of its class.
-
-        What is inserted or removed through the view changes this map.
-
-        Example:
-            >>> resources = ResourceMap()
-            >>> view = resources.overlaid("for one call")
-            >>> view.get(str), resources.get(str)
-            ('for one call', None)
-        """
-        return _Overlay(self, value)
-
     def __len__(self) -> int:
         return len(self._values)
 
     def __iter__(self) -> Iterator[object]:
         return iter(tuple(self._values.values()))
-
-
-class _Overlay(ResourceMap):
-    """A map that shares its values with another one, and holds one of its own."""
-
-    def __init__(self, below: ResourceMap, value: object) -> None:
-        self._values = below._values
-        self._shared = below._shared
-        self._kind = type(value)
-        self._value = value
-
-    def get(self, kind: type[T]) -> T | None:
-        return cast("T", self._value) if kind is self._kind else super().get(kind)
-
-    def contains(self, kind: type) -> bool:
-        return kind is self._kind or super().contains(kind)

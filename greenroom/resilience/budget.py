@@ -112,7 +112,7 @@ class Budget:
             "tool_calls": before.tool_calls,
         }
         self._deadline = math.inf
-        self._slots = None if concurrency is None else trio.Semaphore(concurrency)
+        self._slots = None if concurrency is None else _Slots(concurrency)
         self.number = next(_numbers)
         """Which budget of this process it is. Whoever takes slots of several takes them newest
         first, so that no two callers can wait for each other."""
@@ -166,6 +166,14 @@ class Budget:
         if self._slots is not None:
             await self._slots.acquire()
 
+    def acquire_nowait(self) -> None:
+        """Take a slot at once, even one more than the limit: for a call that runs already.
+
+        Until as many have been released as were taken beyond the limit, nobody gets another.
+        """
+        if self._slots is not None:
+            self._slots.acquire_nowait()
+
     def release(self) -> None:
         """Give a slot back that was acquired; who has waited longest gets it."""
         if self._slots is not None:
@@ -204,9 +212,39 @@ class Budget:
             used=self.used,
             left=self.left,
             deadline=self._deadline,
-            running=int(self._limits["concurrency"]) - slots.value if slots else 0,
-            waiting=slots.statistics().tasks_waiting if slots else 0,
+            running=slots.running if slots else 0,
+            waiting=slots.waiting if slots else 0,
         )
+
+
+class _Slots:
+    """A fair semaphore of which more can be taken than there is, by who can't wait."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lot = trio.lowlevel.ParkingLot()
+        self.running = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._lot)
+
+    async def acquire(self) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.running < self._limit and not self._lot:
+            self.running += 1
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            await self._lot.park()  # `release` hands a slot over
+
+    def acquire_nowait(self) -> None:
+        self.running += 1
+
+    def release(self) -> None:
+        self.running -= 1
+        if self.running < self._limit and self._lot:
+            self._lot.unpark()
+            self.running += 1
 
 
 def _check(what: Limit, limit: object) -> None:

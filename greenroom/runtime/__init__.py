@@ -41,11 +41,11 @@ from greenroom.runtime.outcome import SupervisorOutcome as SupervisorOutcome
 from greenroom.runtime.outcome import TurnResult as TurnResult
 from greenroom.runtime.output.subscription import Subscription as Subscription
 from greenroom.runtime.output.subscription import TurnStream as TurnStream
-from greenroom.runtime.parent import ParentInfo as ParentInfo
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.supervision.monitor import Monitor as Monitor
 from greenroom.runtime.supervision.supervisor import SupervisedChild as SupervisedChild
 from greenroom.runtime.supervision.supervisor import Supervisor as Supervisor
+from greenroom.runtime.view import ParentInfo as ParentInfo
 
 __all__ = [
     "AgentHandle",

@@ -19,37 +19,75 @@ from greenroom.core import (
     ToolProgress,
     TurnError,
     Workspace,
+    describe_error,
     serde,
 )
 from greenroom.runtime.budgets.budgets import Budgets
-from greenroom.runtime.children import Children
-from greenroom.runtime.failure import describe
+from greenroom.runtime.children import Children, Report
 from greenroom.runtime.input.approvals import Approvals
 from greenroom.runtime.input.client_results import ClientResults
 from greenroom.runtime.input.mailbox import Mailbox
-from greenroom.runtime.life.life import Life
 from greenroom.runtime.output.output import Output
 from greenroom.runtime.turns.cleanup import Cleanups, CleanupScope
-from greenroom.runtime.turns.turns import Turns
+from greenroom.runtime.turns.turn import Turns
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
-    from greenroom.runtime.caller import Wait
     from greenroom.runtime.limits import RuntimeLimits
     from greenroom.runtime.outcome import Outcome
     from greenroom.runtime.output.subscription import Subscription
     from greenroom.runtime.runtime import AgentRuntime
     from greenroom.runtime.supervision.monitor import Monitor
     from greenroom.runtime.supervision.supervised_agent import SupervisedAgent
+    from greenroom.runtime.supervision.supervision import Supervision
     from greenroom.runtime.turns.turn import Turn
+    from greenroom.runtime.waiting import Wait
     from greenroom.session import AgentSession
 
-__all__ = ["Actor", "Unattended"]
+__all__ = ["Actor", "Life", "Unattended"]
 
 Unattended: TypeAlias = Literal["ask", "deny"]
 """What happens to a permission request while nobody can answer it: it waits, or is denied."""
 
 logger = logging.getLogger("greenroom.runtime")
+
+
+class Life:
+    """What belongs to one run of an agent's function, and is made anew for the next one."""
+
+    def __init__(self) -> None:
+        """Start with nothing run."""
+        self.scope = trio.CancelScope()
+        """Everything of this life; cancelling it ends the life, not the agent."""
+        self.nursery: trio.Nursery | None = None
+        """Where subagents live; None before the function is called, and after its end."""
+        self.returned = False
+        """Whether the function has returned."""
+        self.value: object = None
+        """What it returned."""
+        self.crash: BaseException | None = None
+        """What crashed it. Kept at once, so that a cancel that comes later can't take it away."""
+        self.is_told = False
+        """Whether subscribers have been told of the crash."""
+        self.supervisions: dict[Supervision, None] = {}
+        """The supervisors that the function has made, but for those below others."""
+        self.monitors: set[Monitor] = set()
+        """The orders of this life to be told of an end, which have not been carried out."""
+
+    def fail(self, error: BaseException) -> None:
+        """Crash it from the outside."""
+        self.crash = self.crash or error
+        self.scope.cancel()
+
+    def end_monitors(self) -> None:
+        """It is over: its orders are void."""
+        for monitor in tuple(self.monitors):
+            monitor.drop()
+
+    def end_supervisions(self) -> None:
+        """Its agents have ended: the supervisors end with them."""
+        for supervision in tuple(self.supervisions):
+            supervision.home_ended()
 
 
 class Actor:
@@ -65,6 +103,8 @@ class Actor:
         unattended: Unattended,
         workspace: Workspace,
         budget: "Budget | None" = None,
+        spawn_turn: "Turn | None" = None,
+        reports: bool = True,
     ) -> None:
         """Made by the runtime's `spawn`, or by an agent's."""
         limits = runtime.limits
@@ -82,12 +122,9 @@ class Actor:
         self.client_results = ClientResults(limits.pending)
         self.subscriptions: set[Subscription] = set()
         self.state = AgentState.idle()
-        # The turn of the parent in which this agent was spawned: it is cancelled with that turn.
-        self.spawn_turn = parent.turns.current if parent else None
-        # Whether the parent has waited for this agent's end, or is doing so: then it needs no word.
-        self.is_collected = False
-        # What it has answered its parent in `ask`, last.
-        self.told: str | None = None
+        # The turn of the parent with which this agent is cancelled; None for one that outlives it.
+        self.spawn_turn = spawn_turn
+        self.report = Report(self, is_wanted=reports)
         self.children = Children(self)
         self.budgets = Budgets(self, budget)
         self.cleanups = Cleanups(self)
@@ -145,6 +182,13 @@ class Actor:
         self.life = Life()
         self.context = self._make_context()
 
+    @property
+    def takes_results(self) -> bool:
+        """Whether its function still runs, and is not being ended."""
+        return self.life.nursery is not None and not (
+            self.life.scope.cancel_called or self.scope.cancel_called
+        )
+
     # -- lineage --------------------------------------------------------------------------------
 
     def ancestors(self) -> list["Actor"]:
@@ -173,7 +217,7 @@ class Actor:
         """Raise `AgentNotRunningError` where the agent has ended."""
         if self.outcome is not None:
             error = self.outcome.error
-            reason = f": {describe(error)}" if error is not None else ""
+            reason = f": {describe_error(error)}" if error is not None else ""
             raise AgentNotRunningError(
                 f"the agent {self.signature} has ended: {self.outcome.status}{reason}",
                 outcome=self.outcome,
@@ -244,6 +288,8 @@ class Actor:
 
     def kill(self) -> None:
         """Cancel everything now; clean-up gets no time."""
+        if self.outcome is not None:
+            return
         self.killed = True
         self.cleanups.clip(trio.current_time())
         self.scope.cancel()

@@ -1,27 +1,65 @@
-"""Who is calling: the agent in whose task tree a piece of code runs."""
+"""The caller: in whose task tree a piece of code runs, and in which event loop.
+
+Which agent calls is read off trio's task tree, since a task that an agent starts in a nursery of the
+application's is no part of that agent, although it inherits its context variables. The tree ends
+where a thread calls back: trio runs what a plain tool's thread passes to `trio.from_thread.run` as a
+system task. There, and only there, the context variable tells whose thread it is.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import SelfWaitError
+from greenroom.core import EventLoopError, SelfWaitError
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.runtime import AgentRuntime
 
-__all__ = ["Wait", "collecting", "current_actor", "refuse_self_wait", "told", "waiting"]
+__all__ = ["actor_of", "current_actor", "refuse_self_wait", "require_loop", "running_as"]
 
-current_actor: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
-"""The agent in whose task tree the code runs, or None outside of any."""
+_of_context: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
+_of_task: "dict[trio.lowlevel.Task, Actor]" = {}
+"""The agents of this process, by the task that their task trees hang from."""
+
+
+@contextmanager
+def running_as(actor: "Actor") -> Iterator[None]:
+    """Make the current task, and all that it starts, the agent's."""
+    task = trio.lowlevel.current_task()
+    _of_task[task] = actor
+    _of_context.set(actor)
+    try:
+        yield
+    finally:
+        del _of_task[task]
+
+
+def actor_of(task: trio.lowlevel.Task) -> "Actor | None":
+    """Return the agent in whose task tree a task runs, or None outside of any."""
+    each = task
+    while (actor := _of_task.get(each)) is None:
+        nursery = each.parent_nursery
+        if nursery is None:
+            return None
+        root = nursery.parent_task
+        if root.parent_nursery is None and nursery not in root.child_nurseries[-1:]:
+            return task.context.get(_of_context)  # a system task; the innermost nursery is main's
+        each = root
+    return actor
+
+
+def current_actor() -> "Actor | None":
+    """Return the agent in whose task tree the caller runs, or None outside of any."""
+    return actor_of(trio.lowlevel.current_task())
 
 
 def refuse_self_wait(actor: "Actor", what: str) -> None:
     """Raise `SelfWaitError` where the caller is part of what it would wait for."""
-    caller = current_actor.get()
+    caller = current_actor()
     while caller is not None:
         if caller is actor:
             raise SelfWaitError(
@@ -32,45 +70,19 @@ def refuse_self_wait(actor: "Actor", what: str) -> None:
         caller = caller.parent or caller.runtime._host
 
 
-@dataclass(frozen=True, eq=False)
-class Wait:
-    """An agent waits for another one: by which method of its handle, and since when."""
+def require_loop(runtime: "AgentRuntime", what: str) -> None:
+    """Raise `EventLoopError` where the caller is in another thread or loop than the runtime.
 
-    method: str
-    target: "Actor"
-    since: float
-
-
-@contextmanager
-def waiting(target: "Actor", method: str) -> Iterator[None]:
-    """Wait for an agent; where another agent does so, the tree shows it there."""
-    caller = current_actor.get()
-    if caller is None:
-        yield
-        return
-    wait = Wait(method, target, trio.current_time())
-    caller.waits.append(wait)
+    Called before the first change: waking a task from a foreign thread breaks the event loop.
+    """
     try:
-        yield
-    finally:
-        caller.waits.remove(wait)
-
-
-@contextmanager
-def collecting(child: "Actor") -> Iterator[None]:
-    """Wait for an agent; what its parent learns that way need not come to it as input too."""
-    if child.parent is None or current_actor.get() is not child.parent:
-        yield
-        return
-    before, child.is_collected = child.is_collected, True
-    try:
-        yield
-    except BaseException:
-        child.is_collected = before
-        raise
-
-
-def told(child: "Actor", text: str) -> None:
-    """An agent has answered whoever calls; to its parent, its end is news only if it says more."""
-    if child.parent is not None and current_actor.get() is child.parent:
-        child.is_collected, child.told = False, text
+        is_ours = trio.lowlevel.current_trio_token() is runtime._token
+    except RuntimeError:
+        is_ours = False
+    if not is_ours:
+        raise EventLoopError(
+            f"{what} was called outside of the runtime's event loop",
+            hint="in another thread, write trio.from_thread.run(handle.ask, text, trio_token=token),"
+            " or from_thread.run_sync for what does not wait; token is what"
+            " trio.lowlevel.current_trio_token() returned in the loop",
+        )

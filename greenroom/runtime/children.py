@@ -1,4 +1,4 @@
-"""The subagents of one agent: which are alive, and what those that ended have to report."""
+"""The subagents of one agent: which are alive, and what their parent is yet to hear of their ends."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.turns.turn import Turn
 
-__all__ = ["Children"]
+__all__ = ["Children", "Report"]
 
 
 class Children:
@@ -22,8 +22,8 @@ class Children:
         """Start with none."""
         self._parent = parent
         self._alive: dict[str, Actor] = {}
-        # Results of subagents that ended before the turn that spawned them.
-        self._held: list[tuple[Actor, SubAgentResult]] = []
+        # Of subagents that ended before the turn that spawned them, which may still wait for them.
+        self._held: list[Report] = []
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -63,22 +63,73 @@ class Children:
             for child in self:
                 nursery.start_soon(child.shut_down, grace)
 
-    def report(self, child: "Actor", result: SubAgentResult) -> None:
-        """Pass a subagent's result on as input, unless the agent has it: by waiting, or by asking.
-
-        Until the turn that spawned it has ended, the agent may still come to wait for it.
-        """
-        is_known = result.status is EndStatus.COMPLETED and result.text == child.told
-        if child.is_collected or is_known:
-            return
-        if child.spawn_turn is not None and child.spawn_turn is self._parent.turns.current:
-            self._held.append((child, result))
-        else:
-            self._parent.mailbox.put_result(result)
+    def hold(self, report: "Report") -> None:
+        """Keep a report until the turn in hand has ended."""
+        self._held.append(report)
 
     def turn_ended(self, status: TurnStatus) -> None:
-        """The turn has ended: results that nobody waited for become input if it completed."""
+        """The turn has ended: what it left unheard becomes input if it completed."""
         held, self._held = self._held, []
-        for child, result in held:
-            if status is TurnStatus.COMPLETED and not child.is_collected:
-                self._parent.mailbox.put_result(result)
+        if status is TurnStatus.COMPLETED:
+            for report in held:
+                report.send()
+
+
+class Report:
+    """What a parent is yet to hear of its subagent's end: the one place that knows.
+
+    It is sent as input unless the parent does not want it, or has learned it through the handle: by
+    waiting for the end, or by asking, where the subagent then completes and has said no more.
+    """
+
+    def __init__(self, child: "Actor", *, is_wanted: bool) -> None:
+        """Begin with nothing to tell."""
+        self._child = child
+        self._is_wanted = is_wanted
+        self._waiting = 0
+        self._answer: str | None = None
+        self._result: SubAgentResult | None = None
+        self._is_sent = False
+
+    def expect(self) -> None:
+        """The parent begins to wait for the subagent, and may learn of its end by that."""
+        self._waiting += 1
+
+    def expect_no_more(self) -> None:
+        """One of its waits is over."""
+        self._waiting -= 1
+        self.send()
+
+    def answer(self, text: str) -> None:
+        """The parent has got an answer of the subagent; to end with that is no news."""
+        self._answer = text
+
+    def settle(self) -> None:
+        """The parent has learned of the end: take back what waits in its mailbox."""
+        self._is_wanted = False
+        if self._is_sent and self._result is not None and self._child.parent is not None:
+            self._child.parent.mailbox.remove(self._result)
+
+    def end(self, result: SubAgentResult) -> None:
+        """The subagent has ended."""
+        self._result = result
+        self.send()
+
+    def send(self) -> None:
+        """Send the result, once, if there is one that the parent is to hear.
+
+        Until the turn that spawned the subagent has ended, the parent may still come to wait for it.
+        """
+        result, parent = self._result, self._child.parent
+        if result is None or parent is None or self._is_sent or self._waiting:
+            return
+        is_known = result.status is EndStatus.COMPLETED and result.text == self._answer
+        # A parent whose function is over ends its subagents itself, and takes no more input.
+        if not self._is_wanted or is_known or not parent.takes_results:
+            return
+        turn = self._child.spawn_turn
+        if turn is not None and turn is parent.turns.current:
+            parent.children.hold(self)
+        else:
+            self._is_sent = True
+            parent.mailbox.put_result(result)

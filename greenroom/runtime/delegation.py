@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.handle import AgentHandle
     from greenroom.runtime.internals import AgentInternals
+    from greenroom.runtime.spawning import Scope
     from greenroom.runtime.supervision.member import Strategy
     from greenroom.runtime.supervision.monitor import Monitor
     from greenroom.runtime.supervision.supervisor import Supervisor
@@ -34,22 +35,26 @@ class Delegation:
         agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
         *args: *Ts,
         detached: bool = False,
+        scope: "Scope" = "turn",
+        report: bool = True,
         name: str | None = None,
         budget: "Budget | None" = None,
     ) -> "AgentHandle":
         """Start a subagent and return its handle at once.
 
-        It lives in this agent's task tree and remembers the turn that spawned it: interrupted or
-        failed, the turn takes it along; completed, it goes on, and its end arrives as a
-        `SubAgentResult`, unless this agent has waited for it by the handle. It ends with this agent, unless it is `detached`: then it belongs to the
-        runtime alone, and to no budget of this agent. Its chunks show in this agent's output as `SubAgentOutput`; its permission
-        requests can be answered here.
+        It lives in this agent's task tree, and ends with it at the latest. Its chunks show in this
+        agent's output as `SubAgentOutput`; its permission requests can be answered here.
 
         Args:
             session: the conversation that it continues.
             agent_fn: an async function; its first argument is the agent's `AgentInternals`.
             *args: what else it is given.
-            detached: whether it belongs to the runtime alone.
+            detached: whether it belongs to the runtime alone, and to no budget of this agent.
+            scope: "turn" cancels it when the turn that is open now is interrupted or fails; after a
+                turn that completes it goes on. With "agent" no turn ends it.
+            report: whether its end arrives here as a `SubAgentResult`, unless this agent has
+                learned it through the handle: by `wait` or `shutdown`, or by `ask`, where it then
+                completes and has said no more.
             name: for people and logs; by default the agent's type.
             budget: what it and all below it may use, beside the budgets that are open here.
 
@@ -59,10 +64,20 @@ class Delegation:
             TurnError: as many subagents as the limit allows are alive, or have untaken results.
             AgentNotRunningError: this agent's function has returned.
             RuntimeClosedError: the runtime has been left.
-            TypeError: `agent_fn` is no async function, or `budget` no `Budget`.
+            ConfigurationError: `scope` is another word.
+            EventLoopError: called from another thread.
+            TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
         """
         return self._actor.runtime._spawn_child(
-            self._actor, session, agent_fn, args, detached=detached, name=name, budget=budget
+            self._actor,
+            session,
+            agent_fn,
+            args,
+            detached=detached,
+            scope=scope,
+            report=report,
+            name=name,
+            budget=budget,
         )
 
     def supervisor(

@@ -2,9 +2,17 @@
 
 import trio
 
-from greenroom.core import Error, GreenroomError
+from greenroom.core import (
+    MAX_ERROR_TEXT,
+    Error,
+    GreenroomError,
+    clip,
+    leaves,
+    message_of,
+    valid_unicode,
+)
 
-__all__ = ["apart", "describe", "error_chunk", "is_cancelled", "is_typed", "leaves", "unwrapped"]
+__all__ = ["apart", "error_chunk", "is_cancelled", "is_typed", "unwrapped", "without_cancelled"]
 
 
 def is_typed(error: BaseException) -> bool:
@@ -17,13 +25,6 @@ def is_cancelled(error: BaseException | None) -> bool:
     return error is not None and all(isinstance(leaf, trio.Cancelled) for leaf in leaves(error))
 
 
-def leaves(error: BaseException) -> list[BaseException]:
-    """Return the single exceptions that a group is made of."""
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for part in error.exceptions for leaf in leaves(part)]
-    return [error]
-
-
 def apart(error: BaseException | None) -> tuple[BaseException | None, BaseException | None]:
     """Split what left a turn's body: the typed failure that ends the turn, and what goes further.
 
@@ -33,11 +34,20 @@ def apart(error: BaseException | None) -> tuple[BaseException | None, BaseExcept
         return None, None
     if is_typed(error):
         return error, None
-    if isinstance(error, BaseExceptionGroup):
-        cancelled, rest = error.split(trio.Cancelled)
-        if cancelled is not None and rest is not None and is_typed(rest):
-            return rest, cancelled
+    found = leaves(error)
+    cancelled = [leaf for leaf in found if isinstance(leaf, trio.Cancelled)]
+    typed = [leaf for leaf in found if isinstance(leaf, GreenroomError)]
+    if cancelled and typed and len(cancelled) + len(typed) == len(found):
+        return ExceptionGroup("the turn failed", typed), cancelled[0]
     return None, error
+
+
+def without_cancelled(error: BaseException) -> BaseException:
+    """Take the cancels out of a group that holds other errors too."""
+    others = [leaf for leaf in leaves(error) if not isinstance(leaf, trio.Cancelled)]
+    if not others or len(others) == len(leaves(error)):
+        return error
+    return BaseExceptionGroup("errors beside a cancel", others)
 
 
 def unwrapped(error: BaseException) -> BaseException:
@@ -49,17 +59,13 @@ def unwrapped(error: BaseException) -> BaseException:
     return error if others else found[0]
 
 
-def describe(error: BaseException | None) -> str:
-    """Say in one line what went wrong; empty where nothing did."""
-    if error is None:
-        return ""
-    return "; ".join(f"{type(leaf).__name__}: {leaf}" for leaf in leaves(error))
-
-
 def error_chunk(error: BaseException) -> Error:
     """Tell subscribers of an error: its message, its class, and what to do about it."""
-    if isinstance(error, BaseExceptionGroup):
-        return Error("; ".join(str(leaf) for leaf in leaves(error)), type(error).__name__)
+    kind = type(error).__name__
     if isinstance(error, GreenroomError):
-        return Error(error.message, type(error).__name__, error.hint)
-    return Error(str(error) or type(error).__name__, type(error).__name__)
+        return Error(_clip(error.message), kind, _clip(error.hint))
+    return Error(_clip("; ".join(map(message_of, leaves(error)))) or kind, kind)
+
+
+def _clip(text: str) -> str:
+    return valid_unicode(clip(text, MAX_ERROR_TEXT))

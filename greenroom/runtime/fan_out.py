@@ -6,14 +6,14 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
 
 import trio
 
-from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus
-from greenroom.runtime.failure import describe, unwrapped
+from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus, describe_error
+from greenroom.runtime.failure import unwrapped
 from greenroom.runtime.handle import AgentHandle
-from greenroom.runtime.input.inputs import user_input
+from greenroom.runtime.input.mailbox import user_input
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.life.spawn_arguments import check_agent_function
 from greenroom.runtime.outcome import Outcome, TurnResult
 from greenroom.runtime.runtime import AgentRuntime
+from greenroom.runtime.spawning import check_agent_function
 from greenroom.session import AgentSession
 
 __all__ = ["fan_out"]
@@ -102,7 +102,7 @@ async def fan_out(
         session, name = AgentSession.new(agent_type), f"{agent_type} {number}"
         if isinstance(spawner, AgentRuntime):
             return spawner.spawn(session, agent_fn, *args, unattended="deny", name=name)
-        return spawner.spawn(session, agent_fn, *args, name=name)
+        return spawner.spawn(session, agent_fn, *args, report=False, name=name)
 
     # All of them are checked before the first agent begins.
     fan = _Fan(spawn, [user_input(prompt).content for prompt in prompts], until)
@@ -194,7 +194,7 @@ async def _ask(handle: AgentHandle, prompt: tuple[ContentBlock, ...]) -> TurnRes
         return await handle.ask(prompt)
     except AgentNotRunningError as error:
         outcome = error.outcome
-        problem = describe(outcome.error) if isinstance(outcome, Outcome) else ""
+        problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else ""
         return TurnResult(TurnStatus.FAILED, error=problem or str(error))
     except TurnError as error:
         return TurnResult(TurnStatus.FAILED, error=str(error))

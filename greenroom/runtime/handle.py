@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import trio
 
 from greenroom.core import (
+    DECIDED_BY_ITSELF,
+    AgentNotRunningError,
     Answer,
     ContentBlock,
     Remember,
@@ -13,25 +15,29 @@ from greenroom.core import (
     ToolResult,
     ToolResultInput,
     TurnError,
+    TurnStatus,
     UserInput,
 )
-from greenroom.runtime.budgets.tool_slot import hand_slot_to
-from greenroom.runtime.caller import collecting, refuse_self_wait, told, waiting
-from greenroom.runtime.input.inputs import user_input
+from greenroom.runtime.caller import require_loop
+from greenroom.runtime.input.mailbox import user_input
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime.output.subscription import Replay, Subscription, TurnStream
-from greenroom.runtime.turns.grace import check_grace
-from greenroom.runtime.turns.interruption import InterruptMode, check_order
+from greenroom.runtime.turns.interruption import InterruptMode, check_grace, check_order
 from greenroom.runtime.view import AgentView
+from greenroom.runtime.waiting import Wait
 
 __all__ = ["AgentHandle"]
+
+_ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 
 
 class AgentHandle(AgentView):
     """The one interface to an agent from outside; cheap to share, it owns nothing.
 
     Sending, answering and interrupting never touch the agent's code: they go through its mailbox,
-    its open requests and its turn.
+    its open requests and its turn. It belongs to the event loop of its runtime: from another thread
+    use `trio.from_thread`; a method that is called there directly raises `EventLoopError` before it
+    has changed anything.
 
     Example:
         ```python
@@ -60,15 +66,16 @@ class AgentHandle(AgentView):
             AgentNotRunningError: it has ended or is shutting down.
             InvalidJSONError: something in it is no block, or can't be stored.
         """
+        require_loop(self._actor.runtime, "send_input_nowait()")
         message = user_input(content)
         self._actor.refuse_if_ended()
-        hand_slot_to(self._actor)
         return self._receipt(message, self._actor.mailbox.put_nowait(message))
 
     async def _send(self, message: UserInput) -> Receipt:
-        self._actor.refuse_if_ended()
-        hand_slot_to(self._actor)
-        return self._receipt(message, await self._actor.mailbox.put(message))
+        actor = self._actor
+        require_loop(actor.runtime, "send_input()")
+        actor.refuse_if_ended()
+        return self._receipt(message, await actor.mailbox.put(message))
 
     def _receipt(self, message: UserInput, is_delivered: bool) -> Receipt:
         if is_delivered:
@@ -85,6 +92,7 @@ class AgentHandle(AgentView):
             MailboxFullError: too many results wait to be taken.
             AgentNotRunningError: it has ended.
         """
+        require_loop(self._actor.runtime, "send_tool_result()")
         await trio.lowlevel.checkpoint()
         self._actor.refuse_if_ended()
         if self._actor.turns.current is None:
@@ -109,17 +117,21 @@ class AgentHandle(AgentView):
             remember: for how long the answer becomes a rule; None for this call alone.
             message: what the model is told, such as why not.
             input: the call's input as the person edited it; it is judged again.
-            by: who answers, for the record.
+            by: who answers, for the record; not one of the words by which it says that nobody did,
+                such as "rules".
 
         Returns:
             Whether the answer was accepted: False where the request is unknown or decided already.
 
         Raises:
-            ValueError: the decision is neither allow nor deny.
+            ValueError: the decision is neither allow nor deny, or `by` is such a word.
         """
+        require_loop(self._actor.runtime, "respond_permission()")
         await trio.lowlevel.checkpoint()
         if decision not in ("allow", "deny"):
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
+        if by in DECIDED_BY_ITSELF:
+            raise ValueError(f"by={by!r} stands in the record for what no person has decided")
         answer = Answer(RuleDecision(decision), remember, message or "", by, input)
         return self._actor.approvals.answer(request_id, answer)
 
@@ -135,15 +147,11 @@ class AgentHandle(AgentView):
             SelfWaitError: called from inside the agent.
             ValueError: the mode is unknown, or the grace negative or not a number.
         """
-        refuse_self_wait(self._actor, "interrupt()")
         check_order(mode, grace)
-        await trio.lowlevel.checkpoint()
-        hand_slot_to(self._actor)
-        turn = self._actor.turns.interrupt(mode, grace)
-        if turn is None:
-            return InterruptReport()
-        with waiting(self._actor, "interrupt"):
-            return await turn.interruption.report()
+        async with Wait(self._actor, "interrupt"):
+            await trio.lowlevel.checkpoint()
+            turn = self._actor.turns.interrupt(mode, grace)
+            return await turn.interruption.report() if turn is not None else InterruptReport()
 
     def interrupt_nowait(self, mode: InterruptMode = "now", grace: float = 2.0) -> None:
         """Ask for an interrupt and do not wait; allowed from inside the agent too.
@@ -151,6 +159,7 @@ class AgentHandle(AgentView):
         Raises:
             ValueError: the mode is unknown, or the grace negative or not a number.
         """
+        require_loop(self._actor.runtime, "interrupt_nowait()")
         check_order(mode, grace)
         self._actor.turns.interrupt(mode, grace)
 
@@ -164,14 +173,14 @@ class AgentHandle(AgentView):
             SelfWaitError: called from inside the agent.
             ValueError: the grace is negative, or not a number.
         """
-        refuse_self_wait(self._actor, "shutdown()")
         check_grace(grace)
-        hand_slot_to(self._actor)
-        with collecting(self._actor), waiting(self._actor, "shutdown"):
+        async with Wait(self._actor, "shutdown") as wait:
             await self._actor.shut_down(grace)
+            wait.learn_end()
 
     def kill(self) -> None:
         """Cancel the agent at once, without time for clean-up; allowed from inside too."""
+        require_loop(self._actor.runtime, "kill()")
         self._actor.kill()
 
     # -- out ------------------------------------------------------------------------------------
@@ -184,8 +193,10 @@ class AgentHandle(AgentView):
                 last one), "all" (what is still held) or a `Subscription.position`.
             answers: whether this reader answers permission requests, for the descendants too; it
                 counts while its `async with` block is open.
+
+        Raises:
+            ValueError: `replay` is something else.
         """
-        hand_slot_to(self._actor)
         return Subscription(self._actor, replay, answers=answers)
 
     def stream(self, receipt: Receipt | None = None) -> TurnStream:
@@ -196,34 +207,68 @@ class AgentHandle(AgentView):
                 A turn that has ended is read as far as the ring still holds it; for an input that
                 got no turn, or whose turn is forgotten, there is nothing to read.
         """
-        hand_slot_to(self._actor)
         return TurnStream(self._actor, receipt)
 
-    async def ask(self, content: str | Iterable[ContentBlock]) -> TurnResult:
+    async def ask(
+        self, content: str | Iterable[ContentBlock], timeout: float | None = None
+    ) -> TurnResult:
         """Tell the agent something and wait for the result of the turn that takes it.
 
-        Cancelling this does not cancel the turn.
+        Cancelling this does not cancel the turn; its time-out does.
+
+        Args:
+            content: a text, or content blocks.
+            timeout: seconds until the turn that has taken this input is interrupted; the result then
+                has the status interrupted. An input that no turn has begun with is taken back.
 
         Raises:
             AgentNotRunningError: it ended before that; `outcome` says how.
-            TurnError: the agent took the input and went on without opening a turn for it.
-            SelfWaitError: called from inside the agent.
+            TurnError: the agent took the input and went on without opening a turn for it. Where
+                another task of the agent could still open one, this waits.
+            SelfWaitError: called from inside the agent, or from the turn of an agent for which this
+                one waits, itself or over others; the message names all of them.
+            InvalidJSONError: something in it is not a block, or can't be stored.
+            ValueError: the time-out is negative, or not a number.
         """
-        refuse_self_wait(self._actor, "ask()")
+        if timeout is not None:
+            check_grace(timeout)
         message = user_input(content)
-        waiter = _TurnWaiter()
-        self._actor.turns.waiting[message.id] = waiter.wake
+        async with Wait(self._actor, "ask") as wait:
+            try:
+                result = await self._ask(message, timeout)
+            except AgentNotRunningError:
+                wait.learn_end()
+                raise
+            wait.learn_answer(result.text)
+        return result
+
+    async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:
+        turns, waiter = self._actor.turns, _TurnWaiter()
+        turns.waiting[message.id] = waiter.wake
         try:
-            with collecting(self._actor), waiting(self._actor, "ask"):
+            with trio.move_on_after(float("inf") if timeout is None else timeout) as scope:
                 await self._send(message)
                 await waiter.event.wait()
+            if scope.cancelled_caught and not waiter.event.is_set():
+                await self._give_up(message)
+                if not waiter.event.is_set():
+                    problem = f"no turn has answered this within {timeout:g} seconds"
+                    return TurnResult(TurnStatus.INTERRUPTED, error=problem)
         finally:
-            self._actor.turns.waiting.pop(message.id, None)
+            turns.waiting.pop(message.id, None)
         if waiter.result is None:
             self._actor.refuse_if_ended()
             raise TurnError("the agent took the input, and opened no turn for it")
-        told(self._actor, waiter.result.text)
         return waiter.result
+
+    async def _give_up(self, message: UserInput) -> None:
+        """Take an input back that waits, or interrupt the turn that has taken it."""
+        self._actor.mailbox.remove(message)
+        turn = self._actor.turns.find(message.id)
+        if turn is not None:
+            turn.interruption.order("now", _ASK_GRACE)
+            if not turn.is_handed_on:
+                await turn.interruption.report()
 
     async def wait(self, *, check: bool = False) -> Outcome:
         """Wait until the agent has ended and nothing of it is left, and return how.
@@ -234,10 +279,9 @@ class AgentHandle(AgentView):
         Raises:
             SelfWaitError: called from inside the agent.
         """
-        refuse_self_wait(self._actor, "wait()")
-        hand_slot_to(self._actor)
-        with collecting(self._actor), waiting(self._actor, "wait"):
+        async with Wait(self._actor, "wait") as wait:
             await self._actor.ended.wait()
+            wait.learn_end()
         outcome = self._actor.outcome
         assert outcome is not None  # set in the same step as the event
         if check and outcome.error is not None:
@@ -246,7 +290,7 @@ class AgentHandle(AgentView):
 
 
 class _TurnWaiter:
-    """Somebody in `ask`."""
+    """A task in `ask`."""
 
     def __init__(self) -> None:
         self.event = trio.Event()

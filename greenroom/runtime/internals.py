@@ -24,7 +24,8 @@ from greenroom.core import (
     texts_in,
 )
 from greenroom.runtime.budgets.boundaries import Boundaries
-from greenroom.runtime.input.inputs import Inputs
+from greenroom.runtime.caller import require_loop
+from greenroom.runtime.input.mailbox import Inputs
 from greenroom.runtime.turns.cleanup import CleanupScope
 from greenroom.runtime.turns.turn import Turn
 
@@ -172,6 +173,7 @@ class AgentInternals(Boundaries):
             TypeError: it is no chunk.
         """
         _check_chunk(chunk)
+        require_loop(self._actor.runtime, "send_nowait()")
         self._actor.publish(chunk)
 
     def set_state(self, state: AgentState) -> None:
@@ -180,6 +182,7 @@ class AgentInternals(Boundaries):
         Raises:
             TurnError: done and failed are set by the runtime alone.
         """
+        require_loop(self._actor.runtime, "set_state()")
         if state.is_final:
             raise TurnError(
                 f"an agent can't set its state to {state}", hint="return, or raise an exception"

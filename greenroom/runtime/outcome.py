@@ -84,15 +84,17 @@ class Outcome:
 
     Attributes:
         status: completed, crashed, cancelled or killed.
+        value: what the agent's function returned, where it completed; else None.
         error: the exception that crashed it; the `SupervisionError` for which its supervisor ended
             it; else None.
-        undelivered: inputs that it never took, and the one that it had taken, but opened no turn
-            for, when it was cancelled or killed.
+        undelivered: inputs that it never took, and those that it had taken, but opened no turn for,
+            when it was cancelled or killed.
         abandoned: threads that could not be stopped and may still run.
         restarts: how often its supervisor started it again.
     """
 
     status: EndStatus
+    value: object = None
     error: BaseException | None = None
     undelivered: tuple[InputMessage, ...] = ()
     abandoned: tuple[str, ...] = ()

@@ -6,19 +6,24 @@ from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import AgentNotRunningError, Instruments, ResourceMap, RuntimeClosedError
+from greenroom.core import (
+    AgentNotRunningError,
+    EventLoopError,
+    Instruments,
+    ResourceMap,
+    RuntimeClosedError,
+)
 from greenroom.runtime.actor import Actor, Unattended
-from greenroom.runtime.caller import current_actor, refuse_self_wait
+from greenroom.runtime.caller import current_actor, refuse_self_wait, require_loop
 from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.introspection.introspection import Introspection
-from greenroom.runtime.life.spawn_arguments import check_store
-from greenroom.runtime.life.spawning import spawn_child, spawn_root
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.shared_resources import close_resources
+from greenroom.runtime.spawning import Scope, check_store, spawn_child, spawn_root
 from greenroom.runtime.supervision.home import Home
 from greenroom.runtime.supervision.supervisor import Supervisor, make_supervisor
-from greenroom.runtime.turns.grace import check_grace
+from greenroom.runtime.turns.interruption import check_grace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -79,13 +84,16 @@ class AgentRuntime(Introspection):
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open = False
+        # The event loop in which it is open.
+        self._token: trio.lowlevel.TrioToken | None = None
         # The agent that has opened this runtime, or None.
         self._host: Actor | None = None
 
     async def __aenter__(self) -> Self:
         if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")
-        self._host = current_actor.get()
+        self._token = _current_loop()
+        self._host = current_actor()
         self._watch(self.limits.watchdog)
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
@@ -165,7 +173,8 @@ class AgentRuntime(Introspection):
             RuntimeClosedError: the runtime's block is not open.
             SessionInUseError: an agent with this session is running, here or in another runtime
                 that was given the same object.
-            TypeError: `agent_fn` is no async function, or `budget` no `Budget`.
+            EventLoopError: called from another thread.
+            TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
         """
         return spawn_root(
             self, session, agent_fn, args, unattended=unattended, name=name, budget=budget
@@ -233,12 +242,22 @@ class AgentRuntime(Introspection):
         args: tuple[*Ts],
         *,
         detached: bool,
+        scope: Scope,
+        report: bool,
         name: str | None,
         budget: "Budget | None",
     ) -> AgentHandle:
         """Start a subagent; `AgentInternals.spawn` is the way to call it."""
         return spawn_child(
-            parent, session, agent_fn, args, detached=detached, name=name, budget=budget
+            parent,
+            session,
+            agent_fn,
+            args,
+            detached=detached,
+            scope=scope,
+            report=report,
+            name=name,
+            budget=budget,
         )
 
     def _open_nursery(self) -> trio.Nursery:
@@ -246,6 +265,7 @@ class AgentRuntime(Introspection):
             raise RuntimeClosedError(
                 "the runtime is not open", hint="use it inside of its `async with` block"
             )
+        require_loop(self, "spawn()")
         return self._nursery
 
     def get(self, session_id: str) -> AgentHandle | None:
@@ -290,3 +310,13 @@ class AgentRuntime(Introspection):
             actor.begin_shutdown(grace)
         for actor in roots:
             await actor.ended.wait()
+
+
+def _current_loop() -> trio.lowlevel.TrioToken:
+    try:
+        return trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        raise EventLoopError(
+            "a runtime was entered where no trio event loop runs",
+            hint="start the program with trio.run(main), not with asyncio.run(main())",
+        ) from None

@@ -1,19 +1,27 @@
 """The side of an agent that anybody may look at: who it is, and what it is doing."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import AgentState, Message, PermissionRequest, Usage
+from greenroom.core import AgentState, Message, PermissionRequest, Usage, serde
 from greenroom.runtime.introspection.snapshot import budgets_left
 from greenroom.runtime.introspection.statistics import AgentStatistics
-from greenroom.runtime.parent import ParentInfo
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["AgentView"]
+__all__ = ["AgentView", "ParentInfo"]
+
+
+@dataclass(frozen=True)
+class ParentInfo:
+    """The session that spawned an agent, and the tool call in which it did, if any."""
+
+    session_id: str
+    tool_use_id: str | None = None
 
 
 class AgentView:
@@ -55,9 +63,9 @@ class AgentView:
         return ParentInfo(session.parent_session_id, session.parent_tool_use_id)
 
     async def history(self) -> tuple[Message, ...]:
-        """Return the conversation so far; it does not change any more."""
+        """Return the conversation so far, as a copy: it does not change, and changing it does nothing."""
         await trio.lowlevel.checkpoint()
-        return self._actor.session.history
+        return tuple(message.copy() for message in self._actor.session.history)
 
     async def metadata(self) -> Mapping[str, object]:
         """Return the session's metadata as they are now."""
@@ -116,5 +124,6 @@ class AgentView:
 
 
 def _pending(actor: "Actor") -> tuple[PermissionRequest, ...]:
+    own = (serde.decode(serde.encode(each), PermissionRequest) for each in actor.approvals.open)
     below = (request for child in actor.children for request in _pending(child))
-    return (*actor.approvals.open, *below)
+    return (*own, *below)

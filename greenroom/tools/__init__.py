@@ -31,7 +31,6 @@ from greenroom.tools.sandbox.policy import Sandbox as Sandbox
 from greenroom.tools.sandbox.policy import SandboxLimits as SandboxLimits
 
 if TYPE_CHECKING:
-    from greenroom.tools.builtin import AllowedPaths as AllowedPaths
     from greenroom.tools.builtin import Bash as Bash
     from greenroom.tools.builtin import Edit as Edit
     from greenroom.tools.builtin import FileStamps as FileStamps
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from greenroom.tools.workspace import put_back as put_back
 
 __all__ = [
-    "AllowedPaths",
     "Bash",
     "Call",
     "Edit",

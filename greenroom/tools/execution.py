@@ -6,13 +6,25 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import trio
 
-from greenroom.core import AgentContext, ToolError, ToolResult, ToolStatus, clip, serde
+from greenroom.core import (
+    MAX_ERROR_TEXT,
+    AgentContext,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+    clip,
+    describe_error,
+    leaves,
+    log_error,
+    message_of,
+    serde,
+)
 from greenroom.tools.spill import capped
 
 if TYPE_CHECKING:
     from greenroom.tools.registered_tool import RegisteredTool
 
-__all__ = ["Call", "Gate", "described", "execute_tool", "leaves", "run_batch"]
+__all__ = ["Call", "Gate", "describe_failure", "execute_tool", "run_batch"]
 
 Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
@@ -35,7 +47,6 @@ class Gate(Protocol):
         ...
 
 
-_MAX_MESSAGE = 4_000
 _MAX_LEAVES = 5
 _PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
 """What ends more than the call; everything else that a tool raises is about the call alone."""
@@ -88,50 +99,26 @@ def _failed(tool: "RegisteredTool", error: BaseException) -> ToolResult:
     """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
     found = leaves(error)
     passing = [leaf for leaf in found if isinstance(leaf, _PASSING)]
-    if len(passing) < len(found):
-        _logged(tool, error)
+    if isinstance(error, ToolError):
+        _log.info("tool %s failed: %s", tool.name, message_of(error))
+    elif len(passing) < len(found):
+        log_error(_log, f"tool {tool.name} raised", error)
     if passing == [error]:
         raise error
     if passing:
         raise BaseExceptionGroup(f"{tool.name} was stopped", passing) from None
-    return ToolResult.error(described(error))
+    return ToolResult.error(describe_failure(error))
 
 
-def _logged(tool: "RegisteredTool", error: BaseException) -> None:
-    if isinstance(error, ToolError):
-        _log.info("tool %s failed: %s", tool.name, error)
-        return
-    try:
-        _log.error("tool %s raised", tool.name, exc_info=error)
-    except RecursionError:  # from groups in groups in groups
-        _log.error("tool %s raised %s, nested too deeply to show", tool.name, type(error).__name__)
-
-
-def described(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """Say what a tool raised, in words for the model: the first five of a group."""
     found = leaves(error)
     more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
-    return clip("; ".join(map(_told, found[:_MAX_LEAVES])) + more, _MAX_MESSAGE)
-
-
-def _told(error: BaseException) -> str:
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001  (a broken __str__ must not take the agent down)
-        message = "(its message can't be read)"
-    return message if isinstance(error, ToolError) else f"{type(error).__name__}: {message}"
-
-
-def leaves(error: BaseException) -> list[BaseException]:
-    """Return what a group holds, in order, without recursion: they may be nested to any depth."""
-    found, waiting = [], [error]
-    while waiting:
-        next_one = waiting.pop()
-        if isinstance(next_one, BaseExceptionGroup):
-            waiting.extend(reversed(next_one.exceptions))
-        else:
-            found.append(next_one)
-    return found
+    parts = [
+        message_of(leaf) if isinstance(leaf, ToolError) else describe_error(leaf)
+        for leaf in found[:_MAX_LEAVES]
+    ]
+    return clip("; ".join(parts), MAX_ERROR_TEXT - len(more)) + more
 
 
 async def run_batch(

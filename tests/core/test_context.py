@@ -31,23 +31,6 @@ def test_a_resource_can_be_replaced_and_removed():
     assert not resources.contains(Counter)
 
 
-def test_a_view_holds_one_value_of_its_own_and_shares_the_rest():
-    resources = ResourceMap()
-    shared, own = Counter(), [1]
-    resources.insert(shared)
-    view = resources.overlaid(own)
-    assert (view.get(list), resources.get(list)) == (own, None)
-    assert view.get(Counter) is shared
-    assert view.contains(list)
-    assert view.contains(Counter)
-    assert not resources.contains(list)
-    view.insert("seen by both")
-    assert resources.get(str) == "seen by both"
-    resources.clear()
-    assert len(resources) == 0
-    assert view.get(list) is own
-
-
 def test_serialising_leaves_resources_out():
     context = AgentContext(session_id="s-1", agent_type="coder")
     context.resources.insert(Counter())

@@ -144,7 +144,7 @@ def test_a_hook_that_raises_is_logged_and_counted_and_stops_no_other(caplog):
     assert len(recorder.told) == 3
     assert instruments.statistics().failures == {"Broken.before_turn": 3}
     texts = [record.getMessage() for record in caplog.records]
-    assert texts == ["root/Ann: the hook Broken.before_turn raised KeyError('hello')"] * 3
+    assert texts == ["root/Ann: the hook Broken.before_turn raised KeyError: 'hello'"] * 3
     # The traceback once: a hook that always fails must not flood the log.
     assert [bool(record.exc_info) for record in caplog.records] == [True, False, False]
 

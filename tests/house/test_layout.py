@@ -28,8 +28,7 @@ def package_of(module):
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_fits_on_a_few_screens(module):
-    # The front door is a list of names.
-    limit = 600 if module.name == "__init__.py" else 300
+    limit = 600
     assert len(module.read_text().splitlines()) <= limit
 
 

@@ -85,7 +85,7 @@ class Person:
                     request.request_id,
                     RuleDecision.DENY,
                     message="standard input has ended",
-                    by="unattended",
+                    by="terminal",
                 )
             return
         await self._ask(self._screen.questions.follow(pending))

@@ -57,6 +57,9 @@ class ModelCallScope:
         trace: TracebackType | None,
     ) -> None:
         self._actor.notify("after_model_call", self._call, self.reply, error)
+        turn = self._actor.turns.current
+        if turn is not None and self.reply is not None:
+            turn.replies += 1
         is_free = self._price is not None and self._price.is_free
         if self.reply is not None and self.reply.usage is None and error is None and not is_free:
             self._actor.budgets.refuse_unreported(self._name)

@@ -4,45 +4,57 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import trio
+
+from greenroom.runtime.caller import current_actor
+from greenroom.runtime.failure import is_cancelled
+
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.actor import Actor
 
-__all__ = ["ToolSlot", "current_slot", "hand_slot_to"]
+__all__ = ["ToolSlot", "current_slot"]
 
-current_slot: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
-"""The slot of the tool call in which the code runs, or None outside of any."""
+_of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
 
 
 class ToolSlot:
     """Counts one tool call, and holds a slot of each budget above it while the call runs.
 
-    A call that gives work to an agent, or waits for one, hands its slot down: from then on the
-    calls of that agent take slots, and not the one that waits for them. So a chain of subagents
-    goes on with a single slot, and nobody waits for what is held above it. The same holds for a
-    tool that calls tools itself.
+    While the call waits for an agent, or for tools that it calls itself, its slots are free for the
+    work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
+    with a single slot, and nobody waits for what is held above. A wait that is cancelled can't
+    wait for slots: the call then has them at once, and until a call ends there may be one too many.
     """
 
     def __init__(self, actor: "Actor") -> None:
         """Made by `ToolCallScope.running`."""
         self._actor = actor
+        self._outer: ToolSlot | None = None
+        # Newest first, in the same order for all callers, so that no two can wait for each other.
+        self._budgets: list[Budget] = []
         self._held: list[Budget] = []
+        self._waits = 0
+        self._taking = trio.Lock()
         self._token: Token[ToolSlot | None] | None = None
 
     async def __aenter__(self) -> None:
-        budgets = self._actor.budgets.begin_tool_call()
-        hand_slot_to(self._actor)  # a tool that calls tools itself waits for them
+        counted = self._actor.budgets.begin_tool_call()
+        limited = [budget for budget in counted if budget.limits("concurrency")]
+        self._budgets = sorted(limited, key=lambda budget: -budget.number)
+        self._outer = current_slot()
+        if self._outer is not None:
+            self._outer.give_back()
         try:
-            # All callers take slots in the same order, so that no two can wait for each other.
-            for budget in sorted(budgets, key=lambda each: -each.number):
-                await budget.acquire()
-                self._held.append(budget)
+            await self._take()
         except BaseException:
-            for budget in budgets:
+            for budget in counted:
                 budget.count(tool_calls=-1)  # it has not begun
             self._release()
+            if self._outer is not None:
+                self._outer.take_again_nowait()
             raise
-        self._token = current_slot.set(self)
+        self._token = _of_context.set(self)
 
     async def __aexit__(
         self,
@@ -51,23 +63,59 @@ class ToolSlot:
         trace: TracebackType | None,
     ) -> None:
         assert self._token is not None  # it was entered
-        current_slot.reset(self._token)
+        _of_context.reset(self._token)
+        self._release()
+        if self._outer is not None and is_cancelled(error):
+            self._outer.take_again_nowait()
+        elif self._outer is not None:
+            await self._outer.take_again()
+
+    def give_back(self) -> None:
+        """The call begins to wait; several of its tasks may do so at once."""
+        self._waits += 1
         self._release()
 
-    def _hand_to(self, actor: "Actor") -> None:
-        """Give up what the calls of this agent may need."""
-        needed = actor.budgets.counters
-        for budget in [each for each in self._held if each in needed]:
-            self._held.remove(budget)
-            budget.release()
+    async def take_again(self) -> None:
+        """A wait is over; after the last one, wait for the slots."""
+        self._waits -= 1
+        if not self._waits:
+            await self._take()
+
+    def take_again_nowait(self) -> None:
+        """A wait was cancelled; after the last one, have the slots at once."""
+        self._waits -= 1
+        if not self._waits:
+            self._take_nowait()
+
+    async def _take(self) -> None:
+        if not self._budgets:
+            return
+        async with self._taking:
+            for budget in self._missing():
+                try:
+                    await budget.acquire()
+                except BaseException:
+                    self._take_nowait()
+                    raise
+                self._held.append(budget)
+        if self._waits:  # another task of the call has begun to wait meanwhile
+            self._release()
+
+    def _take_nowait(self) -> None:
+        for budget in self._missing():
+            budget.acquire_nowait()
+            self._held.append(budget)
+
+    def _missing(self) -> "list[Budget]":
+        return [budget for budget in self._budgets if budget not in self._held]
 
     def _release(self) -> None:
         while self._held:
             self._held.pop().release()
 
 
-def hand_slot_to(actor: "Actor") -> None:
-    """An agent is given work, or is waited for: the tool call that does so gives up its slot."""
-    slot = current_slot.get()
-    if slot is not None:
-        slot._hand_to(actor)
+def current_slot() -> ToolSlot | None:
+    """Return the slot of the tool call in which the caller runs, or None outside of any."""
+    slot = _of_context.get()
+    # A task in a nursery outside of the agent inherits the variable, and is no part of the call.
+    return slot if slot is not None and slot._actor is current_actor() else None

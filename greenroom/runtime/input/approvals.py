@@ -18,6 +18,9 @@ from greenroom.core import (
     PermissionResponse,
     RuleDecision,
     StateKind,
+    clip,
+    notice,
+    visible,
 )
 
 if TYPE_CHECKING:
@@ -93,23 +96,27 @@ class Approvals:
         await trio.lowlevel.checkpoint()
         self._refuse_without_answerer(pending)
         if timeout is None and not pending.decided.is_set():
-            self._say_unattended()
+            self._say_unattended(pending.request)
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await pending.decided.wait()
         return pending.answer or Answer(
             RuleDecision.DENY, message=f"nobody answered within {timeout:g} seconds", by="time-out"
         )
 
-    def _say_unattended(self) -> None:
-        """Log, once for a root, that a question waits without end for somebody to come."""
+    def _say_unattended(self, request: PermissionRequest) -> None:
+        """Say, once for a root, that a question waits without end for somebody to come."""
         line = [each.approvals for each in (self._actor, *self._actor.ancestors())]
         if any(each._answerers for each in line) or line[-1]._said_unattended:
             return
         line[-1]._said_unattended = True
-        logger.warning(
-            "%s asks for permission and waits: nobody has subscribed with answers=True; to have it"
-            " denied instead, spawn with unattended='deny' or set RuntimeLimits.permission_timeout",
-            self._actor.signature,
+        notice(
+            logger,
+            f"{self._actor.signature} waits for permission, and nobody is there to give it: "
+            f"{visible(clip(request.action, 500))}\n"
+            "To answer, run ConsoleRenderer(handle), or read handle.subscribe(answers=True) and call"
+            f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what nobody"
+            " answers, spawn with unattended='deny'; to deny it after a while, set"
+            " RuntimeLimits.permission_timeout.",
         )
 
     def _close(

@@ -8,36 +8,48 @@ agent runs: a shutdown can't take it away any more, and an interrupt is meant fo
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Self
 
 import trio
 
 from greenroom.core import (
     AgentExit,
     AgentNotRunningError,
+    ContentBlock,
     ConversationInput,
     Interrupt,
     MailboxFullError,
     Shutdown,
     SubAgentResult,
     UserInput,
+    as_blocks,
+    serde,
 )
 
-__all__ = ["Mailbox"]
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+__all__ = ["Inputs", "Mailbox", "user_input"]
 
 
 class Mailbox:
     """What an agent has been sent and has not taken."""
 
     def __init__(
-        self, limit: int, on_taken: Callable[[ConversationInput], None] = lambda _: None
+        self,
+        limit: int,
+        on_taken: Callable[[ConversationInput, trio.lowlevel.Task], None] = lambda *_: None,
     ) -> None:
-        """Start empty and open, with room for `limit` inputs; `on_taken` is told of each one taken."""
+        """Start empty and open, with room for `limit` inputs.
+
+        `on_taken` is told of each input that is taken, and by which task.
+        """
         self._limit = limit
         self._on_taken = on_taken
         self._items: deque[ConversationInput] = deque()
         # Handed to a receiver that was woken and has not run yet.
-        self._handed: deque[ConversationInput] = deque()
+        self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
         self._receivers = trio.lowlevel.ParkingLot()
         self._senders = trio.lowlevel.ParkingLot()
         # Senders that were woken and have not run yet: each has a place that nobody may take.
@@ -64,7 +76,7 @@ class Mailbox:
             AgentNotRunningError: the mailbox is closed.
         """
         self._refuse_if_closed()
-        if not self._has_room:
+        if not self.has_room:
             raise MailboxFullError(
                 f"the mailbox holds {self._limit} inputs that the agent has not taken",
                 hint="use `await handle.send_input(...)`, which waits for room",
@@ -80,7 +92,7 @@ class Mailbox:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
         """
         await trio.lowlevel.checkpoint()
-        if not self.closed and not self._has_room:
+        if not self.closed and not self.has_room:
             await self._senders.park()
             self._promised -= 1
         self._refuse_if_closed()
@@ -101,19 +113,19 @@ class Mailbox:
             self._let_one_in()
 
     @property
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
+        """Whether an input would be taken at once."""
         return len(self._items) + self._promised < self._limit
 
     def _push(self, message: ConversationInput) -> bool:
         # A receiver waits only where nothing is queued, so nobody is overtaken here.
-        is_handed = bool(self._receivers) and not self.closed
-        if is_handed:
-            self._handed.append(message)
-            self._receivers.unpark()
-            self._on_taken(message)
-        else:
+        woken = [] if self.closed else self._receivers.unpark()
+        for receiver in woken:
+            self._handed[receiver] = message
+            self._on_taken(message, receiver)
+        if not woken:
             self._items.append(message)
-        return is_handed
+        return bool(woken)
 
     def _refuse_if_closed(self) -> None:
         if self.closed:
@@ -153,8 +165,9 @@ class Mailbox:
             if self._items:
                 return self._pop()
             await self._receivers.park()
-            if self._handed:
-                return self._handed.popleft()
+            message = self._handed.pop(trio.lowlevel.current_task(), None)
+            if message is not None:
+                return message
         return None
 
     async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
@@ -170,12 +183,13 @@ class Mailbox:
             if self._items and not self.closed:
                 return self._pop()
             await self._receivers.park()
-            if self._handed:
-                return self._handed.popleft()
+            message = self._handed.pop(trio.lowlevel.current_task(), None)
+            if message is not None:
+                return message
 
     def _pop(self) -> ConversationInput:
         message = self._take_first()
-        self._on_taken(message)
+        self._on_taken(message, trio.lowlevel.current_task())
         return message
 
     def _take_first(self) -> ConversationInput:
@@ -185,5 +199,36 @@ class Mailbox:
 
     def _let_one_in(self) -> None:
         """A place may have become free: it is for whoever waits longest."""
-        if self._has_room:
+        if self.has_room:
             self._promised += len(self._senders.unpark())
+
+
+class Inputs:
+    """An iterator over an agent's conversation input; it ends when the agent is shut down."""
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by `AgentInternals.inputs`."""
+        self._actor = actor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConversationInput:
+        self._actor.turns.await_input()
+        message = await self._actor.mailbox.next_input()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+
+def user_input(content: str | Iterable[ContentBlock]) -> UserInput:
+    """Make an input of a text or of blocks.
+
+    What is no block, or can't be stored, is refused here, at its source, and not in the agent that
+    would take it.
+
+    Raises:
+        InvalidJSONError: it says where.
+    """
+    message = UserInput(as_blocks(content))
+    return message if isinstance(content, str) else serde.decode(serde.encode(message), UserInput)

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from greenroom.core import ConfigurationError, visible
-from greenroom.runtime.caller import current_actor
+from greenroom.runtime.caller import actor_of
 from greenroom.runtime.introspection.snapshot import take_tree
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _tasks(actor: "Actor") -> "Iterator[trio.lowlevel.Task]":
     waiting = [actor.task] if actor.task is not None else []
     while waiting:
         task = waiting.pop()
-        if task.context.get(current_actor) is not actor:
+        if actor_of(task) is not actor:
             continue
         yield task
         for nursery in task.child_nurseries:

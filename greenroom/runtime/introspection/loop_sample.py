@@ -10,7 +10,7 @@ from types import FrameType
 import trio
 
 from greenroom.core import visible
-from greenroom.runtime.caller import current_actor
+from greenroom.runtime.caller import actor_of
 
 __all__ = ["LoopView"]
 
@@ -79,7 +79,7 @@ def _frame_of(task: trio.lowlevel.Task) -> object:
 
 
 def _name(task: trio.lowlevel.Task) -> str:
-    actor = task.context.get(current_actor)
+    actor = actor_of(task)
     if actor is None:
         return visible(f"the task {task.name!r} of no agent")
     path = "/".join(actor.lineage())

@@ -17,6 +17,7 @@ import time
 
 import trio
 
+from greenroom.core import notice
 from greenroom.runtime.introspection.loop_sample import LoopView
 
 __all__ = ["Watchdog", "leave_watchdog", "watch_loop"]
@@ -136,19 +137,17 @@ class Watchdog:
             self.blocked += 1
             self._pulse.blocked = True
             who, where, lines = self._view.describe(stack)
-            logger.warning(
-                "the event loop has been blocked for %.2f s by %s, in %s\n%s",
-                now - self._since,
-                who,
-                where,
-                lines,
+            seconds = now - self._since
+            notice(
+                logger,
+                f"the event loop has been blocked for {seconds:.2f} s by {who}, in {where}\n{lines}",
             )
 
     def _report_end(self, now: float) -> None:
         self._pulse.blocked = False
         seconds = now - self._since
         self.longest = max(self.longest, seconds)
-        logger.warning("the event loop goes on; it was blocked for %.2f s", seconds)
+        notice(logger, f"the event loop goes on; it was blocked for {seconds:.2f} s")
 
 
 _of_loop: "trio.lowlevel.RunVar[Watchdog | None]" = trio.lowlevel.RunVar("watchdog", None)

@@ -7,6 +7,7 @@ import trio
 
 from greenroom.core import (
     OutputChunk,
+    PermissionRequest,
     SubAgentOutput,
     TextComplete,
     TextDelta,
@@ -18,6 +19,7 @@ from greenroom.core import (
     TurnStart,
     Usage,
     UsageReport,
+    serde,
 )
 from greenroom.runtime.output.partial import PartialText
 from greenroom.runtime.output.ring import OutputRing
@@ -63,6 +65,9 @@ class Output:
         """
         if self.ring.closed:
             self._actor.refuse_if_ended()
+        if isinstance(chunk, ToolStart | PermissionRequest):
+            # What readers do to the input must not reach the call that is about to run.
+            chunk = serde.decode(serde.encode(chunk), type(chunk))
         if isinstance(chunk, UsageReport):
             chunk = self._count(chunk)
         self.ring.publish(chunk)

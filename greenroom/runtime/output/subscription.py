@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 import trio
 
 from greenroom.core import Done, Exited, Lagged, OutputChunk, TurnStart
+from greenroom.runtime.budgets.tool_slot import current_slot
+from greenroom.runtime.caller import require_loop
 from greenroom.runtime.introspection.statistics import SubscriptionStatistics
 from greenroom.runtime.outcome import Receipt
+from greenroom.runtime.waiting import Wait
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -48,6 +51,7 @@ class Subscription:
         self._cursor = self._start(replay)
         self._answers = answers
         self._reads = 0
+        self._is_read = False
         self._missed = 0
 
     def _start(self, replay: Replay) -> int:
@@ -59,7 +63,7 @@ class Subscription:
         elif replay == "all":
             start = ring.first
         else:
-            epoch, seq = replay
+            epoch, seq = _position(replay)
             start = min(max(seq, 0), ring.next) if epoch <= self._actor.epoch else ring.first
         # Whoever comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
@@ -79,6 +83,7 @@ class Subscription:
         return SubscriptionStatistics(self.position, self.lag, self._missed)
 
     async def __aenter__(self) -> Self:
+        require_loop(self._actor.runtime, "subscribe()")
         self._actor.subscriptions.add(self)
         if self._answers:
             self._actor.approvals.answerer_came()
@@ -98,12 +103,23 @@ class Subscription:
         return self
 
     async def __anext__(self) -> OutputChunk:
+        if self._is_read:
+            raise trio.BusyResourceError(
+                "another task reads this subscription: call handle.subscribe() once for each reader"
+            )
+        self._is_read = True
+        try:
+            return await self._next()
+        finally:
+            self._is_read = False
+
+    async def _next(self) -> OutputChunk:
         self._reads += 1
         if self._reads % _YIELD_EVERY == 0:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
-        if not await self._ring.more(self._cursor):
+        if not await self._wait_more():
             raise StopAsyncIteration
         if self._cursor < self._ring.first:
             missed = self._ring.first - self._cursor
@@ -113,6 +129,23 @@ class Subscription:
         chunk = self._ring[self._cursor]
         self._cursor += 1
         return chunk
+
+    async def _wait_more(self) -> bool:
+        ring = self._ring
+        if self._cursor < ring.next or current_slot() is None:
+            return await ring.more(self._cursor)
+        async with Wait(self._actor, "subscribe"):
+            return await ring.more(self._cursor)
+
+
+def _position(replay: object) -> Position:
+    match replay:
+        case (int(epoch), int(seq)):
+            return epoch, seq
+        case _:
+            raise ValueError(
+                f"replay is 'none', 'turn', 'all' or a Subscription.position, not {replay!r}"
+            )
 
 
 class TurnStream:
@@ -170,10 +203,8 @@ def _find(actor: "Actor", receipt: Receipt | None) -> "Turn | None":
 
 def _is_known(actor: "Actor", receipt: Receipt) -> bool:
     """Whether the turn of this input is yet to come, or its end can still be read."""
-    taken = actor.turns.taken
-    if (
-        taken is not None and taken.message.id == receipt.input_id
-    ) or receipt.input_id in actor.mailbox:
+    input_id = receipt.input_id
+    if actor.turns.find(input_id) is not None or input_id in actor.mailbox:
         return True
     ends = (chunk for chunk in actor.output.ring if isinstance(chunk, Done))
-    return any(end.input_id == receipt.input_id for end in ends)
+    return any(end.input_id == input_id for end in ends)

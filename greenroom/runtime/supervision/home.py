@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 from greenroom.core import AgentNotRunningError
-from greenroom.runtime.life.spawning import spawn_child, spawn_root
+from greenroom.runtime.spawning import spawn_child, spawn_root
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -85,5 +85,13 @@ class Home:
                 budget=budget,
             )
         return spawn_child(
-            self.owner, session, agent_fn, args, detached=False, name=name, budget=budget
+            self.owner,
+            session,
+            agent_fn,
+            args,
+            detached=False,
+            scope="turn",
+            report=True,
+            name=name,
+            budget=budget,
         )

@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.runtime.caller import current_actor
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -37,8 +35,6 @@ class Jobs:
         job: "Callable[[Unpack[Ts]], Awaitable[None]]",
         args: tuple[*Ts],
     ) -> None:
-        # The task inherits the context of whichever child gave rise to it, and is no part of it.
-        current_actor.set(self._home.owner)
         with scope:
             await trio.lowlevel.checkpoint_if_cancelled()
             await job(*args)

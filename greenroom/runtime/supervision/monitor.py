@@ -2,8 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from greenroom.core import AgentExit, AgentNotRunningError, MailboxFullError, SelfWaitError
-from greenroom.runtime.failure import describe
+from greenroom.core import (
+    AgentExit,
+    AgentNotRunningError,
+    MailboxFullError,
+    SelfWaitError,
+    describe_error,
+)
+from greenroom.runtime.caller import require_loop
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -43,13 +49,14 @@ class Monitor:
         session, outcome = self._watched.session, self._watched.outcome
         assert outcome is not None  # it has ended
         self._message = AgentExit(
-            session.session_id, session.agent_type, outcome.status, describe(outcome.error)
+            session.session_id, session.agent_type, outcome.status, describe_error(outcome.error)
         )
         self._watcher.mailbox.put_result(self._message)
 
 
 def monitor(watcher: "Actor", watched: "Actor") -> Monitor:
     """Make a monitor; `AgentInternals.monitor` says what may be raised."""
+    require_loop(watcher.runtime, "monitor()")
     if watched is watcher:
         raise SelfWaitError("an agent can't be told of its own end: it has ended then")
     if watcher.life.nursery is None:

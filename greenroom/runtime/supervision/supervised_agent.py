@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import AgentState, Restarted, clip
-from greenroom.runtime.failure import describe, error_chunk
+from greenroom.core import AgentState, Restarted, describe_error, log_error
+from greenroom.runtime.failure import error_chunk
 from greenroom.runtime.supervision.member import Member, Restart
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.supervision.supervision import Supervision
 
 __all__ = ["SupervisedAgent"]
-
-_TOLD = 2_000  # characters of a crash that the model reads: enough for a message, not for a dump
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -58,9 +56,9 @@ class SupervisedAgent(Member):
         if self.crash is None:
             logger.warning("the agent %s starts again in %.3g s: %s", name, delay, why)
         else:
-            logger.error("the agent %s starts again in %.3g s", name, delay, exc_info=self.crash)
+            log_error(logger, f"the agent {name} starts again in {delay:.3g} s", self.crash)
             self._tell_crash(self.crash)
-        text = describe(self.crash) or why
+        text = describe_error(self.crash) or why
         actor.publish(Restarted(actor.epoch + 1, text, delay))
         actor.set_state(AgentState.idle())
         actor.note = _note(self.crash, why)
@@ -105,5 +103,5 @@ class SupervisedAgent(Member):
 
 def _note(crash: BaseException | None, why: str) -> str:
     if crash is not None:
-        return f"[The agent crashed: {clip(describe(crash), _TOLD)}; it was started again]"
+        return f"[The agent crashed: {describe_error(crash)}; it was started again]"
     return f"[The agent was started again{f': {why}' if why else ''}]"

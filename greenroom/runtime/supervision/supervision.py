@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import EndStatus, SupervisionError
-from greenroom.runtime.failure import describe
+from greenroom.core import EndStatus, SupervisionError, describe_error, log_error
 from greenroom.runtime.outcome import SupervisorOutcome
 from greenroom.runtime.supervision.jobs import Jobs
 from greenroom.runtime.supervision.member import Member, Restart, Strategy
@@ -94,7 +93,7 @@ class Supervision(Member):
     def announce(self, delay: float, why: str) -> None:
         """Tell the readers of all its agents."""
         for member in self.members:
-            member.announce(delay, describe(self._crash) or why)
+            member.announce(delay, describe_error(self._crash) or why)
 
     def _live_again(self) -> None:
         self._lives += 1
@@ -224,7 +223,10 @@ class Supervision(Member):
             f"{window.intensity} restarts within {window.period:g} seconds"
         )
         self._crash.__cause__ = culprit.crash
-        logger.error("%s", self._crash, exc_info=culprit.crash)
+        if culprit.crash is None:
+            logger.error("%s", self._crash)
+        else:
+            log_error(logger, str(self._crash), culprit.crash)
         self._halt()
 
     def _halt(self) -> None:

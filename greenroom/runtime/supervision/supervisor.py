@@ -13,7 +13,7 @@ from greenroom.runtime.supervision.member import Member, Restart, Strategy
 from greenroom.runtime.supervision.restart_window import RestartWindow
 from greenroom.runtime.supervision.supervised_agent import SupervisedAgent
 from greenroom.runtime.supervision.supervision import Supervision
-from greenroom.runtime.turns.grace import check_grace
+from greenroom.runtime.turns.interruption import check_grace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -223,7 +223,7 @@ class Supervisor:
         return await self.wait()
 
     def _refuse_self_wait(self, what: str) -> None:
-        caller = current_actor.get()
+        caller = current_actor()
         while caller is not None:
             if self._supervision in _supervisors_of(caller):
                 raise SelfWaitError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.runtime.outcome import MAX_NAMES
-from greenroom.runtime.turns.grace import check_grace
+from greenroom.runtime.turns.interruption import check_grace
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor

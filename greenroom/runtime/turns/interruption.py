@@ -7,9 +7,8 @@ from typing import Literal, TypeAlias, get_args
 import trio
 
 from greenroom.runtime.outcome import MAX_NAMES, InterruptReport
-from greenroom.runtime.turns.grace import check_grace
 
-__all__ = ["InterruptMode", "Interruption", "check_order"]
+__all__ = ["InterruptMode", "Interruption", "check_grace", "check_order"]
 
 InterruptMode: TypeAlias = Literal["now", "after_step"]
 """When an interrupt takes effect: at once, or at the next boundary between two steps."""
@@ -26,6 +25,16 @@ def check_order(mode: str, grace: float) -> None:
     if mode not in get_args(InterruptMode):
         raise ValueError(f"an interrupt takes effect 'now' or 'after_step', not {mode!r}")
     check_grace(grace)
+
+
+def check_grace(seconds: float) -> None:
+    """Refuse what is no length of time; infinity is one.
+
+    Raises:
+        ValueError: it is negative, or not a number.
+    """
+    if not seconds >= 0:  # so that NaN, which compares to nothing, is refused too
+        raise ValueError(f"a grace is a number of seconds from 0, not {seconds!r}")
 
 
 class Interruption:

@@ -7,6 +7,7 @@ completed; open calls get their `ToolEnd`; the history is paired and saved; the 
 `Done` is published; whoever waits for the turn wakes.
 """
 
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 import trio
 
 from greenroom.core import (
+    MAX_ERROR_TEXT,
     AgentState,
     ConversationInput,
     Done,
@@ -24,16 +26,25 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
     Usage,
+    clip,
+    describe_error,
+    leaves,
+    message_of,
 )
-from greenroom.runtime.failure import apart, describe, error_chunk, is_cancelled, leaves
+from greenroom.runtime.caller import require_loop
+from greenroom.runtime.failure import apart, error_chunk, is_cancelled
 from greenroom.runtime.outcome import TurnResult
-from greenroom.runtime.turns.interruption import Interruption
+from greenroom.runtime.turns.interruption import Interruption, InterruptMode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.budgets.budget import BudgetScope
 
-__all__ = ["Turn"]
+__all__ = ["Turn", "Turns"]
+
+logger = logging.getLogger("greenroom.runtime")
 
 
 class Turn:
@@ -51,10 +62,17 @@ class Turn:
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
+        # The task that has entered it, and how many nurseries that task had open then.
+        self._task: trio.lowlevel.Task | None = None
+        self._depth = 0
+        self.is_handed_on = False
+        """Whether whoever took the message may have passed it to another task of the agent."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
         self.steps = 0
         """How many steps have begun."""
+        self.replies = 0
+        """How many model calls had a reply."""
         self.usage = Usage()
         """Tokens of the turn's model calls."""
         self.interruption = Interruption(
@@ -65,6 +83,7 @@ class Turn:
 
     async def __aenter__(self) -> Self:
         actor = self._actor
+        require_loop(actor.runtime, "a turn")
         actor.refuse_if_ended()
         if actor.turns.current is not None:
             raise TurnError(
@@ -77,6 +96,8 @@ class Turn:
         # is entered must reach its exit.
         actor.session.add_message(Message.user(self.message.content))
         self._is_used = True
+        self._task = trio.lowlevel.current_task()
+        self._depth = len(self._task.child_nurseries)
         actor.turns.open(self)
         actor.publish(TurnStart(self.message.id))
         actor.notify("before_turn", self.message)
@@ -112,6 +133,33 @@ class Turn:
         if further is error:
             return False
         raise further
+
+    async def abandon(self) -> None:
+        """Close a turn that was entered by hand, or by a task that was lost, and never left."""
+        self._failures.append(
+            TurnError(
+                "the agent's function ended inside of this turn",
+                hint="open it with `async with agent.turn(message):`",
+            )
+        )
+        self.interruption.body_is_over(is_completed=False)
+        try:
+            await self._end(TurnStatus.FAILED, None)
+        finally:
+            self.interruption.finish()
+            self._actor.notify("after_turn", self._done)
+
+    def encloses(self, task: trio.lowlevel.Task) -> bool:
+        """Whether a task runs inside of the turn's block, so that the block waits for it."""
+        each = task
+        while each is not self._task:
+            nursery = each.parent_nursery
+            if nursery is None:
+                return False
+            each = nursery.parent_task
+            if each is self._task:
+                return nursery in each.child_nurseries[self._depth :]
+        return True
 
     @property
     def is_steerable(self) -> bool:
@@ -167,7 +215,9 @@ class Turn:
             self._actor.publish(error_chunk(failure))
         self._actor.set_state(AgentState.idle())
         self._publish_end(
-            status, "; ".join(map(_words, self._failures)) or describe(broken or left)
+            status,
+            clip("; ".join(map(_words, self._failures)), MAX_ERROR_TEXT)
+            or describe_error(broken or left),
         )
         return broken
 
@@ -185,7 +235,9 @@ class Turn:
 
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
         new = _since(self._before, self._actor.session.history)
-        last = next((message for message in reversed(new) if message.role == "assistant"), None)
+        replies = [message for message in new if message.role == "assistant"]
+        self._actor.turns.compare_replies(len(replies), self.replies)
+        last = replies[-1] if replies else None
         result = TurnResult(
             status=status,
             text=last.text if last else "",
@@ -196,6 +248,190 @@ class Turn:
         self._done = Done(self.message.id, status, result.stop_reason, result.usage, result.error)
         self._actor.publish(self._done)
         self._actor.turns.close(self, result)
+
+
+class Turns:
+    """Which turn is open, which are to come, and who waits for the end of which.
+
+    An input that was taken is about to get a turn, and an interrupt counts for it already. Which
+    task opens that turn is for the agent to decide: it may be another one than took the input, and
+    meanwhile the first may take the next. So turns and inputs belong together by the input's id.
+    """
+
+    def __init__(self, actor: "Actor") -> None:
+        """Start with none."""
+        self._actor = actor
+        self.count = 0
+        """How many have begun."""
+        self.current: Turn | None = None
+        """The open turn."""
+        self.last: Turn | None = None
+        """The one that ended last."""
+        # The turns whose messages were taken and which are not entered yet, by the messages' ids.
+        self._taken: dict[str, Turn] = {}
+        # Those whose messages were put back: an interrupt that was meant for one still is.
+        self._put_back: dict[str, Turn] = {}
+        self._said_uncounted = False
+        self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
+        """Whom to tell of the end of the turn that takes an input, by the input's id."""
+
+    # -- the agent's side -----------------------------------------------------------------------
+
+    def await_input(self) -> None:
+        """The agent is about to wait for input."""
+        self._let_go()
+        if self.current is None:
+            self._actor.set_state(AgentState.idle())
+
+    def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
+        """A task of the agent has taken a message: from now on an interrupt is meant for its turn.
+
+        One that is taken inside of a turn is part of that turn.
+        """
+        if self.current is not None and self.current.encloses(task):
+            self.current.inputs.append(message.id)
+            return
+        if len(self._taken) >= self._actor.limits.mailbox:
+            self._drop(next(iter(self._taken.values())))
+        again = self._put_back.pop(message.id, None)
+        self._taken[message.id] = Turn(self._actor, message) if again is None else again
+
+    def make(self, message: ConversationInput, *, steer: bool) -> Turn:
+        """Return the turn of this message: the one that was taken, else a new one."""
+        taken = self._taken.get(message.id)
+        turn = Turn(self._actor, message) if taken is None else taken
+        turn.steer = steer
+        return turn
+
+    def open(self, turn: Turn) -> None:
+        """A turn is entered."""
+        self._taken.pop(turn.message.id, None)
+        self._let_go()
+        self._actor.mailbox.forget_interrupt()
+        self.current = turn
+        self.count += 1
+        self._actor.context.current_turn = self.count
+
+    def close(self, turn: Turn, result: TurnResult) -> None:
+        """A turn has ended: wake who waits for its result."""
+        actor = self._actor
+        self.current, self.last = None, turn
+        actor.output.partial.clear()
+        actor.children.turn_ended(result.status)
+        for tool_use_id in actor.client_results.drop():
+            logger.warning(
+                "%s: a result came for the call %s, for which nobody waited",
+                actor.signature,
+                tool_use_id,
+            )
+        self._wake(turn, result)
+
+    def is_in_turn(self) -> bool:
+        """Whether the caller runs inside of the open turn."""
+        return self.current is not None and self.current.encloses(trio.lowlevel.current_task())
+
+    def _let_go(self) -> None:
+        """What was taken before is answered, unless another task may still open its turn."""
+        for turn in tuple(self._taken.values()):
+            if self._has_other_tasks():
+                turn.is_handed_on = True
+            else:
+                self._drop(turn)
+
+    def _has_other_tasks(self) -> bool:
+        task = trio.lowlevel.current_task()
+        return task is not self._actor.task or any(
+            nursery.child_tasks for nursery in task.child_nurseries
+        )
+
+    # -- the outside ----------------------------------------------------------------------------
+
+    @property
+    def taken(self) -> tuple[ConversationInput, ...]:
+        """The messages that were taken, and have no turn yet."""
+        return tuple(turn.message for turn in self._taken.values())
+
+    @property
+    def in_flight(self) -> Turn | None:
+        """The turn that an interrupt is meant for: the open one, or the one about to begin."""
+        about_to_begin = (turn for turn in self._taken.values() if not turn.is_handed_on)
+        return self.current or next(about_to_begin, None)
+
+    def find(self, input_id: str) -> Turn | None:
+        """Return the turn that has taken an input, if it is open or yet to begin."""
+        if self.current is not None and input_id in self.current.inputs:
+            return self.current
+        return self._taken.get(input_id)
+
+    def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
+        """Interrupt the turn in flight and return it; None where there is none to wait for.
+
+        Of a message that may lie between two tasks of the agent nobody can tell whether a turn of
+        it will begin. Should it, it ends at once.
+        """
+        turn = self.in_flight
+        if turn is not None:
+            turn.interruption.order(mode, grace)
+            return turn
+        self._actor.mailbox.interrupt()
+        for handed_on in tuple(self._taken.values())[:1]:
+            handed_on.interruption.order(mode, grace)
+        return None
+
+    # -- the end of a life ----------------------------------------------------------------------
+
+    async def abandon(self) -> None:
+        """The function has ended: close a turn that it never left."""
+        if self.current is not None:
+            await self.current.abandon()
+
+    def drop_taken(self) -> None:
+        """Forget what was taken and answered without a turn."""
+        for turn in tuple(self._taken.values()):
+            self._drop(turn)
+
+    def put_back(self) -> None:
+        """The agent's function broke off: messages that it took and did not begin wait again.
+
+        They stand in no history yet, so that they would be lost.
+        """
+        for turn in reversed(self._taken.values()):
+            # An interrupt that waits for a boundary finds none in what is over.
+            turn.interruption.at_boundary()
+            turn.is_handed_on = False
+            self._actor.mailbox.put_back(turn.message)
+        self._put_back, self._taken = self._taken, {}
+
+    def end(self) -> None:
+        """No turn follows: release whoever still waits for one."""
+        for turn in self._put_back.values():
+            turn.interruption.finish()
+        for wake in tuple(self.waiting.values()):
+            wake(None)
+        self.waiting.clear()
+
+    def _drop(self, turn: Turn) -> None:
+        del self._taken[turn.message.id]
+        turn.interruption.drop()
+        self._wake(turn, None)
+
+    def compare_replies(self, added: int, counted: int) -> None:
+        """Say once where replies were added that no model call has counted."""
+        if added > counted and not self._said_uncounted:
+            self._said_uncounted = True
+            logger.warning(
+                "%s added %d replies, of which %d came out of `agent.model_call`: budgets, usage and"
+                " instruments know nothing of the others",
+                self._actor.signature,
+                added,
+                counted,
+            )
+
+    def _wake(self, turn: Turn, result: TurnResult | None) -> None:
+        for input_id in turn.inputs:
+            wake = self.waiting.pop(input_id, None)
+            if wake is not None:
+                wake(result)
 
 
 def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
@@ -216,4 +452,4 @@ def _stop_reason(last: Message | None, status: TurnStatus) -> StopReason | None:
 
 
 def _words(failure: BaseException) -> str:
-    return "; ".join(map(str, leaves(failure)))
+    return "; ".join(map(message_of, leaves(failure)))

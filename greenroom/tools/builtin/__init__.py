@@ -12,7 +12,6 @@ from greenroom.tools.builtin.edit import Edit as Edit
 from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
 from greenroom.tools.builtin.grep import Grep as Grep
-from greenroom.tools.builtin.paths import AllowedPaths as AllowedPaths
 from greenroom.tools.builtin.read import Read as Read
 from greenroom.tools.builtin.todo import Todo as Todo
 from greenroom.tools.builtin.todo import TodoList as TodoList
@@ -22,7 +21,6 @@ from greenroom.tools.protocol import Tool
 from greenroom.tools.sandbox.policy import Sandbox
 
 __all__ = [
-    "AllowedPaths",
     "Bash",
     "Edit",
     "FileStamps",

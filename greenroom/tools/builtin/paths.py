@@ -1,7 +1,7 @@
 """Where file tools may go: the workspace, on resolved paths, and what was allowed beyond it."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from greenroom.core import AgentContext, ToolError
 from greenroom.tools.spill import SpillFolder
 
 __all__ = [
-    "AllowedPaths",
     "is_inside",
     "os_errors",
     "real_cwd",
@@ -17,33 +16,6 @@ __all__ = [
     "resolve_and_show",
     "shown",
 ]
-
-
-class AllowedPaths:
-    """Paths outside the workspace that this agent may touch, put there by whoever allowed it.
-
-    It is a resource: `context.resources.insert(AllowedPaths(["/etc/hosts"]))`. A folder allows all
-    that lies in it.
-
-    Example:
-        >>> "/srv/data/a.txt" in AllowedPaths(["/srv/data"])
-        True
-    """
-
-    def __init__(self, paths: Iterable[str | Path] = ()) -> None:
-        """Allow these absolute paths, symbolic links resolved."""
-        self._paths = {Path(path) for path in paths}
-
-    def add(self, path: str | Path) -> None:
-        """Allow one more absolute path, symbolic links resolved."""
-        self._paths.add(Path(path))
-
-    def __iter__(self) -> Iterator[Path]:
-        return iter(self._paths)
-
-    def __contains__(self, path: str | Path) -> bool:
-        real = Path(path)
-        return real in self._paths or not self._paths.isdisjoint(real.parents)
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
@@ -80,8 +52,7 @@ def resolve_and_show(path: str, context: AgentContext, *, writes: bool = False) 
 def is_inside(real: Path, context: AgentContext) -> bool:
     """Whether a real path is in the workspace, or allowed beyond it."""
     root = Path(os.path.realpath(context.workspace.root))
-    allowed = context.resources.get(AllowedPaths) or AllowedPaths()
-    return real.is_relative_to(root) or real in allowed
+    return any(real.is_relative_to(path) for path in (root, *context.allowed_paths))
 
 
 def _is_spilled(real: Path, context: AgentContext) -> bool:

@@ -27,9 +27,10 @@ from greenroom.core import (
     Wire,
     Workspace,
     clip,
+    leaves,
     serde,
 )
-from greenroom.tools.execution import described, leaves
+from greenroom.tools.execution import describe_failure
 from greenroom.tools.function_tool import FunctionTool
 from greenroom.tools.isolation.frame import (
     AbandonedFrame,
@@ -185,7 +186,7 @@ def _outcome(call: CallFrame, context: AgentContext) -> EndedFrame:
             limit = call.limits.memory_megabytes
             message = f"{call.tool} was stopped: it used more than {limit} MB of memory"
             return EndedFrame(error=message, is_reusable=False)
-        return EndedFrame(error=described(error), traceback=_traceback(error))
+        return EndedFrame(error=describe_failure(error), traceback=_traceback(error))
 
 
 def _called(call: CallFrame, context: AgentContext) -> ToolResult:

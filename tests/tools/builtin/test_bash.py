@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ShellCommand, ToolError, ToolStatus
-from greenroom.tools.builtin import AllowedPaths, Bash
+from greenroom.tools.builtin import Bash
 
 USR_BIN = Path("/usr/bin").resolve()
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
@@ -153,7 +153,7 @@ async def test_the_working_directory_keeps_the_name_of_the_root(
 
 
 async def test_an_allowed_folder_may_be_the_working_directory(context: AgentContext) -> None:
-    context.resources.insert(AllowedPaths(["/usr"]))
+    context.allowed_paths = ("/usr",)
     await run(context, "cd /usr/bin")
     assert context.workspace.cwd == USR_BIN
 

@@ -7,7 +7,6 @@ import trio
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
 from greenroom.tools import Glob, Grep, Read, Write
-from greenroom.tools.builtin import AllowedPaths
 from greenroom.tools.builtin.paths import os_errors, resolve, resolve_and_show, shown
 from greenroom.tools.spill import SpillFolder
 
@@ -50,13 +49,12 @@ def test_what_is_no_path_is_refused(context: AgentContext, path: str) -> None:
 def test_an_allowed_file_or_folder_is_reached_even_by_a_link(
     call, context: AgentContext, outside: Path
 ) -> None:
-    allowed = AllowedPaths([outside / "secret.txt"])
-    context.resources.insert(allowed)
+    context.allowed_paths = (outside / "secret.txt",)
     result: ToolResult = call(Read(), file_path="file-link.txt")
     assert "secret" in result.text
     with pytest.raises(ToolError, match="outside"):
         call(Write(), file_path="dangling", content="x")
-    allowed.add(outside)
+    context.allowed_paths = (str(outside),)
     call(Write(), file_path="dangling", content="x")
     assert (outside / "new.txt").read_text() == "x"
 

@@ -1,1 +1,0 @@
-"""How an agent lives: spawned, run once or several times, ended in one step."""

@@ -1,0 +1,346 @@
+"""How an agent lives and ends: the one place that says so.
+
+An agent has one life, or where a supervisor starts it again several: a life is one run of its
+function. The writer lock comes first; without it the function is never called. At the end of a
+life, in order: its subagents are gone, the history is paired and flushed. Between two lives the
+agent is parked, and keeps its lock, its mailbox and its readers. After the last one the lock is
+released, and the agent ends in one step, which nothing can interrupt.
+
+The function runs in a task of its own, below the agent's. Whatever it leaves behind there (an error
+of any kind, a cancel scope or a nursery that was entered and never left, a turn that is still open)
+is a value by the time the agent's own task, with the scopes that the runtime relies on, sees it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVarTuple, Unpack
+
+import trio
+
+from greenroom.core import (
+    AgentState,
+    ConversationInput,
+    EndStatus,
+    Exited,
+    Message,
+    SubAgentComplete,
+    SubAgentResult,
+    describe_error,
+    leaves,
+    log_error,
+)
+from greenroom.runtime.actor import Actor
+from greenroom.runtime.caller import running_as
+from greenroom.runtime.failure import error_chunk, is_cancelled, without_cancelled
+from greenroom.runtime.internals import AgentInternals
+from greenroom.runtime.outcome import Outcome
+from greenroom.runtime.turns.cleanup import enclosing
+
+__all__ = ["run_agent"]
+
+Ts = TypeVarTuple("Ts")
+
+logger = logging.getLogger("greenroom.runtime")
+
+
+async def run_agent(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+) -> None:
+    """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
+    enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
+    with running_as(actor):
+        try:
+            actor.notify("before_agent")
+            with actor.scope:
+                await _live(actor, function, args)
+                while await _lives_again(actor):
+                    await _live(actor, function, args)
+        except BaseException as error:
+            # It goes on to whoever must see it, such as a KeyboardInterrupt; the outcome tells it too.
+            if not is_cancelled(error):
+                actor.life.crash = error
+            raise
+        finally:
+            actor.mailbox.close()
+            await _end(actor)
+
+
+# -- one life -----------------------------------------------------------------------------------
+
+
+async def _live(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+) -> None:
+    life = actor.life
+    try:
+        with life.scope:
+            if await _open(actor):
+                await _run(actor, function, args)
+    finally:
+        life.end_supervisions()
+        life.end_monitors()
+
+
+async def _open(actor: Actor) -> bool:
+    """Take the lock, unless an earlier life has it, and store what the model is told of that life."""
+    try:
+        if not actor.opened:
+            await actor.session.open()
+            actor.opened = True
+        if actor.note:
+            actor.session.add_message(Message.user(actor.note))
+            actor.note = ""
+            await actor.flush()
+    except Exception as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
+        actor.life.fail(error)
+        await _release(actor)
+    return actor.life.crash is None
+
+
+async def _run(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+) -> None:
+    life = actor.life
+    async with trio.open_nursery() as nursery:
+        life.nursery = nursery
+        if actor.member is not None:
+            actor.member.begun()
+        try:
+            error = await _call(actor, function, args)
+            await actor.turns.abandon()
+            if error is not None:
+                life.crash = life.crash or await _crash(error)
+        finally:
+            life.nursery = None
+        await _end_subagents(actor)
+
+
+async def _call(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+) -> BaseException | None:
+    """Call the function in a task of its own, and return what it raised when that task is gone."""
+    raised: list[BaseException] = []
+
+    async def call() -> None:
+        actor.task = trio.lowlevel.current_task()
+        try:
+            actor.life.value = await function(AgentInternals(actor), *args)
+        except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
+            raised.append(error)
+        else:
+            actor.life.returned = True
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, name=f"agent {actor.name}")
+    except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
+        raised.append(corrupted)
+        actor.life.returned = False
+    if actor.task is not None:
+        await _end_left_open(actor.task)
+    return raised[0] if raised else None
+
+
+async def _end_left_open(task: trio.lowlevel.Task) -> None:
+    """End the tasks of nurseries that the function has opened by hand and never closed."""
+    with trio.CancelScope(shield=True):
+        for nursery in task.child_nurseries:
+            nursery.cancel_scope.cancel()
+            if nursery.child_tasks:
+                await _LastExit(nursery).wait()
+
+
+class _LastExit(trio.abc.Instrument):
+    """Waits for the tasks of a nursery which nobody else waits for."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._event = trio.Event()
+
+    async def wait(self) -> None:
+        trio.lowlevel.add_instrument(self)
+        try:
+            await self._event.wait()
+        finally:
+            trio.lowlevel.remove_instrument(self)
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        if not self._nursery.child_tasks:
+            self._event.set()
+
+
+async def _crash(error: BaseException) -> BaseException:
+    """Return the crash that an error of the function is; what only looks like one goes on.
+
+    That is a cancel of this life, and a KeyboardInterrupt.
+    """
+    if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves(error)):
+        raise error
+    if is_cancelled(error):
+        await trio.lowlevel.checkpoint()  # where this life is cancelled, it ends here
+        stray = RuntimeError("the agent's function raised trio.Cancelled, and nothing cancelled it")
+        stray.__cause__ = error
+        return stray
+    return without_cancelled(error)
+
+
+async def _end_subagents(actor: Actor) -> None:
+    """The agent's function has returned: its subagents end too, with time for their turns."""
+    if actor.children:
+        if actor.life.crash is None:
+            await actor.children.shut_down(actor.limits.flush_grace)
+        with trio.CancelScope(shield=True):
+            await actor.children.end()
+    # Else a supervisor's job, such as a back-off, would hold the nursery open.
+    actor.life.end_supervisions()
+
+
+# -- between two lives --------------------------------------------------------------------------
+
+
+async def _lives_again(actor: Actor) -> bool:
+    """Ask the supervisor, if there is one, and wait until the next life may begin."""
+    member = actor.member
+    if member is None or _was_asked_to_end(actor):
+        return False
+    actor.output.close_tools()
+    if not member.parks():
+        return False
+    if actor.life.returned:
+        actor.turns.drop_taken()
+    else:
+        actor.turns.put_back()
+    actor.output.partial.clear()
+    actor.context.resources.clear()  # as at the end of the agent
+    await _flush(actor)
+    await member.wait_start()
+    return True
+
+
+def _was_asked_to_end(actor: Actor) -> bool:
+    """Whether somebody has ended it or its home: then no supervisor starts it again."""
+    return actor.mailbox.closed or trio.current_effective_deadline() == float("-inf")
+
+
+async def _flush(actor: Actor) -> None:
+    if not actor.opened:
+        return
+    actor.session.pair_tool_uses()
+    try:
+        await actor.flush()
+    except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent goes on or ends)
+        logger.warning("%s: the last save failed: %s", actor.signature, describe_error(error))
+        actor.life.crash = actor.life.crash or error
+        # Another life takes the lock anew: after some failures only that lets a session be written.
+        await _release(actor)
+
+
+async def _release(actor: Actor) -> None:
+    """Give the writer lock back; a store that fails at that fails nobody else."""
+    if not actor.opened:
+        return
+    actor.opened = False
+    try:
+        await actor.session.close()
+    except Exception as error:  # noqa: BLE001 (logged)
+        log_error(logger, f"{actor.signature}: the session could not be released", error)
+
+
+# -- the end ------------------------------------------------------------------------------------
+
+
+async def _end(actor: Actor) -> None:
+    try:
+        await _flush(actor)
+    finally:
+        try:
+            await _release(actor)
+        finally:
+            _finish(actor)
+
+
+def _finish(actor: Actor) -> None:
+    """End an agent of which nothing is alive any more; whoever waits for it wakes in any case."""
+    outcome = actor.outcome = _outcome(actor)
+    actor.turns.drop_taken()
+    actor.runtime._registry.forget(actor)
+    exited = Exited(outcome.status, describe_error(outcome.error))
+    try:
+        _publish_end(actor, exited)
+        _tell_parent(actor, exited)
+    finally:
+        actor.output.ring.close()
+        actor.turns.end()
+        actor.task = None
+        actor.ended.set()
+        for monitor in tuple(actor.monitors):
+            monitor.tell()
+        if actor.member is not None:
+            actor.member.gone()
+        actor.notify("after_agent", exited)
+
+
+def _publish_end(actor: Actor, exited: Exited) -> None:
+    crash = actor.life.crash
+    actor.context.resources.clear()  # a tool's temporary folder goes with its agent
+    actor.output.close_tools()
+    is_news = crash is not None and not actor.life.is_told
+    if crash is not None and is_news:
+        log_error(logger, f"the agent {'/'.join(actor.lineage())} has crashed", crash)
+    actor.set_state(AgentState.failed(exited.error) if crash else AgentState.done())
+    if crash is not None and is_news:
+        actor.publish(error_chunk(crash))
+    actor.publish(exited)
+
+
+def _outcome(actor: Actor) -> Outcome:
+    status, error = _status(actor), actor.life.crash
+    if status is EndStatus.CANCELLED and actor.member is not None:
+        error = actor.member.stopped_by
+    return Outcome(
+        status=status,
+        value=actor.life.value if status is EndStatus.COMPLETED else None,
+        error=error,
+        undelivered=(*_cut_off(actor, status), *actor.mailbox.drain()),
+        abandoned=tuple(actor.cleanups.abandoned),
+        restarts=actor.restarts,
+    )
+
+
+def _cut_off(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
+    """Return what the agent had taken when its end came from outside, before the turns of these."""
+    from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
+    return actor.turns.taken if from_outside else ()
+
+
+def _status(actor: Actor) -> EndStatus:
+    if actor.killed:
+        return EndStatus.KILLED
+    if actor.life.crash is not None:
+        return EndStatus.CRASHED
+    return EndStatus.COMPLETED if actor.life.returned else EndStatus.CANCELLED
+
+
+def _tell_parent(actor: Actor, exited: Exited) -> None:
+    parent, session = actor.parent, actor.session
+    if parent is None:
+        return
+    reply = _last_reply(actor)
+    parent.children.remove(actor)
+    parent.publish(SubAgentComplete(session.session_id, exited.status, exited.error or reply))
+    actor.report.end(
+        SubAgentResult(session.session_id, session.agent_type, exited.status, reply, exited.error)
+    )
+
+
+def _last_reply(actor: Actor) -> str:
+    replies = (m for m in reversed(actor.session.history) if m.role == "assistant")
+    return next((message.text for message in replies if message.text), "")

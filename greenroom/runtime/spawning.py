@@ -1,0 +1,216 @@
+"""How agents are started: as roots under the runtime, as subagents under their parent.
+
+What `spawn` and a runtime may be given is checked here too, with a clear word about usual mistakes.
+"""
+
+import functools
+import inspect
+import os
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVarTuple, Unpack
+
+from greenroom.core import (
+    AgentNotRunningError,
+    ConfigurationError,
+    SubAgentSpawned,
+    TurnError,
+    Workspace,
+)
+from greenroom.resilience import Budget
+from greenroom.runtime.actor import Actor, Unattended
+from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.lifecycle import run_agent
+from greenroom.session import AgentSession, default_store
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import trio
+
+    from greenroom.runtime.internals import AgentInternals
+    from greenroom.runtime.runtime import AgentRuntime
+
+__all__ = ["Scope", "check_agent_function", "check_store", "spawn_child", "spawn_root"]
+
+Ts = TypeVarTuple("Ts")
+
+Scope: TypeAlias = Literal["turn", "agent"]
+"""What a subagent ends with: the turn that spawned it, should that fail or be interrupted, or only
+the agent."""
+
+
+def spawn_root(
+    runtime: "AgentRuntime",
+    session: AgentSession,
+    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    args: tuple[*Ts],
+    *,
+    unattended: Unattended,
+    name: str | None,
+    budget: Budget | None,
+) -> AgentHandle:
+    """Start an agent under the runtime; `AgentRuntime.spawn` says what may be raised."""
+    nursery = runtime._open_nursery()
+    _refuse(runtime, session, agent_fn, budget)
+    _check_unattended(unattended)
+    session.bind(runtime._store or default_store())
+    actor = Actor(
+        runtime,
+        session,
+        parent=None,
+        name=name,
+        unattended=unattended,
+        workspace=Workspace(runtime._workspace),
+        budget=budget,
+    )
+    return _start(actor, nursery, agent_fn, args)
+
+
+def spawn_child(
+    parent: Actor,
+    session: AgentSession,
+    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    args: tuple[*Ts],
+    *,
+    detached: bool,
+    scope: Scope,
+    report: bool,
+    name: str | None,
+    budget: Budget | None,
+) -> AgentHandle:
+    """Start an agent under another one; `AgentInternals.spawn` says what may be raised."""
+    runtime = parent.runtime
+    root_nursery = runtime._open_nursery()
+    if parent.life.nursery is None:
+        raise AgentNotRunningError(
+            f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
+        )
+    _refuse_one_too_many(parent)
+    _refuse(runtime, session, agent_fn, budget)
+    _check_scope(scope)
+    if session.parent_session_id is None:
+        session.adopt(parent.session.session_id, None)
+    session.bind(parent.session.store or default_store())
+    actor = Actor(
+        runtime,
+        session,
+        parent=None if detached else parent,
+        name=name,
+        unattended=parent.unattended,
+        workspace=parent.context.workspace.copy(),
+        budget=budget,
+        spawn_turn=None if detached or scope == "agent" else parent.turns.current,
+        reports=report,
+    )
+    handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
+    parent.session.add_child_session(session.session_id)
+    if not detached:
+        parent.children.add(actor)
+    parent.publish(
+        SubAgentSpawned(
+            session.session_id,
+            session.agent_type,
+            actor.name,
+            session.parent_tool_use_id or "",
+            detached,
+        )
+    )
+    return handle
+
+
+def _refuse_one_too_many(parent: Actor) -> None:
+    limit = parent.limits.subagents
+    if parent.children.unsettled >= limit:
+        raise TurnError(
+            f"{parent.name} has {limit} subagents already that are alive, "
+            "or whose results it has not taken",
+            hint="wait for some of them, or raise RuntimeLimits.subagents",
+        )
+
+
+def _refuse(
+    runtime: "AgentRuntime", session: AgentSession, agent_fn: object, budget: object
+) -> None:
+    _check_session(session)
+    runtime._registry.refuse(session)
+    check_agent_function(agent_fn)
+    _check_budget(budget)
+
+
+def _start(
+    actor: Actor,
+    nursery: "trio.Nursery",
+    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    args: tuple[*Ts],
+) -> AgentHandle:
+    nursery.start_soon(run_agent, actor, agent_fn, args, name=f"the life of agent {actor.name}")
+    actor.runtime._registry.add(actor)
+    return AgentHandle(actor)
+
+
+def check_store(store: object) -> None:
+    """Refuse a path where a store is meant.
+
+    Raises:
+        TypeError: it is a path; the message says which stores there are.
+    """
+    if isinstance(store, str | os.PathLike):
+        raise TypeError(
+            f"{store!r} is a path, no store: write store=FileStore({str(store)!r}), "
+            "or SQLiteStore for one file"
+        )
+
+
+def _check_session(session: object) -> None:
+    """Refuse what is no session."""
+    if not isinstance(session, AgentSession):
+        raise TypeError(
+            f"spawn wants a session first, and {session!r} is none: write "
+            "spawn(AgentSession.new('coder'), fn, x), or load one by its id"
+        )
+
+
+def check_agent_function(function: object) -> None:
+    """Refuse what is no async function; partials and objects with an async `__call__` are.
+
+    Raises:
+        TypeError: it is something else; the message says what was probably meant.
+    """
+    if inspect.iscoroutine(function):
+        function.close()
+        raise TypeError(
+            "spawn was given a coroutine: write spawn(session, fn, x), not spawn(session, fn(x))"
+        )
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004 (an object with an async __call__)
+    ):
+        raise TypeError(
+            f"an agent is an async function, and {function!r} is none: write "
+            "`async def fn(agent, x)`, without a yield"
+        )
+
+
+def _check_budget(budget: object) -> None:
+    """Refuse what is no budget."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError(f"{budget!r} is no budget: write budget=Budget(tokens=100_000)")
+
+
+def _check_unattended(unattended: object) -> None:
+    """Refuse a word that says neither to wait nor to deny."""
+    if unattended not in ("ask", "deny"):
+        raise ConfigurationError(
+            f"unattended={unattended!r} is neither 'ask' nor 'deny'",
+            hint="what is to be allowed is for the rules to say",
+        )
+
+
+def _check_scope(scope: object) -> None:
+    """Refuse a word that says neither what a subagent ends with nor that it goes on."""
+    if scope not in ("turn", "agent"):
+        raise ConfigurationError(
+            f"scope={scope!r} is neither 'turn' nor 'agent'",
+            hint="'turn' ends the subagent with a turn that fails; for one that outlives this agent"
+            " pass detached=True",
+        )

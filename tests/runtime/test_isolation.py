@@ -1,0 +1,688 @@
+"""One bad agent: nothing that it does ends another agent, the runtime, or a wait for it."""
+
+import contextlib
+import logging
+import subprocess
+import sys
+import traceback
+from contextvars import ContextVar
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from greenroom.core import (
+    AgentExit,
+    Done,
+    EndStatus,
+    Error,
+    EventLoopError,
+    Exited,
+    Message,
+    ModelRequest,
+    PermissionRequest,
+    SubAgentResult,
+    ToolStart,
+    ToolUseBlock,
+    TurnError,
+    TurnStatus,
+    Usage,
+    UserInput,
+    describe_error,
+)
+from greenroom.resilience import Backoff
+from greenroom.runtime import AgentRuntime
+from greenroom.session import AgentSession, MemoryStore
+from greenroom.testing import ScriptedProvider
+
+MOST = 2_000
+
+
+def new(session_id=None):
+    return AgentSession.new("worker", session_id=session_id)
+
+
+async def echo(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            agent.session.add_message(Message.assistant(f"re {message.text}"))
+
+
+# -- exceptions that can't be printed -------------------------------------------------------------
+
+
+class UnprintableError(Exception):
+    def __str__(self):
+        raise ZeroDivisionError
+
+    __repr__ = __str__
+
+
+class LyingError(ExceptionGroup):
+    """A group that breaks whoever takes it apart by its own methods."""
+
+    def derive(self, _):
+        raise ZeroDivisionError
+
+    def split(self, _):
+        raise ZeroDivisionError
+
+    def subgroup(self, _):
+        raise ZeroDivisionError
+
+    @property
+    def exceptions(self):
+        raise ZeroDivisionError
+
+
+def nested(depth, leaf):
+    error = leaf
+    for _ in range(depth):
+        error = ExceptionGroup("g", [error])
+    return error
+
+
+def chained(depth):
+    error = ValueError("the first")
+    for _ in range(depth):
+        following = ValueError("the next")
+        following.__cause__ = error
+        error = following
+    return error
+
+
+ERRORS = {
+    "unprintable": UnprintableError,
+    "deep": lambda: nested(3000, ValueError("at the bottom")),
+    "deep and unprintable": lambda: nested(3000, UnprintableError()),
+    "long": lambda: ValueError("x" * 10_000_000),
+    "many long": lambda: ExceptionGroup("", [ValueError("y" * 100_000) for _ in range(100)]),
+    "long chain": lambda: chained(3000),
+    "lying group": lambda: LyingError("g", [ValueError("inside")]),
+    "no unicode": lambda: ValueError("lone \ud800 surrogate"),
+    "sys.exit": lambda: SystemExit("as argparse does"),
+    "generator exit": GeneratorExit,
+}
+
+
+class Recursive(logging.Handler):
+    """A handler that recurses into groups, as some formatters of JSON do."""
+
+    def __init__(self):
+        super().__init__()
+        self.longest = 0
+
+    def emit(self, record):
+        self.longest = max(self.longest, len(record.getMessage()))
+        if record.exc_info and record.exc_info[1] is not None:
+            self._visit(record.exc_info[1])
+
+    def _visit(self, error):
+        str(error)
+        for part in getattr(error, "exceptions", ()):
+            self._visit(part)
+
+
+@pytest.fixture(autouse=True)
+def log():
+    """No error may reach a log in a form that breaks, or floods, an ordinary handler."""
+    logger, handler = logging.getLogger("greenroom"), Recursive()
+    logger.addHandler(handler)
+    logger.propagate = False  # pytest's own handler would print it all
+    yield handler
+    logger.removeHandler(handler)
+    logger.propagate = True
+    assert handler.longest < 10_000
+
+
+async def crash_agent(runtime, error):
+    async def bad(agent):
+        await agent.receive()
+        raise error
+
+    handle = runtime.spawn(new("bad"), bad)
+    await handle.send_input("go")
+    return handle
+
+
+async def crash_in_turn(runtime, error):
+    async def bad(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                raise error
+
+    handle = runtime.spawn(new("bad"), bad)
+    await handle.send_input("go")
+    return handle
+
+
+async def crash_task(runtime, error):
+    async def bad(agent):
+        async def tool():
+            await agent.receive()
+            raise error
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tool)
+
+    handle = runtime.spawn(new("bad"), bad)
+    await handle.send_input("go")
+    return handle
+
+
+async def crash_cleanup(runtime, error):
+    async def bad(agent):
+        try:
+            async for message in agent.inputs():
+                async with agent.turn(message):
+                    await trio.sleep_forever()
+        finally:
+            with agent.cleanup(1.0):
+                raise error
+
+    handle = runtime.spawn(new("bad"), bad)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    with trio.move_on_after(0):
+        await handle.shutdown(grace=0)
+    return handle
+
+
+async def crash_child(runtime, error):
+    async def child(agent):
+        raise error
+
+    async def parent(agent):
+        agent.spawn(new("bad"), child)
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                pass
+
+    handle = runtime.spawn(new("parent"), parent)
+    await wait_all_tasks_blocked()
+    assert "SubAgentResult" not in str(await handle.pending())
+    history = await handle.history()
+    assert len(history) == 1  # the parent was told, in words that fit
+    return handle
+
+
+async def crash_supervised(runtime, error):
+    async def bad(agent):
+        raise error
+
+    supervisor = runtime.supervisor(intensity=1, backoff=Backoff(first=0.1, jitter=0))
+    handle = supervisor.spawn(new("bad"), bad, restart="permanent")
+    assert (await supervisor.wait()).status is EndStatus.CRASHED
+    return handle
+
+
+PLACES = [
+    crash_agent,
+    crash_in_turn,
+    crash_task,
+    crash_cleanup,
+    crash_child,
+    crash_supervised,
+]
+
+
+def run(function, *args):
+    """Run a test whose failure pytest could not print, and say what failed."""
+    problem = ""
+    try:
+        trio.run(function, *args, clock=MockClock(autojump_threshold=0))
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        problem = f"{describe_error(error)} at {frames[-1]}"
+    assert not problem
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        pytest.param(place, error, id=f"{place.__name__}-{name}")
+        for place in PLACES
+        for name, error in ERRORS.items()
+        # trio itself prints what a task in a nursery of the agent's own raises.
+        if place is not crash_task or name not in {"unprintable", "deep", "deep and unprintable"}
+    ],
+)
+def test_no_exception_reaches_further_than_its_agent(place, error):
+    error = error()
+
+    async def main():
+        with trio.fail_after(1000):
+            async with AgentRuntime(store=MemoryStore()) as runtime:
+                sibling = runtime.spawn(new("sibling"), echo)
+                handle = await place(runtime, error)
+                if place is not crash_child:
+                    outcome = await handle.wait()
+                    assert outcome.status is EndStatus.CRASHED
+                    assert outcome.error is not None
+                assert not runtime.is_running("bad")
+                assert (await sibling.ask("still there?")).text == "re still there?"
+                await check_texts(handle)
+
+    run(main)
+
+
+async def check_texts(handle):
+    """Whatever is told of an error fits on a screen, in a history and in a chunk."""
+    for message in await handle.history():
+        assert len(message.text) <= MOST + 100
+    async for chunk in held(handle):
+        match chunk:
+            case Error(message=text) | Exited(error=text) | Done(error=text):
+                assert len(text) <= MOST
+
+
+async def held(handle):
+    """The chunks that are held already."""
+    subscription = handle.subscribe("all")
+    while subscription.lag:
+        yield await subscription.__anext__()
+
+
+async def test_what_others_are_told_of_an_end_is_short(runtime):
+    seen = []
+
+    async def bad(agent):
+        raise ValueError("x" * 10_000_000)
+
+    async def parent(agent):
+        agent.monitor(runtime.spawn(new(), bad))
+        agent.spawn(new(), bad)
+        async for message in agent.inputs():
+            seen.append(message)  # noqa: PERF401
+
+    handle = runtime.spawn(new(), parent)
+    await wait_all_tasks_blocked()
+    assert {type(message) for message in seen} == {AgentExit, SubAgentResult}
+    assert all(len(message.error) <= MOST for message in seen)
+    handle.kill()
+
+
+def test_an_error_is_described_by_its_leaves_whatever_it_is():
+    for make in ERRORS.values():
+        text = describe_error(make())
+        assert 0 < len(text) <= MOST
+        assert text.encode()
+
+
+# -- cancel scopes, nurseries and turns that are not left -----------------------------------------
+
+
+class Leaky:
+    """An async generator's loop left by `break` while it holds a cancel scope."""
+
+    @staticmethod
+    async def ticks():
+        with trio.move_on_after(5):
+            while True:
+                yield 1
+                await trio.lowlevel.checkpoint()
+
+
+async def break_out_of_a_generator(agent, message):
+    ticks = Leaky.ticks()
+    async for _ in ticks:
+        break
+    agent.kept = ticks  # else it is closed where nobody sees it
+
+
+async def enter_a_scope(agent, message):
+    trio.CancelScope().__enter__()
+
+
+async def leave_scopes_in_the_wrong_order(agent, message):
+    one, other = trio.CancelScope(), trio.CancelScope()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+
+
+async def enter_a_turn(agent, message):
+    await agent.turn(message).__aenter__()
+    agent.session.add_message(Message.assistant([ToolUseBlock("t1", "Tool")]))
+
+
+async def open_a_nursery(agent, message):
+    nursery = await trio.open_nursery().__aenter__()
+    nursery.start_soon(slow_to_end, agent)
+
+
+async def slow_to_end(agent):
+    try:
+        await trio.sleep_forever()
+    finally:
+        with agent.cleanup(2.0):
+            await trio.sleep(1)
+            agent.session.set_metadata("cleaned", True)
+
+
+async def leave_a_scope_in_another_task(agent, message):
+    scope = trio.CancelScope()
+    scope.__enter__()
+
+    async def leave():
+        with contextlib.suppress(RuntimeError):
+            scope.__exit__(None, None, None)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leave)
+
+
+async def raise_a_cancel_of_ones_own(agent, message):
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as cancelled:
+            kept = cancelled
+    raise kept
+
+
+MISNESTINGS = [
+    break_out_of_a_generator,
+    enter_a_scope,
+    leave_scopes_in_the_wrong_order,
+    enter_a_turn,
+    open_a_nursery,
+    leave_a_scope_in_another_task,
+    raise_a_cancel_of_ones_own,
+]
+
+
+@pytest.mark.parametrize("mishap", MISNESTINGS, ids=lambda mishap: mishap.__name__)
+@pytest.mark.parametrize("within", ["a turn", "no turn", "a supervised agent"])
+@pytest.mark.filterwarnings("ignore:Async generator")
+async def test_what_an_agent_leaves_open_stays_in_it(runtime, mishap, within):
+    sibling = runtime.spawn(new("sibling"), echo)
+    await wait_all_tasks_blocked()
+    before = trio.lowlevel.current_statistics().tasks_living
+
+    async def bad(agent):
+        message = await agent.receive()
+        if within == "a turn" and mishap is not enter_a_turn:
+            async with agent.turn(message):
+                await mishap(agent, message)
+        else:
+            await mishap(agent, message)
+
+    if within == "a supervised agent":
+        supervisor = runtime.supervisor(intensity=0)
+        handle = supervisor.spawn(new("bad"), bad, restart="transient")
+    else:
+        handle = runtime.spawn(new("bad"), bad)
+    await handle.send_input("go")
+    outcome = await handle.wait()
+    assert outcome.status in {EndStatus.COMPLETED, EndStatus.CRASHED}
+    assert not runtime.is_running("bad")
+    assert trio.lowlevel.current_statistics().tasks_living == before
+    assert (await sibling.ask("still there?")).text == "re still there?"
+    if mishap is open_a_nursery:
+        assert (await handle.metadata())["cleaned"]
+
+
+async def test_a_turn_that_was_never_left_is_closed_as_failed(runtime):
+    async def bad(agent):
+        await enter_a_turn(agent, await agent.receive())
+
+    handle = runtime.spawn(new(), bad)
+    result = await handle.ask("go")
+    assert result.status is TurnStatus.FAILED
+    assert "async with agent.turn(message)" in result.error
+    await handle.wait()
+    *_, last = await handle.history()
+    assert [each.tool_use_id for each in last.tool_results] == ["t1"]
+
+
+async def test_context_variables_end_with_the_life_that_set_them(runtime):
+    seen = []
+    variable = ContextVar("variable", default="unset")
+
+    async def forgetful(agent):
+        seen.append(variable.get())
+        variable.set("of an earlier life")
+        raise ValueError
+
+    supervisor = runtime.supervisor(intensity=2, backoff=Backoff(first=0.1, jitter=0))
+    supervisor.spawn(new(), forgetful, restart="permanent")
+    with trio.fail_after(1000):
+        await supervisor.wait()
+    assert seen == ["unset"] * 3
+
+
+# -- foreign threads ------------------------------------------------------------------------------
+
+
+FROM_A_THREAD = {
+    "send_input_nowait": lambda runtime, handle, agent: handle.send_input_nowait("from a thread"),
+    "interrupt_nowait": lambda runtime, handle, agent: handle.interrupt_nowait(),
+    "kill": lambda runtime, handle, agent: handle.kill(),
+    "spawn": lambda runtime, handle, agent: runtime.spawn(new("other"), echo),
+    "spawn a child": lambda runtime, handle, agent: agent.spawn(new("other"), echo),
+    "supervisor": lambda runtime, handle, agent: runtime.supervisor(),
+    "send_nowait": lambda runtime, handle, agent: agent.send_nowait(Error("e", "k")),
+    "set_state": lambda runtime, handle, agent: agent.set_state(agent.state.processing()),
+    "monitor": lambda runtime, handle, agent: agent.monitor(handle),
+}
+
+
+@pytest.mark.parametrize("call", FROM_A_THREAD.values(), ids=FROM_A_THREAD)
+def test_from_a_foreign_thread_a_call_changes_nothing_and_says_what_to_do(call):
+    async def main():
+        held = []
+
+        async def keeps(agent):
+            held.append(agent)
+            await echo(agent)
+
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            handle = runtime.spawn(new("bad"), keeps)
+            await wait_all_tasks_blocked()
+            chunks = (await handle.statistics()).published
+            await trio.to_thread.run_sync(refused, call, runtime, handle, held[0])
+            assert (await handle.statistics()).published == chunks
+            assert runtime.list_active() == ("bad",)
+            assert (await handle.ask("still there?")).text == "re still there?"
+
+    trio.run(main)
+
+
+def refused(call, runtime, handle, agent):
+    with pytest.raises(EventLoopError, match="from_thread"):
+        call(runtime, handle, agent)
+
+
+def test_a_thread_reaches_an_agent_through_trio():
+    async def main():
+        token = trio.lowlevel.current_trio_token()
+
+        def flask_view():
+            result = trio.from_thread.run(handle.ask, "hello", trio_token=token)
+            trio.from_thread.run_sync(handle.kill, trio_token=token)
+            return result
+
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            handle = runtime.spawn(new(), echo)
+            result = await trio.to_thread.run_sync(flask_view)
+            assert result.text == "re hello"
+            assert (await handle.wait()).status is EndStatus.KILLED
+
+    trio.run(main)
+
+
+def test_a_runtime_outside_of_trio_says_how_to_start_the_program():
+    runtime = AgentRuntime(store=MemoryStore())
+    with pytest.raises(EventLoopError, match=r"trio\.run\(main\)"):
+        runtime.__aenter__().send(None)
+
+
+# -- what was meant -------------------------------------------------------------------------------
+
+
+async def test_two_tasks_can_t_read_one_subscription(runtime):
+    handle = runtime.spawn(new(), echo)
+    async with handle.subscribe("none") as chunks, trio.open_nursery() as nursery:
+        nursery.start_soon(chunks.__anext__)
+        await wait_all_tasks_blocked()
+        with pytest.raises(trio.BusyResourceError, match="once for each reader"):
+            await chunks.__anext__()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("replay", ["last", 3, (1,), None])
+async def test_a_replay_that_means_nothing_is_refused_with_what_there_is(runtime, replay):
+    handle = runtime.spawn(new(), echo)
+    with pytest.raises(ValueError, match="'none', 'turn', 'all'"):
+        handle.subscribe(replay)
+
+
+@pytest.mark.parametrize(
+    ("content", "meant"), [(UserInput(()), r"\.content"), (None, "a list of one"), (7, "a list")]
+)
+async def test_content_that_is_none_is_refused_with_what_was_meant(runtime, content, meant):
+    handle = runtime.spawn(new(), echo)
+    with pytest.raises(TypeError, match=meant):
+        await handle.send_input(content)
+    with pytest.raises(TypeError, match=meant):
+        await handle.ask(content)
+
+
+async def test_a_turn_error_tells_of_the_missing_turn(runtime):
+    async def ignores(agent):
+        async for _ in agent.inputs():
+            pass
+
+    handle = runtime.spawn(new(), ignores)
+    with pytest.raises(TurnError, match="no turn"):
+        await handle.ask("go")
+
+
+# -- what readers hold ----------------------------------------------------------------------------
+
+
+async def test_what_a_reader_does_to_what_it_was_given_changes_nothing(runtime):
+    call = ToolUseBlock("t1", "Bash", {"command": "ls", "env": {"A": "1"}})
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.session.add_message(Message.assistant([call]))
+                await agent.send(ToolStart(call.id, call.name, call.input))
+                await agent.request_permission("Bash", "run ls", input=call.input)
+
+    handle = runtime.spawn(new(), agent_fn)
+    async with handle.subscribe(answers=True) as chunks:
+        await handle.send_input("go")
+        async for chunk in chunks:
+            if isinstance(chunk, ToolStart | PermissionRequest):
+                spoil(chunk.input)
+            if isinstance(chunk, PermissionRequest):
+                break
+        spoil((await handle.pending())[0].input)
+        spoil((await handle.history())[-1].tool_uses[0].input)
+        assert call.input == {"command": "ls", "env": {"A": "1"}}
+        (request,) = await handle.pending()
+        assert request.input == call.input
+        assert (await handle.history())[-1].tool_uses == (call,)
+        handle.kill()
+
+
+def spoil(found):
+    found["command"] = "rm -rf x"
+    found["env"]["A"] = "2"
+
+
+async def test_nobody_answers_in_the_words_by_which_the_record_says_that_rules_did(runtime):
+    handle = runtime.spawn(new(), echo)
+    for by in ("rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"):
+        with pytest.raises(ValueError, match=by):
+            await handle.respond_permission("p-1", "allow", by=by)
+
+
+# -- what must be seen without a log --------------------------------------------------------------
+
+
+WITHOUT_A_LOG = """
+import time, trio
+from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeLimits
+
+async def asks(agent):
+    await agent.request_permission("Bash", "run ls")
+    await agent.request_permission("Bash", "run pwd")
+
+async def blocks(agent):
+    time.sleep(0.5)
+
+async def main():
+    async with AgentRuntime(MemoryStore(), RuntimeLimits(watchdog=0.1)) as runtime:
+        handle = runtime.spawn(AgentSession.new("asks"), asks)
+        async with handle.subscribe() as chunks:
+            async for chunk in chunks:
+                if type(chunk).__name__ == "PermissionRequest":
+                    await trio.lowlevel.checkpoint()
+                    break
+        await runtime.spawn(AgentSession.new("blocks"), blocks).wait()
+        (request,) = await handle.pending()
+        print(request.request_id)
+        await handle.respond_permission(request.request_id, "allow")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        print([each.action for each in await handle.pending()])
+
+import trio.testing
+trio.run(main)
+"""
+
+
+def test_without_a_log_a_question_that_waits_for_ever_and_a_blocked_loop_are_still_seen():
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_LOG],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    request_id, waits = ended.stdout.splitlines()
+    assert waits == "['run pwd']"  # it goes on waiting
+    assert ended.stderr.count("waits for permission") == 1
+    for words in ("run ls", request_id, "answers=True", "unattended='deny'", "permission_timeout"):
+        assert words in ended.stderr
+    assert "the event loop has been blocked for" in ended.stderr
+    assert ", in blocks (<string>:" in ended.stderr
+
+
+async def test_with_a_log_nothing_is_written_beside_it(runtime, capsys, log):
+    async def agent_fn(agent):
+        await agent.request_permission("Bash", "run ls")
+
+    runtime.spawn(new(), agent_fn)
+    await wait_all_tasks_blocked()
+    assert capsys.readouterr().err == ""
+    assert log.longest > 0
+
+
+# -- loops written by hand ------------------------------------------------------------------------
+
+
+async def test_replies_that_no_model_call_has_counted_are_told_once(runtime, caplog):
+    async def uncounted(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.session.add_message(Message.assistant("made up"))
+
+    async def counted(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.step()
+                with agent.model_call(ScriptedProvider("hi"), ModelRequest(messages=())) as call:
+                    call.reply = Message("assistant", Message.user("hi").content, usage=Usage(1))
+                agent.session.add_message(call.reply)
+
+    for agent_fn in (uncounted, counted):
+        handle = runtime.spawn(new(), agent_fn)
+        await handle.ask("go")
+        await handle.ask("go on")
+    (told,) = {record.getMessage() for record in caplog.records}
+    assert "agent.model_call" in told

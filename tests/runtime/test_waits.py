@@ -1,0 +1,389 @@
+"""Waiting for agents: who may, for how long, and which answer belongs to whom."""
+
+import math
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from greenroom.core import (
+    AgentNotRunningError,
+    Done,
+    EndStatus,
+    Interrupt,
+    Message,
+    SelfWaitError,
+    SubAgentResult,
+    TurnStatus,
+)
+from greenroom.runtime import AgentRuntime
+from greenroom.session import AgentSession, MemoryStore
+
+
+def new(session_id=None):
+    return AgentSession.new("worker", session_id=session_id)
+
+
+async def echo(agent, seconds=0.0):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await trio.sleep(seconds)
+            agent.session.add_message(Message.assistant(f"re {message.text}"))
+
+
+# -- one task takes the input, another one opens its turn -----------------------------------------
+
+
+async def reader_and_worker(agent, seconds=1.0):
+    send, receive = trio.open_memory_channel(100)
+
+    async def work():
+        async for message in receive:
+            async with agent.turn(message):
+                await trio.sleep(seconds)
+                await agent.step()
+                agent.session.add_message(Message.assistant(f"re {message.text}"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        async for message in agent.inputs():
+            await send.send(message)
+        await send.aclose()
+
+
+async def test_each_ask_gets_its_own_turn_s_result_whoever_opens_that_turn(runtime):
+    handle, results = runtime.spawn(new(), reader_and_worker), {}
+
+    async def ask(text):
+        results[text] = (await handle.ask(text)).text
+
+    async with trio.open_nursery() as nursery:
+        for text in "abc":
+            nursery.start_soon(ask, text)
+    assert results == {text: f"re {text}" for text in "abc"}
+
+
+async def test_an_interrupt_ends_the_open_turn_and_no_other(runtime):
+    handle, statuses = runtime.spawn(new(), reader_and_worker), {}
+
+    async def ask(text):
+        statuses[text] = (await handle.ask(text)).status
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "first")
+        await wait_all_tasks_blocked()
+        nursery.start_soon(ask, "second")
+        await wait_all_tasks_blocked()
+        assert (await handle.interrupt()).stopped == ("the turn",)
+    assert statuses == {"first": TurnStatus.INTERRUPTED, "second": TurnStatus.COMPLETED}
+
+
+@pytest.mark.parametrize("mode", ["now", "after_step"])
+async def test_an_interrupt_between_two_tasks_returns_and_the_turn_ends_at_once(runtime, mode):
+    """The reader has taken the input and asks for the next; the worker has not begun its turn."""
+    opened = trio.Event()
+
+    async def agent_fn(agent):
+        async def work(message):
+            await opened.wait()
+            async with agent.turn(message):
+                await agent.step()
+                await trio.sleep(60)
+
+        async with trio.open_nursery() as nursery:
+            while not isinstance(message := await agent.receive(), Interrupt):
+                nursery.start_soon(work, message)
+
+    handle = runtime.spawn(new(), agent_fn)
+    async with trio.open_nursery() as nursery:
+
+        async def ask():
+            assert (await handle.ask("go")).status is TurnStatus.INTERRUPTED
+
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        await handle.interrupt(mode)
+        assert trio.current_time() == began
+        opened.set()
+    assert trio.current_time() == began
+
+
+async def test_two_tasks_that_receive_lose_no_turn(runtime):
+    async def agent_fn(agent):
+        async def work():
+            while True:
+                message = await agent.receive()
+                await turn.acquire()
+                async with agent.turn(message):
+                    await trio.sleep(1)
+                    await agent.step()
+                turn.release()
+
+        turn = trio.Semaphore(1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            nursery.start_soon(work)
+
+    handle = runtime.spawn(new(), agent_fn)
+    results = []
+
+    async def ask():
+        results.append((await handle.ask("go")).status)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(ask)
+        await trio.sleep(0.5)
+        with trio.fail_after(10):
+            await handle.interrupt("after_step")
+    assert sorted(results) == [TurnStatus.COMPLETED] * 3 + [TurnStatus.INTERRUPTED]
+    handle.kill()
+
+
+async def test_what_a_reader_never_opens_a_turn_for_is_bounded_and_told(runtime):
+    async def hoards(agent):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            async for message in agent.inputs():
+                kept.append(message)  # noqa: PERF401
+
+    kept, errors = [], []
+    handle = runtime.spawn(new(), hoards)
+
+    async def ask():
+        try:
+            await handle.ask("go")
+        except Exception as error:
+            errors.append(type(error).__name__)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(70):
+            nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        assert errors == ["TurnError"] * 6
+        handle.kill()
+    assert errors[6:] == ["AgentNotRunningError"] * 64
+    assert len((await handle.wait()).undelivered) == 64
+
+
+# -- whose task it is ------------------------------------------------------------------------------
+
+
+async def test_a_task_of_the_application_may_wait_for_the_agent_that_started_it(runtime, nursery):
+    async def agent_fn(agent):
+        nursery.start_soon(wait)
+
+    async def wait():
+        outcomes.append(await handle.wait())
+
+    outcomes = []
+    handle = runtime.spawn(new(), agent_fn)
+    await handle.wait()
+    await wait_all_tasks_blocked()
+    assert [outcome.status for outcome in outcomes] == [EndStatus.COMPLETED]
+
+
+@pytest.mark.parametrize("abandon", [True, False])
+def test_the_thread_of_an_agent_s_own_tool_may_not(abandon):
+    async def main():
+        async def agent_fn(agent):
+            await trio.to_thread.run_sync(tool, abandon_on_cancel=abandon)
+
+        def tool():
+            with pytest.raises(SelfWaitError):
+                trio.from_thread.run(handle.wait)
+
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            handle = runtime.spawn(new(), agent_fn)
+            assert (await handle.wait(check=True)).status is EndStatus.COMPLETED
+
+    trio.run(main)
+
+
+# -- circles ---------------------------------------------------------------------------------------
+
+
+async def asks(agent, runtime, other):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            answer = await runtime.get(other).ask(message.text)
+            agent.session.add_message(Message.assistant(answer.text))
+
+
+@pytest.mark.parametrize("length", [2, 3, 500])
+async def test_a_circle_of_asks_of_any_length_is_refused(runtime, length):
+    handles = [
+        runtime.spawn(new(f"s-{n}"), asks, runtime, f"s-{(n + 1) % length}") for n in range(length)
+    ]
+    await handles[0].send_input("well?")
+    await wait_all_tasks_blocked()
+    assert [str(handle.state) for handle in handles] == ["idle"] * length
+    async with handles[-1].subscribe() as chunks:
+        (end,) = [await chunks.__anext__() for _ in range(chunks.lag)][-1:]
+    assert isinstance(end, Done)
+    assert end.status is TurnStatus.FAILED
+    assert end.error.startswith("ask() would close a circle")
+
+
+async def test_the_chain_names_everybody(runtime):
+    errors = []
+
+    async def last(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                try:
+                    await first.ask(message.text)
+                except SelfWaitError as error:
+                    errors.append(str(error))
+
+    first = runtime.spawn(new("s-1"), asks, runtime, "s-2", name="ann")
+    runtime.spawn(new("s-2"), asks, runtime, "s-3", name="bob")
+    runtime.spawn(new("s-3"), last, name="cid")
+    assert (await first.ask("go")).status is TurnStatus.COMPLETED
+    assert "cid → ann → bob → cid" in errors[0]
+
+
+async def test_an_ask_beside_the_turn_closes_no_circle(runtime):
+    """The one that is asked back answers, since its ask is not what its turn waits for."""
+
+    async def ann(agent):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(echo, agent)
+            answers.append((await bob.ask("from ann")).text)
+            nursery.cancel_scope.cancel()
+
+    answers = []
+    bob = runtime.spawn(new("bob"), asks, runtime, "ann")
+    handle = runtime.spawn(new("ann"), ann)
+    await handle.wait()
+    assert answers == ["re from ann"]
+
+
+# -- a time-out of ask -----------------------------------------------------------------------------
+
+
+async def test_at_its_time_out_an_ask_interrupts_its_turn(runtime):
+    handle = runtime.spawn(new(), echo, 60)
+    began = trio.current_time()
+    result = await handle.ask("go", timeout=5)
+    assert (result.status, trio.current_time() - began) == (TurnStatus.INTERRUPTED, 5)
+    assert str(handle.state) == "idle"
+    assert (await handle.ask("again", timeout=61)).text == "re again"
+
+
+async def test_an_input_that_no_turn_has_begun_with_is_taken_back(runtime):
+    handle = runtime.spawn(new(), echo, 10)
+    await handle.send_input("first")
+    result = await handle.ask("second", timeout=5)
+    assert result.status is TurnStatus.INTERRUPTED
+    assert "within 5 seconds" in result.error
+    await trio.sleep(60)
+    assert [message.text for message in await handle.history()] == ["first", "re first"]
+
+
+async def test_the_time_out_holds_for_a_full_mailbox_and_a_turn_that_can_t_be_stopped(runtime):
+    async def stubborn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(60)
+
+    handle = runtime.spawn(new(), stubborn)
+    began = trio.current_time()
+    assert (await handle.ask("go", timeout=1)).status is TurnStatus.INTERRUPTED
+    assert trio.current_time() - began == 3.25  # and the grace of an interrupt
+    for _ in range(64):
+        handle.send_input_nowait("full")
+    assert (await handle.ask("no room", timeout=1)).status is TurnStatus.INTERRUPTED
+    handle.kill()
+
+
+@pytest.mark.parametrize("timeout", [-1, math.nan])
+async def test_a_time_out_that_is_no_length_of_time_is_refused(runtime, timeout):
+    with pytest.raises(ValueError, match="a number of seconds"):
+        await runtime.spawn(new(), echo).ask("go", timeout=timeout)
+
+
+# -- subagents: what they end with, and who hears of it --------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["turn", "agent"])
+async def test_what_an_interrupted_turn_takes_along_is_for_spawn_to_say(runtime, scope):
+    children = []
+
+    async def parent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                children.append(agent.spawn(new(), echo, scope=scope))
+                await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), parent)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    await handle.interrupt()
+    assert runtime.is_running(children[0].session_id) == (scope == "agent")
+
+
+@pytest.mark.parametrize("report", [True, False])
+async def test_whether_an_end_is_reported_is_for_spawn_to_say(runtime, report):
+    seen = []
+
+    async def child(agent):
+        agent.session.add_message(Message.assistant("done"))
+
+    async def parent(agent):
+        agent.spawn(new(), child, report=report)
+        async for message in agent.inputs():
+            seen.append(message)  # noqa: PERF401
+
+    runtime.spawn(new(), parent)
+    await wait_all_tasks_blocked()
+    assert [type(message) for message in seen] == [SubAgentResult] * report
+
+
+async def test_a_report_that_waits_is_taken_back_when_the_parent_waits_for_the_end(runtime):
+    seen = []
+
+    async def child(agent):
+        agent.session.add_message(Message.assistant("done"))
+
+    async def parent(agent):
+        handle = agent.spawn(new(), child)
+        await wait_all_tasks_blocked()
+        assert (await handle.wait()).status is EndStatus.COMPLETED
+        async for message in agent.inputs():
+            seen.append(message)  # noqa: PERF401
+
+    runtime.spawn(new(), parent)
+    await wait_all_tasks_blocked()
+    assert seen == []
+
+
+async def test_a_scope_that_is_none_is_refused(runtime):
+    async def parent(agent):
+        agent.spawn(new(), echo, scope="session")
+
+    outcome = await runtime.spawn(new(), parent).wait()
+    assert "neither 'turn' nor 'agent'" in str(outcome.error)
+
+
+async def test_the_outcome_has_what_the_function_returned(runtime):
+    async def adds(agent, a, b):
+        return a + b
+
+    async def crashes(agent):
+        raise ValueError
+
+    assert (await runtime.spawn(new(), adds, 1, 2).wait()).value == 3
+    assert (await runtime.spawn(new(), crashes).wait()).value is None
+
+
+async def test_an_ask_that_an_end_cuts_off_has_the_outcome_with_the_value(runtime):
+    async def returns(agent):
+        await agent.receive()
+        return "gone"
+
+    with pytest.raises(AgentNotRunningError) as error:
+        await runtime.spawn(new(), returns).ask("go")
+    assert error.value.outcome.value == "gone"
