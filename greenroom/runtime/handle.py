@@ -77,6 +77,17 @@ class AgentHandle(AgentView):
         is_steered = turn is not None and turn.is_steerable
         return Receipt(message.id, "steered" if is_steered else "queued")
 
+    async def withdraw_inputs(self, *input_ids: str) -> tuple[str, ...]:
+        """Take inputs back that the agent has not taken yet, all in one moment.
+
+        They get no turn, so nothing should wait for one. Use the ids of their receipts.
+
+        Returns:
+            The ids of those that still waited, in their order; the agent never sees these.
+        """
+        await trio.lowlevel.checkpoint()
+        return self._actor.mailbox.withdraw(input_ids)
+
     async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:
         """Hand in the result of a tool that the client runs; it may come before it is waited for.
 
