@@ -268,6 +268,18 @@ async def test_a_line_begun_under_one_question_does_not_answer_the_next(answers)
             assert await terminal.events.receive() == Line("y", "q2")
 
 
+async def test_what_lay_there_when_the_next_question_came_is_no_input_either(answers):
+    read, write = answers
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            await terminal.show(ASKED)
+            os.write(write, b"y\nyes\nn")  # not read yet when the next one is printed
+            await terminal.show(Frame(question=Question("q2", "allow? > ")))
+            os.write(write, b"o\ny\n")
+            lines = [await terminal.events.receive() for _ in range(4)]
+    assert lines == [Line("y", "q"), Line("yes", "q"), Line("no", "q"), Line("y", "q2")]
+
+
 async def test_a_question_that_is_gone_takes_no_line(answers):
     read, write = answers
     with trio.fail_after(10):
