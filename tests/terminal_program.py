@@ -70,6 +70,11 @@ class TerminalProgram:
         self._read_until(is_there, f"{texts} without {without}")
         return self.screen
 
+    def wait_until(self, is_done):
+        """Read until the screen is as it should be; return it."""
+        self._read_until(lambda: is_done(self.screen), is_done.__name__)
+        return self.screen
+
     def wait(self):
         """Read until the program has ended; return its exit code."""
         self._read_until(lambda: self.process.poll() is not None, "the end")

@@ -101,13 +101,19 @@ def tmux(*words: str) -> str:
     return done.stdout
 
 
-def capture(scene: str, home: Path, columns: int = 100, lines: int = 60) -> str:
+def size_of(scene: str) -> tuple[int, int]:
+    """Lines and columns of the terminal that a scene is played in; a long text has to be paged."""
+    return (24 if scene == "long" else 60, 100)
+
+
+def capture(scene: str, home: Path) -> str:
     """Play a scene in tmux, and return the prompt that then stands on the screen."""
     project = furnish(home)
     root = str(Path(__file__).parents[2])
     variables = {"HOME": str(home), "PYTHONPATH": root, "TERM": "xterm-256color"}
     play_it = [sys.executable, str(Path(__file__).resolve()), scene]
     command = shlex.join(["env", *(f"{k}={v}" for k, v in variables.items()), *play_it])
+    lines, columns = size_of(scene)
     place = ("-c", str(project), "-x", str(columns), "-y", str(lines))
     tmux("-f", os.devnull, "new-session", "-d", "-s", scene, *place, command)
     try:

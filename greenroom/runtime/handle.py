@@ -84,6 +84,23 @@ class AgentHandle(AgentView):
         is_steered = turn is not None and turn.is_steerable
         return Receipt(message.id, "steered" if is_steered else "queued")
 
+    async def withdraw_inputs(self, *input_ids: str) -> tuple[str, ...]:
+        """Take inputs back that the agent has not taken yet, all in one moment.
+
+        They get no turn; an `ask` that waits for one gets a result with the status interrupted.
+
+        Args:
+            *input_ids: the ids of their receipts.
+
+        Returns:
+            The ids of those that still waited, in their order; the agent never sees these.
+        """
+        require_loop(self._actor.runtime, "withdraw_inputs()")
+        await trio.lowlevel.checkpoint()
+        withdrawn = self._actor.mailbox.withdraw(input_ids)
+        self._actor.turns.withdraw(withdrawn)
+        return withdrawn
+
     async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:
         """Hand in the result of a tool that the client runs; it may come before it is waited for.
 

@@ -81,27 +81,25 @@ def test_a_line_begun_before_the_prompt_neither_answers_nor_is_lost(terminal, pr
     program.wait_for(READY)
     # The letter stands in the line before the prompt comes; Enter is pressed after it.
     program.type("run touch made" + ENTER + "y")
-    screen = program.wait_for("coder asks", "> y")
-    assert "allow? > y" not in screen
+    program.wait_for("coder asks", "kept for afterwards: y")
     program.type(ENTER)
-    program.wait_for("queued: y", "allow? >")
-    assert not (project / "made").exists()
+    program.wait_for("allow? >", without=["queued"])
     ask(program, "no")
-    program.wait_for("Bash denied by user", "> y", "idle", without=["queued: y"])
+    program.wait_for("Bash denied by user", "idle", "\n> y\n", without=["kept"])
     assert not (project / "made").exists()
 
 
-def test_words_typed_at_the_prompt_that_are_no_choice_go_to_the_agent(terminal):
+def test_words_typed_at_the_prompt_that_are_no_choice_are_refused_and_never_sent(terminal):
     program = terminal()
     program.wait_for(READY)
     ask(program, "run touch made")
     program.wait_for("allow? >")
     ask(program, "yes, but list *.md first")
-    program.wait_for("queued: yes, but list *.md first", "allow? >")
+    program.wait_for("not a choice, and was not sent: [y] once", "allow? >", without=["queued"])
     program.type("half a line")
     program.wait_for("allow? > half a line")
     program.type(ESCAPE)
-    program.wait_for("withdrawn", "> half a line", without=["allow? >", "queued:"])
+    program.wait_for("withdrawn", "idle", without=["asks:", "half a line", "allow? >", "> yes"])
 
 
 def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
@@ -113,7 +111,7 @@ def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
     program.wait_for("remembered for this session", "idle")
     ask(program, "run touch made")
     screen = program.wait_for("idle", "> run touch made\nI will run touch made.\n\n● Bash")
-    assert screen.count("coder asks") == 1
+    assert screen.count("coder asked") == 1
 
 
 def test_an_answer_for_the_project_holds_in_its_next_run(terminal, run, project):
@@ -204,12 +202,19 @@ def test_ctrl_c_interrupts_and_pressed_twice_leaves(terminal):
     assert "--resume s-" in program.screen
 
 
-def test_what_is_typed_while_the_agent_works_is_its_next_input(terminal):
+def test_what_is_typed_while_the_agent_works_is_queued_and_a_key_takes_it_back(terminal):
     program = running_sleep(terminal)
     ask(program, "read README.md")
-    program.wait_for("queued: read README.md")
-    program.type(ESCAPE)
-    program.wait_for("interrupted\n> read README.md", "README.md, 1 line:", "idle")
+    program.wait_for("queued: read README.md", "Up takes it back")
+    program.type("\x1b[A")
+    program.wait_for("\n> read README.md\n", without=["queued"])
+    ask(program, " and list *")
+    ask(program, "help")
+    program.wait_for("queued: read README.md and list *", "queued: help")
+    program.type("rest" + ESCAPE)
+    screen = program.wait_for("interrupted", "idle", "read README.md and list *\nhelp\nrest")
+    assert "queued" not in screen
+    assert "1 line:" not in screen
 
 
 def test_ctrl_d_on_an_empty_idle_line_leaves_and_gives_the_terminal_back(terminal):
@@ -346,7 +351,7 @@ def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
     text = out.decode()
     assert process.returncode == 0
     assert text.index("> read README.md") < text.index("> run touch made") < text.index("> list *")
-    assert "Bash denied by unattended" in text
+    assert "Bash denied by terminal" in text
     assert "made" not in text[text.index("> list *") :]
     assert "\x1b" not in text
     assert err == b""

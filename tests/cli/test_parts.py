@@ -193,8 +193,8 @@ def test_the_exit_code_says_how_the_turn_ended(chunks, code):
     [
         (None, 0),
         (Outcome(EndStatus.COMPLETED), 0),
-        (Outcome(EndStatus.CRASHED, ValueError()), 1),
-        (Outcome(EndStatus.CRASHED, SessionLockedError("it is in use")), 2),
+        (Outcome(EndStatus.CRASHED, error=ValueError()), 1),
+        (Outcome(EndStatus.CRASHED, error=SessionLockedError("it is in use")), 2),
     ],
 )
 def test_an_interactive_run_ends_with_a_code_too(outcome, code):
@@ -266,6 +266,18 @@ async def test_a_line_begun_under_one_question_does_not_answer_the_next(answers)
             os.write(write, b"\ny\n")
             assert await terminal.events.receive() == Line("y", "q")
             assert await terminal.events.receive() == Line("y", "q2")
+
+
+async def test_what_lay_there_when_the_next_question_came_is_no_input_either(answers):
+    read, write = answers
+    with trio.fail_after(10):
+        async with open_plain_terminal(read) as terminal:
+            await terminal.show(ASKED)
+            os.write(write, b"y\nyes\nn")  # not read yet when the next one is printed
+            await terminal.show(Frame(question=Question("q2", "allow? > ")))
+            os.write(write, b"o\ny\n")
+            lines = [await terminal.events.receive() for _ in range(4)]
+    assert lines == [Line("y", "q"), Line("yes", "q"), Line("no", "q"), Line("y", "q2")]
 
 
 async def test_a_question_that_is_gone_takes_no_line(answers):

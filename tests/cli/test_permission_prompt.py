@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from greenroom.cli.drawing.painter import Painter
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.questions.choices import choices_for, find_choice
-from greenroom.cli.questions.permission_prompt import render_further, render_request
-from greenroom.cli.questions.prompt_pages import PromptPages
+from greenroom.cli.questions.permission_prompt import render_record, render_request
 from greenroom.cli.questions.question_queue import TOO_LATE, Decision, QuestionQueue
 from greenroom.cli.terminal.terminal import Line
 from greenroom.core import (
@@ -58,8 +58,8 @@ FULL = request(
 
 
 def test_a_prompt_tells_who_what_parts_effects_rules_and_last_what_the_agent_says():
-    assert shown(FULL, waiting=2).splitlines() == [
-        "? planner > coder asks: Run a command (Bash)  2 more waiting",
+    assert shown(FULL).splitlines() == [
+        "? planner > coder asks: Run a command (Bash)",
         "  │ git status && sudo make > /etc/x",
         "  allowed git status  (the rule 'git' allows this; ~/r.json)",
         "  asks    sudo make  (no rule is about this)",
@@ -99,7 +99,7 @@ def test_nothing_that_a_request_says_reaches_the_terminal_as_it_is(field):
     text = shown(msgspec.structs.replace(request(), parts=(), **{field: f"a{HOSTILE}b"}))
     assert all(ch.isprintable() or ch == "\n" for ch in text)
     assert "\u00a0" not in text
-    assert "…(500 blanks)…" in text or field == "claim"
+    assert "…(500blanks)…" in "".join(text.replace("│", "").split()) or field == "claim"
 
 
 def test_neither_parts_nor_effects_nor_rules_nor_names_do():
@@ -148,58 +148,40 @@ def test_a_line_that_wraps_can_not_pass_for_one_of_ours():
 LONG = "\n".join(f"line {number}" for number in range(500))
 
 
-def test_of_a_long_text_the_beginning_is_shown_and_a_yes_can_not_be_remembered_yet():
-    text = shown(request(LONG))
-    assert "  │ line 23\n" in text
-    assert "line 24" not in text
-    assert "… 476 lines of the text: type more and Enter to see all …" in text
-    assert text.splitlines()[-1] == "  [y] once  [n] no  [v] never  [w] no, and say why"
+def record(asked):
+    return Painter(None).paint([render_record(asked, ColorScheme())], 100)
 
 
-def test_further_pages_go_on_where_the_one_before_ended_and_the_last_offers_all():
-    asked = request(LONG)
-    pages = [
-        Painter(None).paint([render_further(asked, number, ColorScheme())], 100)
-        for number in range(len(PromptPages.of(asked).further))
+def test_a_long_text_a_long_diff_and_many_parts_are_shown_whole():
+    parts = tuple(PermissionPart(f"ls {number}", ALLOW, "a rule") for number in range(300))
+    lines = shown(request(LONG, diff=LONG.replace("line", "+x"), parts=parts)).splitlines()
+    assert [line for line in lines if line.startswith("  │ line")] == [
+        f"  │ line {number}" for number in range(500)
     ]
-    assert len(pages) == 3
-    assert pages[0].startswith("  │ line 24\n")
-    assert "… 2 more: type more and Enter …" in pages[0]
-    assert "[a] always" not in pages[1]
-    assert "  │ line 499\n" in pages[2]
-    assert "[a] always" in pages[2]
+    assert [line for line in lines if line.startswith("  │ +x")] == [
+        f"  │ +x {number}" for number in range(500)
+    ]
+    assert sum(line.startswith("  allowed ls") for line in lines) == 300
 
 
-@given(st.text(st.sampled_from("ab \n"), max_size=300).map(lambda text: text * 400))
-def test_the_pages_of_a_text_are_all_of_it(text):
-    pages = PromptPages.of(request(text))
-    whole = "".join([pages.details, *pages.further])
-    assert whole.replace("\n", "") == exact(text).replace("\n", "")
-    assert bool(pages.further) == bool(pages.left_out)
-    assert all(len(page) <= 20_000 and page.count("\n") < 200 for page in pages.further)
+@given(
+    st.text(st.sampled_from("ab \t\n漢é\u0301\u0323\x1b\u202e|"), min_size=1, max_size=200),
+    st.integers(20, 60),
+)
+def test_of_a_command_no_character_is_lost_and_no_row_is_too_wide(text, width):
+    painted = Painter(None).paint([render_request(request(text), ColorScheme())], width)
+    rows = [row for row in painted.splitlines() if row.startswith("  │ ")]
+    assert all(cell_len(row) <= width for row in rows)
+    found = "".join(row.removeprefix("  │ ") for row in rows)
+    assert "".join(found.split()) == "".join(exact(text).split())
 
 
-def test_a_line_without_end_is_cut_on_the_first_page_too():
-    pages = PromptPages.of(request("echo " + "x" * 50_000 + "; rm -rf y"))
-    assert len(pages.details) == 2_000
-    assert pages.further[-1].endswith("; rm -rf y")
-
-
-def test_of_a_diff_with_few_but_long_lines_not_all_is_shown_at_once():
-    pages = PromptPages.of(request("a", diff="+" + "x" * 9_000 + "\n+y"))
-    assert len(pages.diff) < 2_100
-    assert pages.left_out
-    assert "+y" in "".join(pages.further)
-
-
-def test_of_many_parts_those_that_are_not_allowed_come_first():
-    parts = [PermissionPart(f"ls {number}", ALLOW, "a rule") for number in range(300)]
-    parts[250] = PermissionPart("rm x", DENY, "a rule")
-    asked = request(parts=tuple(parts))
-    text = shown(asked)
-    assert "denied  rm x" in text
-    assert "… 284 parts that weigh less: type more" in text
-    assert "ls 299" in Painter(None).paint([render_further(asked, 1, ColorScheme())], 100)
+def test_a_record_tells_what_was_asked_and_of_a_long_text_the_beginning():
+    assert record(request("make")) == "? the agent asked: Run a command (Bash)\n  │ make\n"
+    text = record(request(LONG, diff="+" + "x" * 9_000))
+    assert "  │ line 39\n" in text
+    assert "line 40" not in text
+    assert "  │ … 5,001 more characters …\n" in text
 
 
 # -- answers ----------------------------------------------------------------------------------------
@@ -215,18 +197,16 @@ def queue_of(*requests):
     return queue
 
 
-@pytest.mark.parametrize("word", ["s", "project", "always"])
-def test_a_yes_is_remembered_only_once_all_was_shown(word):
-    queue = queue_of(request(LONG))
-    assert "see all of it first" in queue.read(line(word))
-    for page in range(3):
-        assert queue.turn_page(line("more")) == page
-    assert isinstance(queue.read(line(word)), Decision)
+def unread(text):
+    return Line(text, "p-1", is_read=False)
 
 
-@pytest.mark.parametrize(("word", "decision"), [("y", ALLOW), ("n", DENY), ("never", DENY)])
-def test_any_other_answer_may_be_given_before(word, decision):
-    assert queue_of(request(LONG)).read(line(word)).decision is decision
+@pytest.mark.parametrize("word", ["y", "e", "s", "project", "always", "never", "never session"])
+def test_only_a_plain_no_may_be_given_before_all_was_shown(word):
+    queue = queue_of(editable())
+    assert "not before all of it was shown; Space or PgDn goes on" in queue.read(unread(word))
+    assert queue.read(line("y")).decision is ALLOW
+    assert queue_of(request()).read(unread("n")).decision is DENY
 
 
 @pytest.mark.parametrize("lifetime", ["session", "project"])
@@ -238,25 +218,26 @@ def test_a_no_is_remembered_for_the_session_or_the_project_where_that_is_typed(l
     assert told.startswith(f"never in this {lifetime}: not possible here")
 
 
-def test_the_next_request_begins_at_its_own_first_page():
-    first = request(LONG)
-    queue = queue_of(first, msgspec.structs.replace(first, request_id="p-2"))
-    for _ in range(3):
-        queue.turn_page(line("more"))
+def test_what_is_no_choice_is_refused_with_the_choices():
+    told = queue_of(request(remembers=())).read(line("yes\u202e please"))
+    assert told.startswith("“yes\\u{202e} please” is not a choice, and was not sent: [y] once")
+    assert told.endswith("[n] no  [v] never  [w] no, and say why")
+
+
+def test_each_question_says_which_of_how_many_it_is():
+    first = request()
+    more = [msgspec.structs.replace(first, request_id=f"p-{number}") for number in (2, 3)]
+    queue = queue_of(first)
+    assert queue.place == ""
+    queue.follow([first, *more])
+    assert queue.place == "question 1 of 3"
     queue.drop("p-1")
-    assert not queue.is_read
-    assert "see all of it first" in queue.read(line("a", "p-2"))
-
-
-def test_there_is_no_page_to_turn_where_all_is_shown_or_another_is_asked():
-    queue = queue_of(request())
-    assert queue.turn_page(line("more")) is None
-    assert queue.read(line("more")) == "that was all of it"
-    queue = queue_of(request(LONG))
-    assert queue.turn_page(line("more", "p-0")) is None
-    assert queue.turn_page(line("more", "")) is None
-    assert queue.turn_page(line("more or less")) is None
-    assert queue.read(line("more or less")) is None
+    assert queue.place == "question 2 of 3"
+    queue.follow(more[:1])
+    assert queue.place == "question 2 of 2"
+    queue.drop("p-2")
+    queue.follow([first])
+    assert queue.place == ""
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", "\n", "  \n "])
@@ -268,7 +249,8 @@ def test_enter_and_blanks_choose_nothing(text):
 def test_a_line_of_another_question_decides_nothing():
     queue = queue_of(request())
     assert queue.read(line("y", "p-0")) == TOO_LATE
-    assert queue.read(line("y", "")) is None
+    assert queue.read(line("yes, of course", "p-0")) == TOO_LATE
+    assert queue.read(line("", "p-0")) == ""
     assert queue.current is not None
 
 
@@ -317,8 +299,9 @@ def test_a_command_may_be_changed_and_then_runs_once():
     queue = queue_of(editable())
     assert "[e] edit" in shown(editable())
     assert queue.read(line("e")) == ""
-    assert (queue.question.label, queue.question.text) == ("run instead? > ", "make")
-    answer = queue.read(line("make -n", queue.question.id))
+    question = queue.question(str)
+    assert (question.label, question.text) == ("run instead? > ", "make")
+    answer = queue.read(line("make -n", question.id))
     assert answer == Decision("p-1", ALLOW, input={"command": "make -n", "timeout": 5})
 
 
@@ -326,15 +309,15 @@ def test_a_command_may_be_changed_and_then_runs_once():
 def test_a_command_that_was_not_changed_leaves_the_question_open(text):
     queue = queue_of(editable())
     queue.read(line("edit"))
-    told = queue.read(line(text, queue.question.id))
+    told = queue.read(line(text, queue.question(str).id))
     assert told == "nothing was changed; the question is still open"
-    assert queue.question.label == "allow? > "
+    assert queue.question(str).label == "allow? > "
 
 
 def test_what_can_not_be_shown_in_a_line_is_typed_anew():
     queue = queue_of(editable("ls \u202e"))
     queue.read(line("e"))
-    assert queue.question.text == ""
+    assert queue.question(str).text == ""
 
 
 def test_what_has_no_command_can_not_be_changed_in_a_line():

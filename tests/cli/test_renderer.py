@@ -12,7 +12,7 @@ import trio.testing
 from greenroom.cli import ConsoleRenderer
 from greenroom.cli.console import person
 from greenroom.cli.console.renderer import terminal_opener
-from greenroom.cli.terminal.terminal import Closed, Frame, Key, KeyName, Line
+from greenroom.cli.terminal.terminal import Closed, Frame, Key, KeyName, Line, Question
 from greenroom.core import (
     EndStatus,
     GreenroomError,
@@ -38,10 +38,12 @@ class HandTerminal:
 
     colors = None
     size = (100, 40)
+    is_live = True
 
     def __init__(self):
         self.frames = [Frame()]
         self.cleared = 0
+        self.put = []
         self._send, self.events = trio.open_memory_channel(100)
         self._shown = trio.Event()
 
@@ -59,6 +61,9 @@ class HandTerminal:
     def clear_line(self):
         self.cleared += 1
 
+    def put_back(self, text):
+        self.put.append(text)
+
     @property
     def frame(self):
         return self.frames[-1]
@@ -66,7 +71,9 @@ class HandTerminal:
     @property
     def text(self):
         printed = "".join(frame.printed for frame in self.frames)
-        return f"{printed}{self.frame.live}\n{self.frame.status}"
+        asked = self.frame.question
+        question = f"{asked.paint(99)}{asked.place}\n" if asked else ""
+        return f"{printed}{self.frame.live}\n{question}{self.frame.hint}\n{self.frame.status}"
 
     async def wait_for(self, *texts, without=()):
         with trio.fail_after(10):
@@ -230,22 +237,39 @@ async def test_each_choice_is_a_letter_or_a_word(typed, told):
         assert it.terminal.frame.question is None
 
 
-async def test_a_line_that_was_begun_before_the_question_is_queued():
+@pytest.mark.parametrize("typed", ["yes please", "y, but list *.md first", "ye", "nope"])
+async def test_what_is_no_choice_is_refused_with_the_choices_and_never_sent(typed):
     async with stage(asker) as it:
         await it.terminal.say("1")
         await it.terminal.wait_for("action 0")
-        await it.terminal.say("y")
-        await it.terminal.wait_for("queued: y", "waiting for permission")
+        await it.terminal.answer(typed)
+        await it.terminal.wait_for(f"“{typed}” is not a choice, and was not sent: [y] once")
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("0: allow", "idle", without=["queued", f"> {typed}"])
+
+
+async def test_a_question_leaves_a_record_before_its_answer_and_a_withdrawn_one_says_so():
+    async with stage(asker) as it:
+        await it.terminal.say("1")
+        await it.terminal.wait_for("actor asks: action 0")
+        await it.terminal.answer("y")
+        record = "? actor asked: action 0 (Tool)\n  │ do 0\n"
+        await it.terminal.wait_for(f"{record}  Tool allowed by user", without=["actor asks"])
+        await it.terminal.say("1")
+        await it.terminal.wait_for("actor asks: action 0")
+        await it.terminal.press(ESC)
+        gone = f"{record}  the question about Tool was withdrawn"
+        await it.terminal.wait_for(gone, without=["actor asks"])
 
 
 async def test_one_question_at_a_time_and_each_answer_is_for_its_own():
     async with stage(asker) as it:
         terminal = it.terminal
         await terminal.say("3")
-        await terminal.wait_for("action 0", "2 more waiting", without=["action 1"])
+        await terminal.wait_for("action 0", "question 1 of 3", without=["action 1"])
         first = terminal.frame.question
         await terminal.answer("y")
-        await terminal.wait_for("action 1", "1 more waiting")
+        await terminal.wait_for("action 1", "question 2 of 3")
         # An answer to the question before is an answer to nothing now.
         await terminal._send.send(Line("y", first.id))
         await terminal.wait_for("decided already", "action 1")
@@ -258,7 +282,7 @@ async def test_one_question_at_a_time_and_each_answer_is_for_its_own():
 async def test_a_question_that_is_answered_elsewhere_closes():
     async with stage(asker) as it:
         await it.terminal.say("2")
-        await it.terminal.wait_for("action 0", "1 more waiting")
+        await it.terminal.wait_for("action 0", "question 1 of 2")
         [request, _] = await it.handle.pending()
         await it.handle.respond_permission(request.request_id, RuleDecision.DENY, by="the phone")
         await it.terminal.wait_for("Tool denied by the phone", "action 1")
@@ -276,7 +300,8 @@ async def test_an_answer_that_comes_too_late_is_told_so_and_goes_nowhere():
         await it.terminal._send.send(Line("y", asked.id))
         await it.terminal.wait_for("that question is decided already", without=["> y"])
         await it.terminal._send.send(Line("yes, of course", asked.id))
-        await it.terminal.wait_for("> yes, of course")
+        await it.terminal.say("hello")
+        await it.terminal.wait_for("> hello", without=["> yes, of course"])
 
 
 async def test_a_reason_may_be_left_out_and_the_question_stays():
@@ -345,13 +370,58 @@ async def test_escape_interrupts_and_the_text_so_far_stays():
 
 
 async def test_what_is_queued_stands_below_until_its_turn_begins():
+    async with stage(asker) as it:
+        await it.terminal.say("1")
+        await it.terminal.wait_for("action 0")
+        await it.terminal.say("two")
+        await it.terminal.wait_for("queued: two", "Up takes it back", without=["> two"])
+        await it.terminal.answer("n")
+        await it.terminal.wait_for("> two", "idle", without=["queued: two"])
+
+
+@pytest.mark.parametrize("key", [ESC, CTRL_C, KeyName.TAKE_BACK])
+async def test_what_is_queued_comes_back_into_the_line_and_does_not_run(key):
     async with stage(sleeper) as it:
         await it.terminal.say("one")
         await it.terminal.wait_for("begun with one")
         await it.terminal.say("two")
-        await it.terminal.wait_for("queued: two", without=["> two"])
+        await it.terminal.say("and\nthree")
+        await it.terminal.wait_for("queued: two", "queued: and")
+        await it.terminal.press(key)
+        await it.terminal.wait_for("begun with one", without=["queued"])
+        assert it.terminal.put == ["two\nand\nthree"]
+        if key is not KeyName.TAKE_BACK:
+            await it.terminal.wait_for("interrupted", "idle", without=["> two"])
+            await it.terminal.say("four")
+            await it.terminal.wait_for("begun with four", without=["begun with two"])
+
+
+async def test_what_was_meant_for_the_turn_and_not_taken_comes_back_too():
+    async def steerable(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message, steer=True):
+                await agent.send(TextDelta(f"begun with {message.text}"))
+                await trio.sleep_forever()
+
+    async with stage(steerable) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("two")
+        await it.terminal.wait_for("> two")
         await it.terminal.press(ESC)
-        await it.terminal.wait_for("> two", "begun with two", without=["queued: two"])
+        await it.terminal.wait_for("interrupted", "idle", without=["begun with two"])
+        assert it.terminal.put == ["two"]
+
+
+async def test_a_terminal_without_a_line_of_its_own_is_told_what_was_not_sent():
+    async with stage(sleeper) as it:
+        it.terminal.is_live = False
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("two")
+        await it.terminal.wait_for("queued: two")
+        await it.terminal.press(ESC)
+        await it.terminal.wait_for("not sent any more: two", "idle", without=["begun with two"])
 
 
 async def test_whoever_leaves_is_told_what_was_not_sent_any_more():
@@ -374,6 +444,7 @@ async def test_ctrl_c_interrupts_and_a_second_one_soon_after_leaves():
         with trio.fail_after(10):
             while it.result is not None:
                 await trio.testing.wait_all_tasks_blocked()
+        assert "not sent any more: half a line" in it.terminal.text
 
 
 async def test_one_ctrl_c_while_idle_says_that_another_leaves(autojump_clock):
@@ -560,27 +631,6 @@ def test_what_is_no_terminal_gets_plain_text():
     assert terminal_opener({"TERM": "xterm"}).__name__ == "open_plain_terminal"
 
 
-async def test_of_a_long_diff_both_ends_are_shown_and_all_of_it_where_asked():
-    diff = "\n".join(f"+line {number}" for number in range(200))
-
-    async def edits(agent):
-        async for message in agent.inputs():
-            async with agent.turn(message):
-                await agent.request_permission("Edit", "Edit a file", details="a.py", diff=diff)
-
-    async with stage(edits) as it:
-        await it.terminal.say("go")
-        await it.terminal.wait_for("[y] once")
-        assert len(it.terminal.text.splitlines()) < 28
-        assert "… 186 lines of the diff: type more and Enter to see all …" in it.terminal.text
-        assert "+line 0\n" in it.terminal.text
-        assert "+line 199\n" in it.terminal.text
-        await it.terminal.answer("more")
-        await it.terminal.wait_for("+line 100\n", "+line 199\n  [y] once")
-        await it.terminal.answer("y")
-        await it.terminal.wait_for("Edit allowed by user")
-
-
 async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
     reached, release = threading.Event(), threading.Event()
 
@@ -596,7 +646,7 @@ async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
             await trio.to_thread.run_sync(reached.wait, 10)
             await it.terminal.say("hello")  # draws all anew
             await it.terminal.wait_for("queued: hello", without=["? actor asks"])
-            assert it.terminal.frame.question is None
+            assert it.terminal.frame.question == Question("", "")
         finally:
             release.set()
         await it.terminal.wait_for("? actor asks: action 0")

@@ -139,6 +139,32 @@ async def test_input_that_is_queued_at_a_shutdown_is_reported_and_not_delivered(
     assert [message.id for message in outcome.undelivered] == [r.input_id for r in receipts]
 
 
+async def test_input_that_waits_can_be_withdrawn_and_makes_room(autojump_clock):
+    seen = []
+
+    async def worker(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                seen.append(message.text)
+                await trio.sleep(1)
+
+    async with small(mailbox=2) as runtime:
+        handle = runtime.spawn(new(), worker)
+        taken = await handle.send_input("taken")
+        await wait_all_tasks_blocked()
+        second, third = [await handle.send_input(text) for text in ("second", "third")]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(handle.send_input, "fourth")
+            await wait_all_tasks_blocked()
+            ids = (third.input_id, taken.input_id, "unknown")
+            assert await handle.withdraw_inputs(*ids) == (third.input_id,)
+            assert await handle.withdraw_inputs(*ids) == ()
+        await handle.interrupt()
+        await trio.sleep(5)
+        assert seen == ["taken", "second", "fourth"]
+        assert await handle.withdraw_inputs(second.input_id) == ()
+
+
 async def test_ten_thousand_messages_from_many_senders_none_lost():
     seen = []
 

@@ -299,6 +299,23 @@ async def test_the_time_out_holds_for_a_full_mailbox_and_a_turn_that_can_t_be_st
     handle.kill()
 
 
+async def test_an_ask_whose_input_is_withdrawn_returns(runtime):
+    handle = runtime.spawn(new(), echo, 10)
+    first = await handle.send_input("first")
+    waiting = {}
+
+    async def ask():
+        waiting["result"] = await handle.ask("second")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        (second,) = [each.id for each in handle._actor.mailbox._items]
+        assert await handle.withdraw_inputs(first.input_id, second) == (second,)
+    assert waiting["result"].status is TurnStatus.INTERRUPTED
+    assert "withdrawn" in waiting["result"].error
+
+
 @pytest.mark.parametrize("timeout", [-1, math.nan])
 async def test_a_time_out_that_is_no_length_of_time_is_refused(runtime, timeout):
     with pytest.raises(ValueError, match="a number of seconds"):

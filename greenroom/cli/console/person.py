@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 
 from greenroom.cli.console.render_chunk import render_user
-from greenroom.cli.console.screen import Screen
+from greenroom.cli.console.screen import Screen, innermost
 from greenroom.cli.questions.question_queue import TOO_LATE, Decision
 from greenroom.cli.run.rules import is_foreign, project_rules_path
 from greenroom.cli.terminal.terminal import Closed, Key, KeyName, Line, PersonEvent
@@ -20,7 +20,6 @@ from greenroom.core import (
     PermissionResponse,
     RuleDecision,
     StateKind,
-    SubAgentOutput,
     TurnStart,
 )
 from greenroom.runtime import AgentHandle
@@ -30,11 +29,13 @@ __all__ = ["HELP", "Person"]
 HELP = """\
 Type what the agent is to do, and Enter. While it works, a line goes to it as the next input.
   Esc, Ctrl-C   interrupt what it does
+  Up, Alt-Up    on an empty line, or on any: take what is queued back into the line
   Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session is kept
   Alt-Enter     a new line
   /help         this
-When it asks for permission, type the letter or the word of a choice, and Enter. A line that you
-had begun before it asked is no answer: it goes to the agent."""
+An interrupt gives what is queued back as well. When it asks for permission, type the letter or the
+word of a choice, and Enter; Space, PgDn and PgUp turn the pages of a long question. A line that you
+had begun before it asked is kept, and comes back afterwards."""
 
 _COMMAND = re.compile(r"/[a-z-]+")
 _FOREIGN = (
@@ -54,6 +55,7 @@ class Person:
         self._nursery = nursery
         self._unanswered: set[str] = set()
         self._queued: dict[str, str] = {}
+        self._steered: dict[str, str] = {}  # meant for the turn in hand, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
 
@@ -61,10 +63,7 @@ class Person:
 
     async def note(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
-        inner = chunk
-        while isinstance(inner, SubAgentOutput):
-            inner = inner.chunk
-        if isinstance(inner, PermissionRequest | PermissionResponse | Lagged | Done):
+        if isinstance(innermost(chunk), PermissionRequest | PermissionResponse | Lagged | Done):
             await self._follow_requests()
         match chunk:
             case TurnStart() if chunk.input_id in self._queued:
@@ -72,6 +71,7 @@ class Person:
                 self._screen.queued = tuple(self._queued.values())
             case Done():
                 self._unanswered.discard(chunk.input_id)
+                self._steered.clear()
                 self._screen.hint = ""
                 self._leave_when_done()
             case _:
@@ -120,20 +120,16 @@ class Person:
 
     async def _enter(self, line: Line) -> None:
         self._screen.hint = ""
-        request = self._screen.questions.current
-        page = self._screen.questions.turn_page(line)
-        if request is not None and page is not None:
-            self._screen.show_further(request, page)
-            return
-        answer = self._screen.questions.read(line)
-        if isinstance(answer, Decision):
-            await self._decide(answer)
-        elif answer is not None:
-            if answer:
-                self._screen.note(answer)
-        elif _COMMAND.fullmatch(line.text.strip()):
-            self._command(line.text.strip())
-        elif line.text.strip():
+        words, questions = line.text.strip(), self._screen.questions
+        if _COMMAND.fullmatch(words) and not (line.question and questions.asks_for_words):
+            self._command(words)
+        elif line.question:
+            answer = questions.read(line)
+            if isinstance(answer, Decision):
+                await self._decide(answer)
+            elif answer:
+                self._screen.refuse(answer)
+        elif words:
             self._send(line.text)
 
     async def _decide(self, decision: Decision) -> None:
@@ -145,7 +141,7 @@ class Person:
             input=decision.input,
         )
         if not accepted:
-            self._screen.note(TOO_LATE)
+            self._screen.refuse(TOO_LATE)
         await self._ask(self._screen.questions.drop(decision.request_id))
 
     def _send(self, text: str) -> None:
@@ -160,7 +156,9 @@ class Person:
             self._screen.queued = tuple(self._queued.values())
         else:
             self._echo(text)
-        if receipt.status != "steered":
+        if receipt.status == "steered":
+            self._steered[receipt.input_id] = text
+        else:
             self._unanswered.add(receipt.input_id)
 
     def _echo(self, text: str) -> None:
@@ -185,11 +183,13 @@ class Person:
                 self._press_ctrl_c(key)
             case KeyName.CTRL_D:
                 await self._press_ctrl_d()
+            case KeyName.TAKE_BACK:
+                await self._take_back()
 
     def _press_ctrl_c(self, key: Key) -> None:
         # One alone never leaves: it may have been meant for the turn that ended this moment.
         if self._is_second_press():
-            self._leave()
+            self._leave(key.line)
             return
         if not self._is_idle:
             self._interrupt()
@@ -231,7 +231,21 @@ class Person:
     def _interrupt(self) -> None:
         self._nursery.start_soon(self._interrupt_and_tell)
 
+    async def _take_back(self) -> None:
+        """Give the person back what was sent and the agent has not taken."""
+        sent = self._steered | self._queued
+        withdrawn = await self._handle.withdraw_inputs(*sent)
+        for id_ in withdrawn:
+            self._unanswered.discard(id_)
+            self._steered.pop(id_, None)
+            self._queued.pop(id_, None)
+        if withdrawn:
+            self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
+        self._screen.queued = tuple(self._queued.values())
+
     async def _interrupt_and_tell(self) -> None:
+        await self._take_back()
+        await self._screen.draw()
         report = await self._handle.interrupt()
         if report.abandoned:
             self._screen.error("still running: " + ", ".join(report.abandoned))
@@ -241,7 +255,8 @@ class Person:
         if self._is_leaving and self._is_idle:
             self._leave()
 
-    def _leave(self) -> None:
-        for text in self._queued.values():
+    def _leave(self, line: str = "") -> None:
+        """End the run, and say what was typed for nothing, in the line too."""
+        for text in filter(None, (*self._queued.values(), line)):
             self._screen.note(f"not sent any more: {text}")
         self._nursery.cancel_scope.cancel()

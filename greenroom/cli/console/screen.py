@@ -1,22 +1,38 @@
 """What stands on the screen: what was printed, what still changes, the question, the status."""
 
+from functools import partial
+
 from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom.cli.console.agent_view import AgentView
 from greenroom.cli.drawing.painter import Painter
 from greenroom.cli.drawing.theme import ColorScheme
-from greenroom.cli.questions.permission_prompt import render_further, render_request
+from greenroom.cli.questions.permission_prompt import render_record, render_request
 from greenroom.cli.questions.question_queue import QuestionQueue
 from greenroom.cli.terminal.terminal import Frame, Question, Terminal
-from greenroom.core import OutputChunk, PermissionRequest, StateKind, visible
+from greenroom.core import (
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    StateKind,
+    SubAgentOutput,
+    visible,
+)
 
-__all__ = ["Screen"]
+__all__ = ["Screen", "innermost"]
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _FULL = 65_536  # characters of painted text that are printed even by a reader that lags behind
 
 _MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
+
+
+def innermost(chunk: OutputChunk) -> OutputChunk:
+    """Return what a descendant has said, where a chunk is about that."""
+    while isinstance(chunk, SubAgentOutput):
+        chunk = chunk.chunk
+    return chunk
 
 
 class Screen:
@@ -34,6 +50,7 @@ class Screen:
         self._printed = ""
         self.questions = QuestionQueue()
         self._asked: PermissionRequest | None = None
+        self._paint_asked = partial(str)
         self.queued: tuple[str, ...] = ()
         self.hint = ""
 
@@ -44,6 +61,11 @@ class Screen:
 
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
+        match innermost(chunk):
+            case PermissionResponse(request_id=id_) if (
+                self._asked and id_ == self._asked.request_id
+            ):
+                self._close_question()
         self.print(*self._view.feed(chunk))
 
     def print(self, *renderables: RenderableType) -> None:
@@ -64,14 +86,34 @@ class Screen:
         self.print(Text(visible(text), self.scheme.error))
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
-        """Add the prompt of the request that is asked now; from here on it may be answered."""
+        """Show the request that is asked now, for as long as it is; it may be answered from here on."""
+        self._close_question()
         self._asked = request
-        waiting, pages = self.questions.waiting, self.questions.pages
-        self.print(render_request(request, self.scheme, waiting, warning, pages))
+        self._paint_asked = partial(self._paint_request, request, warning)
 
-    def show_further(self, request: PermissionRequest, page: int) -> None:
-        """Add a further page of a request, and what may be answered then."""
-        self.print(render_further(request, page, self.scheme, self.questions.pages))
+    def _paint_request(self, request: PermissionRequest, warning: str, columns: int) -> str:
+        # The last column stays free here too, if it can.
+        return self._painter.paint([render_request(request, self.scheme, warning)], columns - 1)
+
+    def _close_question(self) -> None:
+        """Keep what was asked among what was printed; a plain terminal has it there already."""
+        if self._asked is not None and self._terminal.is_live:
+            self.print(render_record(self._asked, self.scheme))
+        self._asked = None
+
+    def refuse(self, why: str) -> None:
+        """Say why what was typed has done nothing, for the moment."""
+        if self._terminal.is_live:
+            self.hint = visible(why)
+        else:
+            self.note(why)
+
+    def put_back(self, text: str) -> None:
+        """Give the person a text back that was not sent."""
+        if self._terminal.is_live:
+            self._terminal.put_back(text)
+        else:
+            self.note(f"not sent any more: {text}")
 
     def clear_line(self) -> None:
         """Throw away what stands in the input line."""
@@ -79,16 +121,17 @@ class Screen:
 
     async def draw(self) -> None:
         """Show everything as it is now."""
+        if self.questions.current is not self._asked:
+            self._close_question()
         printed, self._printed = self._printed, ""
-        await self._terminal.show(
-            Frame(printed, self._live(), self._status(), self._question, self.hint)
-        )
+        parts = (printed, self._live(), self._status(), self._question())
+        await self._terminal.show(Frame(*parts, self.hint, bool(self.queued)))
 
-    @property
     def _question(self) -> Question | None:
-        """What the next line may answer: nothing that is not shown yet."""
-        is_shown = self.questions.current is self._asked
-        return self.questions.question if is_shown else None
+        """What the next line may answer; nothing that is not shown yet takes an answer."""
+        if self._asked is None and self.questions.current is not None:
+            return Question("", "")
+        return self.questions.question(self._paint_asked)
 
     @property
     def _columns(self) -> int:
@@ -97,6 +140,8 @@ class Screen:
 
     def _live(self) -> str:
         queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued]
+        if queued:
+            queued.append(Text("  Up takes it back into the line", self.scheme.note))
         parts = [*self._view.live(), *queued]
         lines = self._painter.paint(parts, self._columns).splitlines()
         room = max(self._terminal.size[1] - _MARGIN, 3)
@@ -104,12 +149,11 @@ class Screen:
 
     def _status(self) -> str:
         view = self._view
-        parts = [self._mode, visible(self._state()), visible(view.model)]
+        queued = f"{len(self.queued)} queued" if self.queued else ""
+        parts = [self._mode, queued, visible(self._state()), visible(view.model)]
         if view.usage.total:
             parts.append(f"{view.usage.total:,} tokens")
-        if self.questions.waiting:
-            parts.append(f"{self.questions.waiting} more waiting")
-        parts.append(self.hint or self._usual_hint())
+        parts.append(self._usual_hint())
         status = " · ".join(part for part in parts if part)
         return status[: self._columns]
 

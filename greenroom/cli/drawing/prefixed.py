@@ -1,14 +1,16 @@
 """Text behind a margin, without blanks at the ends of lines that would wrap in a narrower window."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from rich.cells import get_character_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["Prefixed", "hanging", "indented", "stripped"]
+__all__ = ["Prefixed", "Quoted", "hanging", "indented", "stripped"]
 
-_NARROWEST = 20
+_NARROWEST = 8
+_TAB = 8
 
 
 class Prefixed:
@@ -32,6 +34,34 @@ class Prefixed:
         for line in console.render_lines(self._content, options.update(width=width), pad=False):
             yield from (*prefix, *stripped(line), Segment.line())
             prefix = later
+
+
+class Quoted:
+    """Text that is shown to the letter: full rows, each behind the same prefix, with all its blanks."""
+
+    def __init__(self, prefix: Text, text: Text) -> None:
+        """Put this prefix, one line, before each row of the text."""
+        self._prefix = prefix
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(options.max_width - self._prefix.cell_len, 2)
+        prefix = list(self._prefix.render(console))
+        for line in self._text.split("\n", allow_blank=True):
+            line.expand_tabs(_TAB)
+            for row in line.divide(_ends_of_rows(line.plain, width)):
+                yield from (*prefix, *row.render(console), Segment.line())
+
+
+def _ends_of_rows(line: str, width: int) -> Iterator[int]:
+    """Find where rows of so many columns end in a line; nothing is parted from its accents."""
+    used = 0
+    for at, character in enumerate(line):
+        cells = get_character_cell_size(character)
+        if used + cells > width:
+            yield at
+            used = 0
+        used += cells
 
 
 def indented(content: RenderableType, columns: int = 2) -> Prefixed:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from greenroom.core import PermissionRequest, Remember, RuleDecision
 
-__all__ = ["CHOICES", "EDITED", "Choice", "choices_for", "find_choice"]
+__all__ = ["CHOICES", "EDITED", "Choice", "choices_for", "describe_choices", "find_choice"]
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,21 @@ CHOICES = (
 """Every choice; none of them is bound to Enter or a blank alone."""
 
 
-def choices_for(request: PermissionRequest, *, is_read: bool = True) -> tuple[Choice, ...]:
-    """Return the choices of a request.
-
-    Without a narrow rule nothing can be remembered; nor can a yes to what was not shown to its end.
-    """
-    rules = {_ALLOW: request.remembers if is_read else (), _DENY: request.forbids}
+def choices_for(request: PermissionRequest) -> tuple[Choice, ...]:
+    """Return the choices of a request; without a narrow rule nothing can be remembered."""
+    rules = {_ALLOW: request.remembers, _DENY: request.forbids}
     return tuple(
         each
         for each in CHOICES
         if (each.remember is None or rules[each.decision])
         and (not each.asks_what or isinstance(request.input.get(EDITED), str))
     )
+
+
+def describe_choices(request: PermissionRequest) -> str:
+    """Return the choices of a request as a prompt lists them."""
+    listed = (each for each in choices_for(request) if each.is_listed)
+    return "  ".join(f"[{each.words[0]}] {each.label}" for each in listed)
 
 
 def find_choice(line: str) -> Choice | None:

@@ -1,6 +1,6 @@
 """A permission prompt: what it shows, from facts alone; the model's own words come last.
 
-Pure; nothing is asked here. `choices` are the answers, `prompt_pages` what is shown of long texts.
+Pure; nothing is asked here. `choices` are the answers.
 """
 
 from collections.abc import Iterator
@@ -8,46 +8,38 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom.cli.drawing.prefixed import Prefixed, hanging
+from greenroom.cli.drawing.prefixed import Quoted, hanging
 from greenroom.cli.drawing.render_tool import diff_text
 from greenroom.cli.drawing.theme import ColorScheme
-from greenroom.cli.questions.choices import Choice, choices_for
-from greenroom.cli.questions.prompt_pages import PromptPages
+from greenroom.cli.questions.choices import describe_choices
 from greenroom.cli.questions.render_part import render_part
 from greenroom.cli.run.folders import below_home
 from greenroom.core import PermissionRequest, SandboxReport, clip, disguises, exact, texts_in
 from greenroom.permissions import user_rules_path
 
-__all__ = ["render_further", "render_request"]
+__all__ = ["render_record", "render_request"]
 
 _CLAIM = 300  # characters
+_RECORDED = (40, 4_000)  # lines and characters of each text in the record of a question
 
 
 def render_request(
-    request: PermissionRequest,
-    scheme: ColorScheme,
-    waiting: int = 0,
-    warning: str = "",
-    pages: PromptPages | None = None,
+    request: PermissionRequest, scheme: ColorScheme, warning: str = ""
 ) -> RenderableType:
-    """Show all that a person needs to decide; of what is very long the beginning.
+    """Show all that a person needs to decide, whole.
 
     Args:
         request: the request.
         scheme: the colours.
-        waiting: how many more requests wait behind it.
         warning: what should be known before a choice is made.
-        pages: its pages, where they are at hand; a long text takes a while to divide.
     """
-    pages = pages or PromptPages.of(request)
-    lines: list[RenderableType] = [_head(request, scheme, waiting)]
-    if pages.details:
-        lines.append(_quoted(Text(pages.details, overflow="fold"), scheme))
-    if pages.diff:
-        lines.append(_quoted(diff_text(pages.diff, scheme), scheme))
+    lines: list[RenderableType] = [_head(request, "asks", scheme)]
+    if request.details:
+        lines.append(_quoted(Text(exact(request.details)), scheme))
+    if request.diff:
+        lines.append(_quoted(diff_text(exact(request.diff), scheme), scheme))
     lines += [_line(line, "bold") for line in _warnings(request)]
-    lines += [render_part(part, scheme) for part in pages.parts]
-    lines += _left_out(pages, scheme)
+    lines += [render_part(part, scheme) for part in request.parts]
     lines += [_line(line, scheme.effect) for line in _effects(request)]
     lines += [_line(line, scheme.note) for line in _remarks(request)]
     if request.sandbox is not None:
@@ -56,27 +48,30 @@ def render_request(
         lines.append(_line(warning, scheme.error))
     if request.claim:
         lines.append(_claim(request.claim, scheme))
-    lines.append(_choices(choices_for(request, is_read=not pages.further), scheme))
+    lines.append(Text(f"  {describe_choices(request)}", scheme.question))
     return Group(*lines)
 
 
-def render_further(
-    request: PermissionRequest, number: int, scheme: ColorScheme, pages: PromptPages | None = None
-) -> RenderableType:
-    """Show a further page of a request, counted from 0, and what may be answered then."""
-    pages = pages or PromptPages.of(request)
-    page, left = pages.further[number], len(pages.further) - number - 1
-    if isinstance(page, str):
-        shown: RenderableType = _quoted(_text(page, request, scheme), scheme)
-    else:
-        shown = Group(*(render_part(part, scheme) for part in page))
-    more = [Text(f"  … {left} more: type more and Enter …", scheme.question)] if left else []
-    return Group(shown, *more, _choices(choices_for(request, is_read=not left), scheme))
+def render_record(request: PermissionRequest, scheme: ColorScheme) -> RenderableType:
+    """Show what was asked, once it is decided; of what is very long the beginning."""
+    lines: list[RenderableType] = [_head(request, "asked", scheme)]
+    if request.details:
+        lines.append(_quoted(Text(_beginning(exact(request.details))), scheme))
+    if request.diff:
+        lines.append(_quoted(diff_text(_beginning(exact(request.diff)), scheme), scheme))
+    return Group(*lines)
+
+
+def _beginning(text: str) -> str:
+    lines, letters = _RECORDED
+    kept = "\n".join(text[:letters].split("\n")[:lines])
+    left = len(text) - len(kept)
+    return f"{kept}\n… {left:,} more characters …" if left else kept
 
 
 def _quoted(text: Text, scheme: ColorScheme) -> RenderableType:
     """Put a mark before each line of a text that is none of ours, so that none can pass for ours."""
-    return Prefixed(Text("  │ ", scheme.note), text)
+    return Quoted(Text("  │ ", scheme.note), text)
 
 
 def _line(text: str, style: str) -> RenderableType:
@@ -90,30 +85,16 @@ def _warnings(request: PermissionRequest) -> tuple[str, ...]:
     return disguises(request.action, request.details, request.diff, *texts_in(request.input))
 
 
-def _text(page: str, request: PermissionRequest, scheme: ColorScheme) -> Text:
-    return diff_text(page, scheme) if request.diff else Text(page, overflow="fold")
-
-
-def _head(request: PermissionRequest, scheme: ColorScheme, waiting: int) -> Text:
+def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
     who = " > ".join(exact(name) for name in request.lineage) or "the agent"
     head = Text("? ", scheme.question)
-    head.append(f"{who} asks: {exact(request.action)} ({exact(request.tool_name)})")
-    if waiting:
-        head.append(f"  {waiting} more waiting", scheme.note)
-    return head
+    return head.append(f"{who} {verb}: {exact(request.action)} ({exact(request.tool_name)})")
 
 
 def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
     """Say what holds the call; what does not hold is the one thing to see."""
     warns = report.lacking or report.as_root
     return _line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
-
-
-def _left_out(pages: PromptPages, scheme: ColorScheme) -> list[Text]:
-    if not pages.left_out:
-        return []
-    missing = ", ".join(pages.left_out)
-    return [Text(f"  … {missing}: type more and Enter to see all …", scheme.question)]
 
 
 def _effects(request: PermissionRequest) -> Iterator[str]:
@@ -150,8 +131,3 @@ def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
     """Show what the model says of the call, in quotes, where it can't pass for a line of ours."""
     words = clip(exact(" ".join(claim.split())), _CLAIM)
     return _line(f"agent says: “{words}”", scheme.note)
-
-
-def _choices(choices: tuple[Choice, ...], scheme: ColorScheme) -> Text:
-    offered = (f"[{each.words[0]}] {each.label}" for each in choices if each.is_listed)
-    return Text("  " + "  ".join(offered), scheme.question)

@@ -1,19 +1,24 @@
 """Which permission request is asked now, and what an answer to it does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from greenroom.cli.questions.choices import EDITED, Choice, choices_for, find_choice
-from greenroom.cli.questions.prompt_pages import PromptPages
+from greenroom.cli.questions.choices import (
+    EDITED,
+    Choice,
+    choices_for,
+    describe_choices,
+    find_choice,
+)
 from greenroom.cli.terminal.terminal import Line, Question
-from greenroom.core import PermissionRequest, Remember, RuleDecision, exact
+from greenroom.core import PermissionRequest, Remember, RuleDecision, clip, exact
 
 __all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
 
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
 _WHAT = "run instead? > "
-_MORE = ("more", "diff")
+_QUOTED = 100  # characters of what was refused
 TOO_LATE = "not sent: that question is decided already"
 
 
@@ -40,9 +45,7 @@ class QuestionQueue:
         self._open: tuple[PermissionRequest, ...] = ()
         self._answered: set[str] = set()
         self._chosen: Choice | None = None  # what asks for words next
-        self._turned = 0  # how many of its further pages were shown
-        self.pages: PromptPages | None = None
-        """What is shown of the request that is asked now."""
+        self._decided = 0  # since nothing was open
 
     @property
     def current(self) -> PermissionRequest | None:
@@ -50,24 +53,29 @@ class QuestionQueue:
         return self._open[0] if self._open else None
 
     @property
-    def waiting(self) -> int:
-        """How many wait behind it."""
-        return max(len(self._open) - 1, 0)
+    def place(self) -> str:
+        """Which of how many is asked now; empty where it is the only one."""
+        all_ = self._decided + len(self._open)
+        return f"question {self._decided + 1} of {all_}" if all_ > 1 else ""
 
     @property
-    def question(self) -> Question | None:
-        """What the next line may answer."""
+    def asks_for_words(self) -> bool:
+        """Whether a reason or a command is asked for now, and no choice."""
+        return self._chosen is not None
+
+    def question(self, paint: Callable[[int], str]) -> Question | None:
+        """Return what the next line may answer; `paint` shows the request that is asked now."""
         if self.current is None:
             return None
         id_ = self.current.request_id
         if self._chosen is None:
-            return Question(id_, _CHOOSE)
+            return Question(id_, _CHOOSE, paint, self.place)
         if self._chosen.asks_what:
             text = str(self.current.input[EDITED])
             # What can't be shown as it is has to be typed anew.
             shown = text if exact(text) == text else ""
-            return Question(f"{id_} what", _WHAT, is_follow_up=True, text=shown)
-        return Question(f"{id_} why", _WHY, is_follow_up=True)
+            return Question(f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=shown)
+        return Question(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
         """Take what is open now; return the request to show, if another one is asked than before."""
@@ -86,56 +94,34 @@ class QuestionQueue:
         self._open = tuple(each for each in self._open if each.request_id != request_id)
         return self._changed(before)
 
-    def turn_page(self, line: Line) -> int | None:
-        """Return which further page is to be shown, if a line asks for one and there is one."""
-        request = self.current
-        is_word = line.text.strip().casefold() in _MORE
-        if not is_word or request is None or line.question != request.request_id:
-            return None
-        if self.is_read:
-            return None
-        self._turned += 1
-        return self._turned - 1
-
-    @property
-    def is_read(self) -> bool:
-        """Whether all of the request was shown."""
-        return self.pages is None or self._turned >= len(self.pages.further)
-
     def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
         if self.current is before:
             return None
         self._chosen = None
-        self._turned = 0
-        self.pages = PromptPages.of(self.current) if self.current else None
+        self._decided = self._decided + 1 if before is not None and self._open else 0
         return self.current
 
-    def read(self, line: Line) -> Decision | str | None:
+    def read(self, line: Line) -> Decision | str:
         """Read a line as an answer to the question that is open.
 
         Returns:
-            The decision; or words to say to the person, empty where there is nothing to say; or
-            None where the line is no answer but something for the agent.
+            The decision; or words to say to the person, empty where there is nothing to say.
         """
-        request, question = self.current, self.question
-        if not line.question:
-            return None
+        request, question = self.current, self.question(lambda _: "")
         if request is None or question is None or line.question != question.id:
-            return TOO_LATE if find_choice(line.text) else None
+            return TOO_LATE if line.text.strip() else ""
         if self._chosen is not None:
             chosen, self._chosen = self._chosen, None
             read = self._changed_call if chosen.asks_what else self._reason
             return read(request, line.text)
         choice = find_choice(line.text)
-        if choice is None and line.text.strip().casefold() in _MORE:
-            return "that was all of it"
         if choice is None:
-            return None if line.text.strip() else ""
+            return _refuse(request, line.text) if line.text.strip() else ""
         if choice not in choices_for(request):
             what = "it has no command" if choice.asks_what else "no narrow rule fits this call"
             return f"{choice.label}: not possible here, since {what}"
-        if choice not in choices_for(request, is_read=self.is_read):
-            return f"{choice.label}: see all of it first; type more"
+        if not line.is_read and (choice.decision is RuleDecision.ALLOW or choice.remember):
+            return f"{choice.label}: not before all of it was shown; Space or PgDn goes on"
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
@@ -154,3 +140,8 @@ class QuestionQueue:
             return "nothing was changed; the question is still open"
         changed = {**request.input, EDITED: text}
         return Decision(request.request_id, RuleDecision.ALLOW, input=changed)
+
+
+def _refuse(request: PermissionRequest, text: str) -> str:
+    words = clip(exact(" ".join(text.split())), _QUOTED)
+    return f"“{words}” is not a choice, and was not sent: {describe_choices(request)}"

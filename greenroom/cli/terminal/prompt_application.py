@@ -1,4 +1,7 @@
-"""The input line at the bottom of the terminal, and what stands around it: prompt_toolkit's side.
+"""The input line at the bottom of the terminal, and what is shown around it: prompt_toolkit's side.
+
+While a question is open the line is for its answer alone. A text that was in it is put aside and
+comes back afterwards; what is typed before the question could be seen is refused.
 
 Nothing here knows of trio or of agents, and nothing else knows of prompt_toolkit. All methods but
 `run` are called in the application's own loop.
@@ -12,40 +15,43 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import (
-    BufferControl,
-    ConditionalContainer,
-    Dimension,
-    FormattedTextControl,
-    HSplit,
-    Layout,
-    Window,
-)
-from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from greenroom.cli.drawing.painter import Colors
 from greenroom.cli.terminal.prompt_io import open_file, output_to, terminal_size
-from greenroom.cli.terminal.terminal import Frame, Key, KeyName, Line, PersonEvent, Question
+from greenroom.cli.terminal.prompt_layout import PromptLayout
+from greenroom.cli.terminal.question_pane import QuestionPane
+from greenroom.cli.terminal.terminal import (
+    GUARD,
+    Frame,
+    Key,
+    KeyName,
+    Line,
+    PersonEvent,
+    Question,
+)
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
 
 __all__ = ["PromptApplication"]
 
-_GUARD = 0.4  # seconds without a key before a new question takes an answer: it was not meant
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
-_INPUT_LINES = 10
 _LABEL = "> "
+_EARLY = "too early, not taken: read the question first"
+_RESIZED = "not taken: the window has another size now; look at the question again"
+_PASTED = "not taken: what is pasted is no answer; type one"
+_TOO_SMALL = "not taken: make the window larger, so that the question can be read"
 
 # A window that gains or loses the focus says so, where another program left that switched on. It is
 # no key: taken for one, it would be an escape and two letters.
@@ -59,24 +65,30 @@ class PromptApplication:
         """Tell events to `hear`, which is False where there is no room for one."""
         self._hear = hear
         self._frame = Frame()
-        self._live: AnyFormattedText = ""
-        # What a line that is begun now would answer, and what the line in hand would.
-        self._armed: Question | None = None
-        self._bound: Question | None = None
-        self._begun = False
-        self._unpainted: Question | None = None
+        self._pane: QuestionPane | None = None
+        self._is_armed = False  # whether the line may answer the question
+        self._is_painted = False
+        self._aside = Document()  # what was in the line before the question came
+        self._refusal = ""
+        self._seen_hint = ""  # one that a turned page has taken away
         self._pressed_at = float("-inf")
-        self._buffer = Buffer(multiline=True, on_text_changed=self._text_changed)
+        self._size = (0, 0)  # for which all is laid out
+        self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
+        self._layout = PromptLayout(self._buffer, self._label)
         self._file = open_file()
+        self._output = output_to(self._file)
         self._app: Application[None] = Application(
-            layout=self._layout(),
+            layout=self._layout.layout,
             key_bindings=self._keys(),
             color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
-            style=Style.from_dict({"status": "ansibrightblack"}),
+            style=Style.from_dict(
+                {"status": "ansibrightblack", "hint": "ansiyellow", "question": "bold ansiyellow"}
+            ),
             erase_when_done=True,
             input=create_input(sys.stdin),
-            output=output_to(self._file),
+            output=self._output,
         )
+        self._app.before_render += lambda _: self._arrange()
         self._app.after_render += lambda _: self._painted()
         self._app.key_processor.before_key_press += lambda _: self._pressed()
         self._app.ttimeoutlen = _ESCAPE
@@ -102,41 +114,74 @@ class PromptApplication:
 
     def show(self, frame: Frame, written: Callable[[], None]) -> None:
         """Show a frame in place of the one before."""
-        if frame.printed:
-            self._app.renderer.erase()
-            self._app.output.write_raw(frame.printed.replace("\n", "\r\n"))
-        if frame.live != self._frame.live:
-            self._live = ANSI(frame.live.removesuffix("\n"))
-        self._ask(frame.question)
-        self._frame = frame
+        before, self._frame = self._frame.question, frame
+        self._ask(before, frame.question)
+        if frame.printed and not self._app.is_done:
+            # In one piece: an open question is never off the screen.
+            with self._output.hold():
+                self._app.renderer.erase()
+                self._app.output.write_raw(frame.printed.replace("\n", "\r\n"))
+                self._draw()
         self._app.invalidate()
         written()
 
     def clear_line(self) -> None:
-        """Throw away what stands in the line."""
-        self._begin_line()
+        """Throw away what is in the line."""
+        self._buffer.reset()
+
+    def put_back(self, text: str) -> None:
+        """Put text before what is in the line, or what was in it before a question came."""
+        there = self._buffer.document if self._frame.question is None else self._aside
+        whole = f"{text}\n{there.text}" if there.text else text
+        self._set_aside(Document(whole, len(whole)))
+        self._app.invalidate()
 
     def close(self) -> None:
         """End `run`, and give the terminal back."""
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
-    # -- which question a line answers ----------------------------------------------------------
+    # -- the question ---------------------------------------------------------------------------
 
-    def _ask(self, question: Question | None) -> None:
-        if question == self._frame.question:
+    def _ask(self, before: Question | None, question: Question | None) -> None:
+        """Give the line to a question that is new, and back once there is none any more."""
+        if (question.id if question else None) == (before.id if before else None):
             return
-        self._armed = self._unpainted = None
-        if question is not None and question.is_follow_up:
-            self._armed = question
-            if question.text and not self._buffer.text:
-                self._buffer.insert_text(question.text)
+        if before is None:
+            self._aside = self._buffer.document
+        self._refusal = ""
+        self._buffer.reset()
+        self._is_armed = question is not None and question.is_follow_up
+        self._is_painted = False
+        if question is None:
+            self._pane = None
+            self._set_aside(self._aside)
+            return
+        if self._pane is None or self._pane.paint is not question.paint:
+            self._pane = QuestionPane(question.paint)
+        if question.text:
+            self._buffer.insert_text(question.text)
+
+    def _set_aside(self, document: Document) -> None:
+        """Keep this for when no question is open; without one it goes into the line."""
+        if self._frame.question is None:
+            self._buffer.set_document(document, bypass_readonly=True)
+            self._aside = Document()
         else:
-            self._unpainted = question
+            self._aside = document
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether there is a question that takes no answer yet."""
+        return self._frame.question is not None and not self._is_armed
 
     def _painted(self) -> None:
-        question, self._unpainted = self._unpainted, None
-        if question is not None:
+        question = self._frame.question
+        if question is None or self._pane is None or self._pane.is_too_small:
+            return
+        self._pane.note_shown()
+        if question.id and not self._is_painted:
+            self._is_painted = True
             self._arm_later(question)
 
     def _pressed(self) -> None:
@@ -145,83 +190,103 @@ class PromptApplication:
 
     def _arm_later(self, question: Question) -> None:
         if self._app.loop is not None:
-            self._app.loop.call_later(_GUARD, self._arm, question)
+            self._app.loop.call_later(GUARD, self._arm, question.id)
 
-    def _arm(self, question: Question) -> None:
-        """Let a question be answered, unless somebody still types what was meant for something else."""
-        loop = self._app.loop
-        if loop is None or question != self._frame.question:
+    def _arm(self, id_: str) -> None:
+        """Let a question be answered, unless keys are still pressed that were meant otherwise."""
+        question, loop = self._frame.question, self._app.loop
+        if question is None or loop is None or question.id != id_ or self._is_armed:
             return
-        if loop.time() - self._pressed_at < _GUARD or self._has_input():
+        if loop.time() - self._pressed_at < GUARD or self._has_input():
             self._arm_later(question)
             return
-        self._armed = question
+        self._is_armed = True
         self._app.invalidate()
 
     def _has_input(self) -> bool:
         """Whether something was typed that was not read yet."""
         return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
 
-    def _text_changed(self, buffer: Buffer) -> None:
-        if not buffer.text:
-            self._bound = None
-        elif not self._begun:
-            self._bound = self._armed
-        self._begun = bool(buffer.text)
-
-    def _begin_line(self, *, keep: bool = False) -> None:
-        # A reset does not count as a change of the text.
-        self._buffer.reset(append_to_history=keep)
-        self._bound, self._begun = None, False
-
-    def _label(self) -> str:
-        question = self._bound if self._buffer.text else self._armed
-        return question.label if question is not None and question == self._armed else _LABEL
-
     # -- keys -----------------------------------------------------------------------------------
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._buffer.text)
+        is_guarded = Condition(lambda: self._is_guarded)
+        is_paged = Condition(lambda: self._pane is not None and self._pane.is_paged) & is_empty
+        has_queued = Condition(lambda: self._frame.has_queued)
         keys.add("enter")(self._enter)
         keys.add(Keys.BracketedPaste)(self._paste)
         keys.add("escape", "enter")(lambda event: event.current_buffer.newline())
         keys.add("escape")(lambda event: self._press(KeyName.ESCAPE))
         keys.add("c-c")(lambda event: self._press(KeyName.CTRL_C))
         keys.add("c-d", filter=is_empty)(lambda event: self._press(KeyName.CTRL_D))
+        keys.add("escape", "up", filter=has_queued)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add("up", filter=has_queued & is_empty)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add(Keys.Any, filter=is_guarded)(lambda event: self._refuse())
+        for key in (" ", "pagedown", "down"):
+            keys.add(key, filter=is_paged)(lambda event: self._turn(1))
+        for key in ("pageup", "up"):
+            keys.add(key, filter=is_paged)(lambda event: self._turn(-1))
         return keys
 
     def _press(self, name: KeyName) -> None:
         self._hear(Key(name, self._buffer.text))
 
+    def _turn(self, pages: int) -> None:
+        if self._pane is not None:
+            self._refusal, self._seen_hint = "", self._frame.hint
+            self._pane.turn(pages)
+
+    def _refuse(self, why: str = _EARLY) -> None:
+        """Take nothing, and say so."""
+        self._refusal = _TOO_SMALL if self._pane is not None and self._pane.is_too_small else why
+        self._buffer.reset()
+        self._app.output.bell()
+
     def _paste(self, event: KeyPressEvent) -> None:
-        """Insert what was pasted; a line of it answers no question but one that asks for words."""
-        self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
-        if self._bound is not None and not self._bound.is_follow_up:
-            self._bound = None
+        """Insert what was pasted; no question takes it but one that asks for words."""
+        question = self._frame.question
+        if question is None or question.is_follow_up:
+            self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+        else:
+            self._refuse(_PASTED)
 
     def _enter(self, event: KeyPressEvent) -> None:
-        text = self._buffer.text
-        question = self._bound if text else self._armed
-        if self._hear(Line(text, question.id if question else "")):
-            self._begin_line(keep=question is None)
+        question, pane = self._frame.question, self._pane
+        if question is None or pane is None:
+            self._say(Line(self._buffer.text))
+        elif self._is_guarded:
+            self._refuse()
+        elif self.size != self._size:
+            self._refuse(_RESIZED)
         else:
-            event.app.output.bell()
+            self._say(Line(self._buffer.text, question.id, pane.is_read))
 
-    # -- layout ---------------------------------------------------------------------------------
+    def _say(self, line: Line) -> None:
+        self._refusal = self._seen_hint = ""
+        if self._hear(line):
+            self._buffer.reset(append_to_history=not line.question)
+        else:
+            self._app.output.bell()
 
-    def _layout(self) -> Layout:
-        has_live = Condition(lambda: bool(self._frame.live))
-        live = Window(FormattedTextControl(lambda: self._live), dont_extend_height=True)
-        line = Window(
-            BufferControl(self._buffer, input_processors=[BeforeInput(self._label)]),
-            wrap_lines=True,
-            dont_extend_height=True,
-            height=Dimension(min=1, max=_INPUT_LINES),
-        )
-        status = Window(
-            FormattedTextControl(lambda: self._frame.status, style="class:status"),
-            height=1,
-            dont_extend_height=True,
-        )
-        return Layout(HSplit([ConditionalContainer(live, has_live), line, status]))
+    # -- drawing --------------------------------------------------------------------------------
+
+    def _label(self) -> str:
+        question = self._frame.question
+        return question.label if question is not None and self._is_armed else _LABEL
+
+    def _draw(self) -> None:
+        """Draw at once, not when the loop comes to it."""
+        with set_app(self._app):
+            self._arrange()
+            self._app.renderer.render(self._app, self._app.layout)
+        self._painted()
+
+    def _arrange(self) -> None:
+        self._size = self.size
+        hint = "" if self._frame.hint == self._seen_hint else self._frame.hint
+        hint = self._refusal or hint
+        self._layout.arrange(self._size, self._frame, hint, self._pane, self._aside.text)
+        if self._pane is not None and self._pane.is_too_small:
+            self._is_armed = self._is_painted = False

@@ -2,13 +2,14 @@
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-__all__ = ["open_file", "output_to", "terminal_size"]
+__all__ = ["HeldOutput", "open_file", "output_to", "terminal_size"]
 
 
 def open_file() -> TextIO:
@@ -19,17 +20,34 @@ def open_file() -> TextIO:
     return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
 
 
-def output_to(file: TextIO) -> Vt100_Output:
-    """Return what draws on the terminal through this file, for as long as it is there."""
-    return _Output(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
+class HeldOutput(Vt100_Output):
+    """Draws on a terminal; what belongs together reaches it at once."""
 
+    is_held = False
 
-class _Output(Vt100_Output):
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Write nothing before the block ends, and then all of it in one piece."""
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
+            self.flush()
+
     def flush(self) -> None:
+        """Write what was drawn, unless it is held."""
+        if self.is_held:
+            return
         # Its window may be closed at any moment. What is read from it then ends as well, and with
         # that the application, in good order.
         with suppress(OSError):
             super().flush()
+
+
+def output_to(file: TextIO) -> HeldOutput:
+    """Return what draws on the terminal through this file, for as long as it is there."""
+    return HeldOutput(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
 def terminal_size() -> Size:

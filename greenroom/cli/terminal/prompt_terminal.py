@@ -24,8 +24,8 @@ _QUEUE = 256
 async def open_prompt_terminal() -> AsyncIterator[Terminal]:
     """Take over the terminal of standard input and output until the block is left.
 
-    A line is bound to the question that was shown when its first letter was typed; the label before
-    the line says so. A new question takes answers after 0.4 seconds.
+    While a question is open it is shown whole above the line, page by page where it is longer than
+    the screen, and the line is for its answer alone: what was in it before comes back afterwards.
     """
     terminal = _PromptTerminal()
     async with trio.open_nursery() as nursery:
@@ -38,6 +38,8 @@ async def open_prompt_terminal() -> AsyncIterator[Terminal]:
 
 class _PromptTerminal:
     """Trio's side of the application."""
+
+    is_live = True
 
     def __init__(self) -> None:
         self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
@@ -80,6 +82,9 @@ class _PromptTerminal:
 
     def clear_line(self) -> None:
         self._post(self._application.clear_line)
+
+    def put_back(self, text: str) -> None:
+        self._post(lambda: self._application.put_back(text))
 
     def close(self) -> None:
         self._post(self._application.close)

@@ -11,6 +11,8 @@ import trio
 from greenroom.cli.drawing.painter import Colors
 
 __all__ = [
+    "GUARD",
+    "NARROWEST",
     "Closed",
     "Frame",
     "Key",
@@ -22,20 +24,31 @@ __all__ = [
     "TerminalOpener",
 ]
 
+GUARD = 0.4
+"""Seconds that a person has to see a question before a key may answer it."""
+
+NARROWEST = 20
+"""Columns below which no question is answered: nobody could read it."""
+
 
 @dataclass(frozen=True)
 class Question:
     """A question that the next line may answer.
 
     Attributes:
-        id: what the answer is bound to.
+        id: what the answer is bound to; empty while one is coming that takes no answer yet.
         label: what stands before the line while it would be the answer.
+        paint: paints the whole question for a terminal of so many columns; the same function for as
+            long as the same is asked.
+        place: which question of how many it is; empty for the only one.
         is_follow_up: whether the person asked for it, and so expects it at once.
         text: what stands in the line to begin with, where a terminal can do that.
     """
 
     id: str
     label: str
+    paint: Callable[[int], str] = lambda _: ""
+    place: str = ""
     is_follow_up: bool = False
     text: str = ""
 
@@ -49,7 +62,8 @@ class Frame:
         live: text that may still change.
         status: one line about the agent.
         question: the question that is open, or None.
-        hint: what the person should know for the moment; the status says it too.
+        hint: what the person should know for the moment.
+        has_queued: whether inputs wait that the person can take back.
     """
 
     printed: str = ""
@@ -57,6 +71,7 @@ class Frame:
     status: str = ""
     question: Question | None = None
     hint: str = ""
+    has_queued: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,12 +80,14 @@ class Line:
 
     Attributes:
         text: what it says.
-        question: the id of the question that was shown when its first letter was typed, or empty:
-            only to that question can it be the answer.
+        question: the id of the question that it answers, or empty: it was shown whole or in part,
+            for long enough, from before the first letter was typed.
+        is_read: whether all of that question has been on the screen.
     """
 
     text: str
     question: str = ""
+    is_read: bool = True
 
 
 class KeyName(StrEnum):
@@ -79,6 +96,7 @@ class KeyName(StrEnum):
     ESCAPE = "escape"
     CTRL_C = "ctrl-c"
     CTRL_D = "ctrl-d"
+    TAKE_BACK = "take back"
 
 
 @dataclass(frozen=True)
@@ -99,7 +117,12 @@ PersonEvent: TypeAlias = Line | Key | Closed
 
 
 class Terminal(Protocol):
-    """A terminal that is open."""
+    """A terminal that is open.
+
+    It never lets a line answer a question that is not before the person's eyes: a live one keeps the
+    question above the line, a plain one prints it again after whatever else was printed. What is
+    typed too early for an answer it refuses, and says so.
+    """
 
     @property
     def events(self) -> trio.MemoryReceiveChannel[PersonEvent]:
@@ -116,6 +139,11 @@ class Terminal(Protocol):
         """Its columns and lines at this moment."""
         ...
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it redraws what it shows and has a line that a program can change."""
+        ...
+
     async def show(self, frame: Frame) -> None:
         """Show a frame in place of the one before; returns once it is written.
 
@@ -125,6 +153,10 @@ class Terminal(Protocol):
 
     def clear_line(self) -> None:
         """Throw away what stands in the line."""
+        ...
+
+    def put_back(self, text: str) -> None:
+        """Put text before what is in the line; it does nothing where the terminal is not live."""
         ...
 
 

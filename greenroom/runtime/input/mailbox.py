@@ -8,7 +8,7 @@ agent runs: a shutdown can't take it away any more, and an interrupt is meant fo
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Self
 
 import trio
@@ -111,6 +111,14 @@ class Mailbox:
         if message in self._items:
             self._items.remove(message)
             self._let_one_in()
+
+    def withdraw(self, input_ids: Container[str]) -> tuple[str, ...]:
+        """Take those of these inputs back that still wait; return their ids."""
+        waiting = [item for item in self._items if isinstance(item, UserInput)]
+        found = [item for item in waiting if item.id in input_ids]
+        for item in found:
+            self.remove(item)
+        return tuple(item.id for item in found)
 
     @property
     def has_room(self) -> bool:

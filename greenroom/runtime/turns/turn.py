@@ -324,7 +324,7 @@ class Turns:
                 actor.signature,
                 tool_use_id,
             )
-        self._wake(turn, result)
+        self._wake(turn.inputs, result)
 
     def is_in_turn(self) -> bool:
         """Whether the caller runs inside of the open turn."""
@@ -378,6 +378,10 @@ class Turns:
             handed_on.interruption.order(mode, grace)
         return None
 
+    def withdraw(self, input_ids: Sequence[str]) -> None:
+        """Inputs were taken back before a turn took them: answer who waits for that turn."""
+        self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
+
     # -- the end of a life ----------------------------------------------------------------------
 
     async def abandon(self) -> None:
@@ -413,7 +417,7 @@ class Turns:
     def _drop(self, turn: Turn) -> None:
         del self._taken[turn.message.id]
         turn.interruption.drop()
-        self._wake(turn, None)
+        self._wake(turn.inputs, None)
 
     def compare_replies(self, added: int, counted: int) -> None:
         """Say once where replies were added that no model call has counted."""
@@ -427,8 +431,8 @@ class Turns:
                 counted,
             )
 
-    def _wake(self, turn: Turn, result: TurnResult | None) -> None:
-        for input_id in turn.inputs:
+    def _wake(self, input_ids: Sequence[str], result: TurnResult | None) -> None:
+        for input_id in input_ids:
             wake = self.waiting.pop(input_id, None)
             if wake is not None:
                 wake(result)

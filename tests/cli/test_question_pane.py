@@ -1,0 +1,107 @@
+"""The pane of a question: rows that lose nothing, pages of which none is passed over."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.utils import get_cwidth
+
+from greenroom.cli.terminal.question_pane import QuestionPane, fold
+
+LINES = [f"line {number}" for number in range(50)]
+
+
+def texts(rows):
+    return ["".join(part[1] for part in row) for row in rows]
+
+
+def pane_of(lines=LINES):
+    return QuestionPane(lambda columns: "\n".join(lines))
+
+
+def fit(pane, columns=80, room=12):
+    return texts(pane.fit(columns, room))
+
+
+@given(
+    st.text(st.sampled_from("ab 漢é\u0301\u0323|"), max_size=80),
+    st.sampled_from(["", "\x1b[1m", "\x1b[2;33m"]),
+    st.integers(2, 30),
+)
+def test_rows_hold_every_character_and_are_never_too_wide(text, style, columns):
+    end = "\x1b[0m" if style else ""
+    rows = texts(fold(f"{style}{text}{end}\n{text}\n", columns))
+    assert "".join(rows) == text * 2
+    assert all(get_cwidth(row) <= columns for row in rows)
+
+
+def test_what_has_room_is_whole_and_read_once_it_was_shown():
+    pane = pane_of(LINES[:10])
+    assert fit(pane) == LINES[:10]
+    assert not pane.is_paged
+    assert not pane.is_read
+    pane.note_shown()
+    assert pane.is_read
+
+
+def test_each_page_has_to_be_shown_before_the_next_one_is():
+    pane, seen = pane_of(), []
+    while not pane.is_read:
+        rows = fit(pane)
+        assert rows[-1].startswith(f"page {len(seen) + 1} of 5 ")
+        pane.turn(1)  # not shown yet
+        assert fit(pane) == rows
+        pane.note_shown()
+        seen.append(rows[:-1])
+        pane.turn(1)
+    assert {row for rows in seen for row in rows} == set(LINES)
+    assert len(rows) == 12
+    pane.turn(-99)
+    assert fit(pane)[0] == "line 0"
+    assert pane.is_read
+
+
+def read_to(pane, pages, **size):
+    for _ in range(pages):
+        fit(pane, **size)
+        pane.note_shown()
+        pane.turn(1)
+
+
+def test_another_width_begins_anew_unless_all_was_read():
+    pane = pane_of()
+    read_to(pane, 2)
+    assert fit(pane, columns=60)[0] == "line 0"
+    pane.note_shown()
+    assert not pane.is_read
+    read_to(pane, 5, columns=60)
+    assert pane.is_read
+    fit(pane, columns=30)
+    assert pane.is_read
+
+
+def test_another_height_keeps_what_was_shown():
+    pane = pane_of()
+    read_to(pane, 2)
+    assert fit(pane, room=40)[0] == "line 11"
+    pane.note_shown()
+    assert pane.is_read
+
+
+@pytest.mark.parametrize(("columns", "room"), [(19, 40), (1, 40), (80, 2), (80, 0)])
+def test_what_is_too_small_says_so_and_shows_nothing(columns, room):
+    pane = pane_of(LINES[:2])
+    assert len(fit(pane, columns, room)) <= room
+    assert pane.is_too_small
+    pane.note_shown()
+    fit(pane)
+    assert not pane.is_read
+
+
+@given(st.integers(20, 90), st.integers(3, 40), st.booleans())
+def test_a_pane_never_takes_more_room_than_there_is(columns, room, is_one_of_many):
+    pane = pane_of(["漢 " * 30] * 20)
+    place = "question 1 of 3" if is_one_of_many else ""
+    rows = texts(pane.fit(columns, room, place))
+    assert len(rows) <= room
+    assert all(get_cwidth(row) <= columns for row in rows)
+    assert pane.is_paged == (not pane.is_read and "page 1" in " ".join(rows))
