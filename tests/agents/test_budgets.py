@@ -307,6 +307,36 @@ async def test_a_tool_that_calls_tools_itself_does_not_wait_for_its_own_slot(
     assert (desk.most, budget.statistics().running) == (1, 0)
 
 
+@pytest.mark.parametrize("way", ["ask", "ask twice at once", "a time-out"])
+async def test_a_call_takes_its_slot_again_when_its_wait_is_over(runtime, autojump_clock, way):
+    """What calls do after they have waited for an agent counts like any other work."""
+    desk, budget = Desk(), Budget(concurrency=2)
+
+    async def root(agent):
+        @tool(concurrent=True, category="read")
+        async def consult(label: str) -> str:
+            """Ask a helper, then work with what it said."""
+            helper = agent.spawn(new(), agent_of(ScriptedProvider(works("a"), "b"), desk.tool))
+            async with trio.open_nursery() as nursery:
+                if way == "ask twice at once":
+                    nursery.start_soon(helper.ask, "go")
+                with trio.move_on_after(0.5 if way == "a time-out" else 60):
+                    await helper.ask("go")
+            if way != "a time-out":
+                assert budget.statistics().running <= 2
+            return await desk.tool.function("after it")
+
+        llm = ScriptedProvider([call("consult", label=each) for each in "abcd"], "done")
+        await agent_of(llm, consult)(agent)
+
+    handle = runtime.spawn(new(), root, budget=budget)
+    assert (await handle.ask("go")).text == "done"
+    await handle.shutdown()
+    # A wait that is cut short can't wait for a slot: then one more than the limit may work.
+    assert desk.most <= (2 if way != "a time-out" else 4)
+    assert (budget.statistics().running, budget.statistics().waiting) == (0, 0)
+
+
 shapes = st.recursive(
     st.fixed_dictionaries({"works": st.integers(0, 3)}),
     lambda below: st.fixed_dictionaries(

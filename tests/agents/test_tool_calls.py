@@ -1,6 +1,7 @@
 """`run_tools`: judged, asked about, recorded, run, and answered in order."""
 
 import threading
+from typing import ClassVar
 
 import pytest
 import trio
@@ -23,6 +24,7 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
     TurnStatus,
+    describe_error,
 )
 from greenroom.permissions import PermissionManager, PermissionRule, read_rules
 from greenroom.runtime import AgentRuntime
@@ -570,3 +572,103 @@ async def test_an_interrupt_waits_for_no_long_judgement():
     assert scope.cancelled_caught
     assert not judged.is_set()
     release.set()
+
+
+class UnprintableError(Exception):
+    def __str__(self):
+        raise ZeroDivisionError
+
+    __repr__ = __str__
+
+
+def deep():
+    error = ValueError("at the bottom")
+    for _ in range(3000):
+        error = ExceptionGroup("g", [error])
+    return error
+
+
+@pytest.mark.parametrize(
+    "make",
+    [UnprintableError, deep, lambda: ValueError("x" * 10_000_000)],
+    ids=["unprintable", "deep", "long"],
+)
+@pytest.mark.parametrize("place", ["a tool", "its clean-up", "its description"])
+def test_whatever_a_tool_raises_is_a_result_of_two_thousand_characters(make, place):
+    async def main():
+        class Bad:
+            name, category, description, concurrent = "bad", "read", "Fails", True
+            parameters: ClassVar = {"type": "object"}
+            requires_permission, timeout = False, 60.0
+
+            def info(self, input):
+                if place == "its description":
+                    raise make()
+                return ToolInfo("fail")
+
+            async def execute(self, input, context):
+                try:
+                    if place != "its clean-up":
+                        raise make()
+                finally:
+                    with context.cleanup(1.0):
+                        if place == "its clean-up":
+                            raise make()
+
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            llm = ScriptedProvider([call("bad"), call("bad")], "done", "still there")
+            handle = runtime.spawn(AgentSession.new("worker"), coder_of(llm, Bad()))
+            texts.append((await handle.ask("go")).text)
+            texts.append((await handle.ask("again")).text)
+            for message in await handle.history():
+                texts.extend(
+                    part.text for result in message.tool_results for part in result.content
+                )
+
+    texts, problem = [], ""
+    try:
+        trio.run(main)
+    except BaseException as error:
+        problem = describe_error(error)
+    assert not problem
+    assert texts[:2] == ["done", "still there"]
+    assert len(texts) == 4
+    assert max(map(len, texts)) <= 2_000
+
+
+def coder_of(llm, *tools):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                while (reply := await stream_reply(agent, llm, ToolRegistry(tools))).tool_uses:
+                    rules = PermissionManager([PermissionRule.allow_all()])
+                    await run_tools(agent, reply.tool_uses, ToolRegistry(tools), rules)
+
+    return agent_fn
+
+
+async def test_a_tool_can_t_allow_paths_for_the_calls_after_it(tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+
+    @tool(category="read")
+    async def widen(context: AgentContext) -> str:
+        """Try to."""
+        context.allowed_paths = (str(tmp_path),)
+        return "tried"
+
+    (tmp_path / "work").mkdir()
+    async with AgentRuntime(store=MemoryStore(), workspace=tmp_path / "work") as runtime:
+        llm = ScriptedProvider(call("widen"), call("Read", file_path=str(secret)), "done")
+        handle = runtime.spawn(
+            AgentSession.new("worker"), coder_of(llm, widen, Read()), unattended="deny"
+        )
+        await handle.ask("go")
+        results = [
+            part.text
+            for message in await handle.history()
+            for result in message.tool_results
+            for part in result.content
+        ]
+    assert results[0] == "tried"
+    assert "secret" not in results[1].replace("secret.txt", "")

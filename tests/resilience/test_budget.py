@@ -107,6 +107,28 @@ async def test_its_slots_go_to_who_has_waited_longest(autojump_clock):
     assert (budget.statistics().running, budget.statistics().waiting) == (0, 0)
 
 
+async def test_a_slot_taken_beyond_the_limit_is_paid_back_before_anybody_gets_one(autojump_clock):
+    budget, order = Budget(concurrency=1), []
+
+    async def take():
+        await budget.acquire()
+        order.append(trio.current_time())
+
+    await budget.acquire()
+    budget.acquire_nowait()
+    assert budget.statistics().running == 2
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.sleep(1)
+        budget.release()
+        await trio.sleep(1)
+        assert order == []
+        budget.release()
+    assert len(order) == 1
+    budget.release()
+    assert budget.statistics().running == 0
+
+
 async def test_without_a_limit_there_is_always_a_slot():
     budget = Budget()
     for _ in range(100):

@@ -78,8 +78,12 @@ class ToolSlot:
     async def take_again(self) -> None:
         """A wait is over; after the last one, wait for the slots."""
         self._waits -= 1
-        if not self._waits:
+        if self._waits or not self._budgets:
+            return
+        async with self._taking:  # tasks of the call that come out of a wait one after the other
             await self._take()
+        if self._waits:  # and one that has begun to wait meanwhile
+            self._release()
 
     def take_again_nowait(self) -> None:
         """A wait was cancelled; after the last one, have the slots at once."""
@@ -88,18 +92,13 @@ class ToolSlot:
             self._take_nowait()
 
     async def _take(self) -> None:
-        if not self._budgets:
-            return
-        async with self._taking:
-            for budget in self._missing():
-                try:
-                    await budget.acquire()
-                except BaseException:
-                    self._take_nowait()
-                    raise
-                self._held.append(budget)
-        if self._waits:  # another task of the call has begun to wait meanwhile
-            self._release()
+        for budget in self._missing():
+            try:
+                await budget.acquire()
+            except BaseException:
+                self._take_nowait()
+                raise
+            self._held.append(budget)
 
     def _take_nowait(self) -> None:
         for budget in self._missing():
