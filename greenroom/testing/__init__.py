@@ -1,9 +1,9 @@
 """What you import in your own tests; none of it needs pytest.
 
 Modules: `script` (a model that follows a script), `approver` (a person who answers permission
-requests by one), `agent_run` (an agent's whole life in one call), `fuzz` (that life with a cancel at
-every checkpoint), `stores` (checks that a session store of your own has to pass). `pytest_plugin` has
-fixtures, for test suites that ask for it.
+requests by one), `agent_run` (an agent's whole life in one call), `fuzz` (a cancel at every
+checkpoint of a tool or an agent), `stores` (checks that a session store of your own has to pass).
+`pytest_plugin` has fixtures, for test suites that ask for it.
 """
 
 from greenroom.testing.agent_run import AgentRun as AgentRun

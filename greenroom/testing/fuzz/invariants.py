@@ -1,10 +1,17 @@
-"""What must be true of an agent whatever happens to it, and whenever: one small function for each.
+"""What must be true of an agent and its tools whatever happens to them, and whenever.
 
-An invariant takes a `Trial` and raises `AssertionError` where it does not hold. Your own stand beside
-these: `cancel_at_every_checkpoint(..., invariants=[*INVARIANTS, no_file_is_left])`.
+An invariant takes a `Trial` and raises `AssertionError` where it does not hold. Add your own:
+`cancel_at_every_checkpoint(..., invariants=[*INVARIANTS, every_oven_is_off])`.
+
+Those about tools compare a run with the undisturbed one, its control: what a tool leaves behind there
+it leaves on purpose. After a kill they hold nothing against a tool, since a kill gives clean-up no
+time.
 """
 
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -25,18 +32,24 @@ from greenroom.core import (
     ToolStatus,
     TurnStart,
     TurnStatus,
+    clip,
 )
-from greenroom.testing.fuzz.trial import Trial
+from greenroom.testing.fuzz.leftovers import Files, Leftovers
+from greenroom.testing.fuzz.trial import EndedCall, Trial
 
 __all__ = ["INVARIANTS", "Invariant"]
 
 Invariant: TypeAlias = Callable[[Trial], None]
 """A function that raises `AssertionError` where a trial breaks it; its name is shown."""
 
+_ROUNDING = 0.001  # seconds
+_GIVE_BACK = "give back in a `finally` what the call has taken"
+
 
 def nobody_is_stuck(trial: Trial) -> None:
     """Every call to the handle has returned: `ask`, `wait`, `interrupt`, `shutdown`."""
-    assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}"
+    waiting = f", while these waited: {'; '.join(trial.waiting)}" if trial.waiting else ""
+    assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}{waiting}"
 
 
 def nothing_is_alive(trial: Trial) -> None:
@@ -46,7 +59,8 @@ def nothing_is_alive(trial: Trial) -> None:
 
 def no_process_is_left(trial: Trial) -> None:
     """No process that was started is there when the runtime has been left; seen on Linux alone."""
-    assert not trial.processes, f"still there: {'; '.join(trial.processes)}"
+    found = trial.left_at_end.processes
+    assert not found, f"still there: {'; '.join(found)} (end it in a `finally`, and wait for it)"
 
 
 def the_registry_has_no_ghost(trial: Trial) -> None:
@@ -226,12 +240,134 @@ def subagents_are_told_of(trial: Trial) -> None:
 
 
 def the_next_input_works(trial: Trial) -> None:
-    """After an interrupt the agent lives on and answers."""
-    if trial.mode in {None, "interrupt", "after_step"}:
+    """After an interrupt the agent lives on and answers; after its end the next one does."""
+    if trial.mode != "kill":
         assert trial.probe is not None, "the agent did not answer the last input"
         assert trial.probe.status is TurnStatus.COMPLETED, (
             f"the turn of the last input {trial.probe.status}: {trial.probe.error}"
         )
+
+
+# -- tools ------------------------------------------------------------------------------------------
+
+
+def calls_end_as_before(trial: Trial) -> None:
+    """The same call as in the undisturbed run ends in the same way after the cancel.
+
+    A lock that was kept shows so, as a time-out, and so does a flag that still says "busy". The text
+    is compared as well where it is the same each time.
+    """
+    control = trial.control or trial
+    expected = _by_call(control.calls)
+    hint = "choose an input that can be repeated, or another `probe`"
+    if trial.control is not None:
+        expected = _by_call((*control.calls, *control.calls_again))
+        hint = _GIVE_BACK
+    for ended in trial.calls_again if trial.mode != "kill" else ():
+        usual = expected.get(ended.call, [ended])
+        text = (
+            f"the same call again, {_describe(ended)}; undisturbed {_describe(usual[0])} ({hint})"
+        )
+        assert _status(ended) in {_status(each) for each in usual}, text
+        if trial.control is not None and _is_steady(usual):
+            assert ended.result == usual[0].result, text
+
+
+def calls_take_no_longer(trial: Trial) -> None:
+    """The same call takes no longer after the cancel than the longest undisturbed one."""
+    if trial.control is None or trial.mode == "kill":
+        return
+    expected = _by_call((*trial.control.calls, *trial.control.calls_again))
+    for ended in trial.calls_again:
+        limit = max(each.seconds for each in expected.get(ended.call, [ended]))
+        assert ended.seconds <= limit + _ROUNDING, (
+            f"the same call again, {_describe(ended)}; undisturbed {limit:g} s ({_GIVE_BACK})"
+        )
+
+
+def a_call_is_whole_or_interrupted(trial: Trial) -> None:
+    """A call that a cancel cuts short does not end as if it were whole.
+
+    So it is where `trio.Cancelled` was caught. Only calls that end the same each time are compared.
+    """
+    if trial.control is None:
+        return
+    expected = _by_call((*trial.control.calls, *trial.control.calls_again))
+    for ended in trial.calls:
+        whole = expected.get(ended.call, [])
+        if _is_steady(whole) and _status(ended) in {ToolStatus.SUCCESS, ToolStatus.ERROR}:
+            seconds = {round(each.seconds, 3) for each in whole}
+            is_whole = ended.result == whole[0].result and (
+                len(seconds) > 1 or round(ended.seconds, 3) in seconds
+            )
+            assert is_whole, (
+                f"{_describe(ended)}; undisturbed {_describe(whole[0])} "
+                "(let `trio.Cancelled` pass: clean up in a `finally`)"
+            )
+
+
+def no_file_is_left(trial: Trial) -> None:
+    """No file is new in the workspace or TMPDIR that the undisturbed run does not leave."""
+    control = trial.control
+    if control is None or trial.mode == "kill":
+        return
+    known = {path for files in _seen(control) for path in files}
+    usual = _paths(control, control.left_at_end.files) - control.files_before.keys()
+    for left in (trial.left, trial.left_at_end):
+        files = _paths(trial, left.files)
+        new = files - trial.files_before.keys() - known
+        # Where names are made up, as those of temporary files are, as many of a kind may be left.
+        too_many = Counter(map(_shape, new)) - Counter(map(_shape, usual - files))
+        found = sorted(path for path in new if _shape(path) in too_many)
+        assert not found, f"left behind: {', '.join(found)} (remove it in a `finally`)"
+
+
+def files_are_whole(trial: Trial) -> None:
+    """A file holds after the cancel what it held before, or what it holds after a whole call.
+
+    Only files are compared that hold the same when the input comes again.
+    """
+    control = trial.control
+    if control is None or trial.mode == "kill":
+        return
+    for path in {path for files in _seen(control) for path in _paths(control, files)}:
+        if control.left.files.get(path) == control.left_at_end.files.get(path):
+            whole = {files.get(path) for files in (trial.files_before, *_seen(control))}
+            assert trial.left.files.get(path) in whole, (
+                f"{path} is neither as before nor as after a call "
+                "(write a file beside it, and put it in place with `os.replace`)"
+            )
+
+
+def no_thread_is_left(trial: Trial) -> None:
+    """No thread runs that was started in the run."""
+    _check_left(trial, lambda left: left.threads, "still running", "tell it to end, and join it")
+
+
+def no_descriptor_is_left(trial: Trial) -> None:
+    """No file, socket or pipe is open that was opened in the run; seen on Linux alone."""
+    _check_left(trial, lambda left: left.descriptors, "still open", "open it with `with`")
+
+
+def nothing_is_left_to_the_collector(trial: Trial) -> None:
+    """The garbage collector had nothing to close, and no async generator to end."""
+    _check_left(trial, lambda left: left.unclosed, "nobody closed", "open it with `with`")
+
+
+def no_lock_is_kept(trial: Trial) -> None:
+    """No lock or limit is taken any more, of those that the agent and its tools can reach."""
+    control = trial.control
+    if control is None or trial.mode == "kill":
+        return
+    for left, usual in ((trial.left, control.left), (trial.left_at_end, control.left_at_end)):
+        kept = [way for way, taken in left.locks.items() if taken > usual.locks.get(way, 0)]
+        names = ", ".join(way.rpartition(".")[2] for way in kept)
+        assert not kept, f"still taken: {names} (take it with `with`)"
+
+
+def settings_are_restored(trial: Trial) -> None:
+    """Environment, working directory and the functions of modules are as they were."""
+    _check_left(trial, lambda left: left.settings, "still changed", "restore it in a `finally`")
 
 
 INVARIANTS: Sequence[Invariant] = (
@@ -254,8 +390,18 @@ INVARIANTS: Sequence[Invariant] = (
     subagents_are_told_of,
     subagents_end_with_a_turn_that_breaks,
     the_next_input_works,
+    calls_end_as_before,
+    calls_take_no_longer,
+    a_call_is_whole_or_interrupted,
+    no_file_is_left,
+    files_are_whole,
+    no_thread_is_left,
+    no_descriptor_is_left,
+    nothing_is_left_to_the_collector,
+    no_lock_is_kept,
+    settings_are_restored,
 )
-"""What holds for every agent; add your own."""
+"""What holds for every agent and every tool; add your own."""
 
 
 def _open_turns(chunks: Sequence[OutputChunk]) -> set[str]:
@@ -276,3 +422,58 @@ def _check_pairs(session_id: str, history: Sequence[Message]) -> None:
             assert not asked, f"{session_id}: before message {place}, no answer to {asked}"
             asked = [call.id for call in message.tool_uses]
     assert not asked, f"{session_id}: no answer to {asked}"
+
+
+def _by_call(calls: Iterable[EndedCall]) -> Mapping[str, list[EndedCall]]:
+    found: defaultdict[str, list[EndedCall]] = defaultdict(list)
+    for ended in calls:
+        found[ended.call].append(ended)
+    return found
+
+
+def _status(ended: EndedCall) -> str:
+    return ended.result.status if ended.result else "cut off"
+
+
+def _is_steady(calls: Sequence[EndedCall]) -> bool:
+    return len(calls) > 1 and all(each.result == calls[0].result for each in calls)
+
+
+def _describe(ended: EndedCall) -> str:
+    text = ended.result.text if ended.result else ""
+    return f"{ended.call}: {_status(ended)}, {clip(text, 200)!r}, after {ended.seconds:g} s"
+
+
+def _shape(text: str) -> str:
+    """Return what paths and the like of two runs have in common where names are made up."""
+    if "/" in text:
+        text = "/".join("*" + os.path.splitext(part)[1] for part in text.split("/"))
+    return re.sub(r"\d+|0x[0-9a-f]+", "*", text)
+
+
+def _paths(trial: Trial, files: Files) -> set[str]:
+    """Leave out what sessions keep in folders of their own."""
+    sessions = {*trial.streams, trial.successor}
+    return {path for path in files if sessions.isdisjoint(path.split("/"))}
+
+
+def _seen(control: Trial) -> tuple[Files, ...]:
+    """Return what files there are while nothing is half done."""
+    return (control.files_before, *control.files_after_calls, control.left_at_end.files)
+
+
+def _check_left(
+    trial: Trial, kind: Callable[[Leftovers], Sequence[str]], what: str, hint: str
+) -> None:
+    """Compare with the undisturbed run, in which numbers and made-up names are others."""
+    control = trial.control
+    if control is None or trial.mode == "kill":
+        return
+    for left, usual in ((trial.left, control.left), (trial.left_at_end, control.left_at_end)):
+        known = Counter(map(_shape, kind(usual)))
+        found = []
+        for each in kind(left):
+            known[_shape(each)] -= 1
+            if known[_shape(each)] < 0:
+                found.append(each)
+        assert not found, f"{what}: {', '.join(found)} ({hint})"

@@ -1,18 +1,37 @@
-"""One run of a scenario, disturbed at one checkpoint, from its first task to its evidence."""
+"""One run of a scenario, disturbed at one checkpoint, from its first task to its evidence.
 
-from collections.abc import Iterator
+A checkpoint has two sides, and a cancel means something else on each: a task begins to wait (the
+cancel wakes it), and a task that was woken is about to go on (what it waited for has come, and the
+cancel waits for its next checkpoint). trio tells an instrument of both, between the steps of tasks:
+what is done there is just what another task could do that runs at this moment.
+"""
+
+import gc
+import importlib
+import os
+import random
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import trio
+from trio.lowlevel import Task
+from trio.testing import MockClock
 
 from greenroom.core import (
+    AgentContext,
     AgentNotRunningError,
     Message,
     OutputChunk,
     SessionError,
     SessionNotFoundError,
+    ToolResult,
+    ToolUseBlock,
     TurnError,
+    TurnStatus,
     UserInput,
+    clip,
+    seed_ids,
 )
 from greenroom.runtime import (
     AgentHandle,
@@ -23,17 +42,31 @@ from greenroom.runtime import (
     TurnResult,
 )
 from greenroom.session import AgentSession
-from greenroom.testing.fuzz.checkpoints import Checkpoints
-from greenroom.testing.fuzz.processes import descendants
+from greenroom.testing.fuzz.leftovers import Files, Leftovers, Surroundings, is_yours
 from greenroom.testing.fuzz.scenario import Scenario
-from greenroom.testing.fuzz.trial import Acknowledged, Interrupted, Mode, Trial, streams_of
+from greenroom.testing.fuzz.trial import (
+    Acknowledged,
+    EndedCall,
+    Interrupted,
+    Mode,
+    Trial,
+    streams_of,
+)
 
-__all__ = ["play"]
+__all__ = ["play", "repeatable"]
+
+_MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
+_MAX_CALL = 200  # characters of a call's input
+_FRAMES = 4
+_TRIO = os.path.dirname(trio.__file__)
+_SWITCH = "_ALLOW_DETERMINISTIC_SCHEDULING"
 
 
-async def play(scenario: Scenario, mode: Mode | None, at: int, timeout: float) -> Trial:
+async def play(
+    scenario: Scenario, mode: Mode | None, at: int, timeout: float, surroundings: Surroundings
+) -> Trial:
     """Run a scenario once, do what `mode` says at the checkpoint `at`, and collect the evidence."""
-    stage = _Stage(scenario, mode, at)
+    stage = _Stage(scenario, mode, at, surroundings)
     await stage.play(timeout)
     return await stage.evidence()
 
@@ -56,6 +89,42 @@ class _Handle(AgentHandle):
         return receipt
 
 
+class _Calls:
+    """An instrument of the runtime that notes how calls of tools end, and what is told again."""
+
+    def __init__(self, list_files: Callable[[], Files] | None) -> None:
+        """Look at the files after each call, where the run is one to compare with."""
+        self._list_files = list_files
+        self.begun: dict[str, float] = {}
+        """The calls that run, and when they began."""
+        self.ended: list[EndedCall] = []
+        self.files: list[Files] = []
+
+    def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> None:
+        """Look at the clock."""
+        self.begun[call.id] = trio.current_time()
+
+    def after_tool_call(
+        self,
+        agent: AgentContext,
+        call: ToolUseBlock,
+        result: ToolResult | None,
+        error: BaseException | None,
+    ) -> None:
+        """Note how it has ended."""
+        told = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
+        seconds = trio.current_time() - self.begun.pop(call.id)
+        if not _is_virtual():
+            seconds = 0.0  # it is never the same twice
+        self.ended.append(EndedCall(f"{call.name}({clip(told, _MAX_CALL)})", result, seconds))
+        if self._list_files:
+            self.files.append(self._list_files())
+
+
+def _is_virtual() -> bool:
+    return isinstance(trio.lowlevel.current_clock(), MockClock)
+
+
 class _Stage:
     """The agent in its runtime, the people around it, and the one who disturbs."""
 
@@ -63,33 +132,42 @@ class _Stage:
     _handle: _Handle
     _chunks: Subscription
 
-    def __init__(self, scenario: Scenario, mode: Mode | None, at: int) -> None:
+    def __init__(
+        self, scenario: Scenario, mode: Mode | None, at: int, surroundings: Surroundings
+    ) -> None:
         self._scenario = scenario
         self._mode = mode
         self._at = at
+        self._surroundings = surroundings
+        self._files_before = surroundings.files()
+        self._recorder = _Calls(None if mode else surroundings.files)
+        self._left = Leftovers()
         # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
         self._everything = trio.CancelScope()
         self._outside = trio.CancelScope()
-        self._checkpoints = Checkpoints(at, self._disturb, self._everything.cancel)
+        self._checkpoints = _Checkpoints(at, self._disturb, self._everything, self._recorder)
         self._disturbed = trio.Event()
         self._dealt_with = trio.Event()
         self._talked = trio.Event()
         self._calls: list[str] = []
         self._before = 0
         self._alive: tuple[str, ...] = ()
-        self._processes: tuple[str, ...] = ()
+        self._waiting: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
         self._interrupted: Interrupted | None = None
         self._probe: TurnResult | None = None
+        self._successor = ""
+        self._worth_trying: tuple[int, ...] = ()
+        self._first_calls = 0
 
     async def play(self, timeout: float) -> None:
         """Run it to its end; where there is none, to the time limit."""
-        processes = descendants()
         self._everything.deadline = trio.current_time() + timeout
         trio.lowlevel.add_instrument(self._checkpoints)
         with self._everything:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow_up)
+                nursery.start_soon(self._look_who_waits, timeout)
                 async with trio.open_nursery() as callers:
                     await callers.start(self._host)
                     callers.start_soon(self._wait)
@@ -99,11 +177,24 @@ class _Stage:
                     await self._dealt_with.wait()
                 nursery.cancel_scope.cancel()
         self._alive = self._alive or self._checkpoints.alive
-        left = descendants()
-        self._processes = tuple(left[pid] or f"process {pid}" for pid in left.keys() - processes)
         if self._checkpoints.error is not None:
             raise self._checkpoints.error
+        if self._needs_successor and not self._calls:
+            with trio.move_on_after(timeout) as self._checkpoints.everything:
+                await self._go_on()
         trio.lowlevel.remove_instrument(self._checkpoints)
+
+    @property
+    def _needs_successor(self) -> bool:
+        """Where the agent has ended in peace; a control is compared with those that go on, too."""
+        if self._mode is None:
+            return self._probe is not None and self._probe.status is TurnStatus.COMPLETED
+        return self._mode in {"shutdown", "cancel"}
+
+    async def _look_who_waits(self, timeout: float) -> None:
+        """Note where everybody stands shortly before the end."""
+        await trio.sleep(timeout * 0.999)
+        self._waiting = self._checkpoints.alive
 
     @contextmanager
     def _call(self, what: str) -> Iterator[None]:
@@ -120,6 +211,7 @@ class _Stage:
     async def _host(self, task_status: trio.TaskStatus[None]) -> None:
         with self._call("leaving the runtime"), self._outside:
             async with self._scenario.open_runtime() as self._runtime:
+                self._runtime.instruments.add(self._recorder)
                 with self._checkpoints.adopting():
                     self._handle = _Handle(self._scenario.spawn(self._runtime))
                 self._chunks = self._handle.subscribe("all")
@@ -145,10 +237,38 @@ class _Stage:
             before = self._disturbed.is_set()
             if before:
                 await self._dealt_with.wait()
-            self._probe = None
-            self._probe = await self._handle.ask(self._scenario.probe)
+            self._look_back()
+            await self._ask(self._handle)
             if self._disturbed.is_set() == before:
                 return
+
+    def _look_back(self) -> None:
+        """Now all is over that was said and done; what follows is the probe."""
+        self._first_calls = len(self._recorder.ended)
+        if self._scenario.only_during_calls:
+            self._worth_trying = tuple(self._checkpoints.during_calls)
+        self._left = self._surroundings.leftovers(self._scenario)
+
+    async def _ask(self, handle: AgentHandle) -> None:
+        self._probe = probe = None
+        for content in self._scenario.probe:
+            probe = await handle.ask(content)
+            if probe.status is not TurnStatus.COMPLETED:
+                break
+        self._probe = probe
+
+    async def _go_on(self) -> None:
+        """Tell the probe to the next agent, which has the same tools."""
+        if self._mode is not None:
+            self._look_back()
+        with self._call("the next agent"):
+            async with self._scenario.open_runtime() as runtime, trio.open_nursery() as nursery:
+                runtime.instruments.add(self._recorder)
+                handle = self._scenario.spawn(runtime)
+                self._successor = handle.session_id
+                await nursery.start(self._scenario.approver.attend, handle)
+                await self._ask(handle)
+                nursery.cancel_scope.cancel()
 
     # -- the one who disturbs -------------------------------------------------------------------
 
@@ -201,6 +321,7 @@ class _Stage:
             checkpoint=self._at,
             where=self._checkpoints.where,
             checkpoints=self._checkpoints.count,
+            worth_trying=self._worth_trying,
             session_id=self._handle.session_id,
             outcome=self._outcome,
             state=self._handle.state,
@@ -210,13 +331,19 @@ class _Stage:
             published=tuple(published),
             streams=streams,
             alive=self._alive,
-            processes=self._processes,
             running=self._runtime.list_active(),
             pending=await self._handle.pending(),
             stuck=tuple(self._calls),
+            waiting=self._waiting if self._calls else (),
             acknowledged=tuple(self._handle.acknowledged),
             interrupted=self._interrupted,
             probe=self._probe,
+            calls=tuple(self._recorder.ended[: self._first_calls]),
+            calls_again=tuple(self._recorder.ended[self._first_calls :]),
+            successor=self._successor,
+            files_before=self._files_before,
+            files_after_calls=tuple(self._recorder.files),
+            left=self._left,
         )
 
     async def _read(self) -> list[OutputChunk]:
@@ -247,3 +374,143 @@ class _Stage:
             except SessionError as error:
                 damaged[session_id] = str(error)
         return stored, damaged
+
+
+# -- checkpoints ------------------------------------------------------------------------------------
+
+
+class _Checkpoints(trio.abc.Instrument):
+    """Follows every task that an agent has started, in whatever nursery it lives."""
+
+    def __init__(
+        self, at: int, then: Callable[[], None], everything: trio.CancelScope, calls: _Calls
+    ) -> None:
+        """At the side of this number call `then`; when there is no end of them, cancel everything."""
+        self._at = at
+        self._then = then
+        self.everything = everything
+        """What is cancelled when there is no end."""
+        self._calls = calls
+        self._adopting = False
+        self._alive: dict[Task, None] = {}
+        self.count = 0
+        """The sides passed so far."""
+        self.during_calls: list[int] = []
+        """Those of them that were passed while a call of a tool ran."""
+        self.where = ""
+        """Where the task of interest stood; empty until the number is reached."""
+        self.error: BaseException | None = None
+        """What went wrong in here, where nobody can raise."""
+
+    @property
+    def alive(self) -> tuple[str, ...]:
+        """The names of the tasks that have not ended, each with its place."""
+        return tuple(f"{task.name} ({_place(task)})" for task in self._alive)
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Take the task that is spawned in this block for the agent's."""
+        self._adopting = True
+        try:
+            yield
+        finally:
+            self._adopting = False
+
+    # -- what trio tells ------------------------------------------------------------------------
+
+    def task_spawned(self, task: Task) -> None:
+        """Follow it if the agent, or a task of the agent, has spawned it."""
+        if self._adopting or trio.lowlevel.current_task() in self._alive:
+            self._alive[task] = None
+
+    def task_exited(self, task: Task) -> None:
+        """It is gone."""
+        self._alive.pop(task, None)
+
+    def before_task_step(self, task: Task) -> None:
+        """The task has been woken, and is about to go on."""
+        if task in self._alive:
+            self._pass(task, "about to go on")
+
+    def after_task_step(self, task: Task) -> None:
+        """The task begins to wait."""
+        if task in self._alive:
+            self._pass(task, "waiting")
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Where all was cancelled and still waits, and nothing can happen: open the shields."""
+        if self.everything.cancel_called and _is_virtual():
+            statistics = trio.lowlevel.current_statistics()
+            if not statistics.tasks_runnable and statistics.seconds_to_next_deadline == float(
+                "inf"
+            ):
+                for each in gc.get_objects():
+                    if isinstance(each, trio.CancelScope):
+                        each.shield = False
+
+    def _pass(self, task: Task, side: str) -> None:
+        self.count += 1
+        if self._calls.begun:
+            self.during_calls.append(self.count)
+        try:
+            if self.count == self._at:
+                self.where = f"{task.name}, {side} in {_place(task)}"
+                others = (
+                    each for each in self._alive if each is not task and _lines(each, is_yours)
+                )
+                self.where += "".join(f"; {each.name} in {_place(each)}" for each in others)
+                self._then()
+            elif self.count == _MAX_CHECKPOINTS:
+                self.everything.cancel()
+        except BaseException as error:  # noqa: BLE001 (trio would log it; the trial raises it)
+            self.error = error
+
+
+def _place(task: Task) -> str:
+    """Name the innermost lines that a task stands in: of the user's code, else of any but trio's."""
+    lines = _lines(task, is_yours) or _lines(task, lambda file: not file.startswith(_TRIO))
+    return " < ".join(reversed(lines[-_FRAMES:])) or "trio"
+
+
+def _lines(task: Task, choose: Callable[[str], bool]) -> list[str]:
+    return [
+        f"{os.path.relpath(file)}:{line} {frame.f_code.co_name}"
+        for frame, line in task.iter_await_frames()
+        if choose(file := frame.f_code.co_filename)
+    ]
+
+
+# -- repetition -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def repeatable(seed: int, run: str = "") -> Iterator[None]:
+    """Let `trio.run` schedule by this seed in the block, and make ids that only this run has.
+
+    trio shuffles its tasks on purpose, and has one switch that makes the order repeatable, which its
+    plugin for Hypothesis throws. The switch is not public: in a trio without it runs stay shuffled,
+    and the number of a checkpoint means the same one most of the time.
+    """
+    scheduler = vars(importlib.import_module("trio._core._run"))
+    shuffler: object = scheduler.get("_r")
+    seed_ids(zlib.crc32(f"{seed} {run}".encode()))
+    try:
+        if isinstance(shuffler, random.Random) and _SWITCH in scheduler:
+            with _seeded(shuffler, seed, scheduler):
+                yield
+        else:
+            yield
+    finally:
+        seed_ids(None)
+
+
+@contextmanager
+def _seeded(shuffler: random.Random, seed: int, scheduler: dict[str, object]) -> Iterator[None]:
+    before, state = scheduler[_SWITCH], shuffler.getstate()
+    scheduler[_SWITCH] = True
+    shuffler.seed(seed)
+    try:
+        yield
+    finally:
+        scheduler[_SWITCH] = before
+        shuffler.setstate(state)

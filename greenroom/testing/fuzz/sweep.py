@@ -1,7 +1,8 @@
-"""Run a scenario again and again, with a cancel at another checkpoint each time."""
+"""Run a scenario again and again, with a cancel at another checkpoint each time, and report."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import trio
@@ -9,21 +10,89 @@ from trio.testing import MockClock
 
 from greenroom.core import ConfigurationError, clip
 from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
-from greenroom.testing.fuzz.report import FuzzError, FuzzReport, Violation
+from greenroom.testing.fuzz.leftovers import Surroundings
 from greenroom.testing.fuzz.scenario import Scenario
-from greenroom.testing.fuzz.scheduling import repeatable
-from greenroom.testing.fuzz.stage import play
+from greenroom.testing.fuzz.stage import play, repeatable
 from greenroom.testing.fuzz.trial import Mode, Trial
 
-__all__ = ["MODES", "cancel_at_every_checkpoint"]
+__all__ = ["MODES", "FuzzError", "FuzzReport", "Violation", "cancel_at_every_checkpoint"]
 
 MODES: Sequence[Mode] = ("interrupt", "after_step", "shutdown", "kill", "cancel")
 """All that can be done to an agent from outside."""
 
 _ENOUGH = 50  # violations; more of them tell nothing new
+_SHOWN = 10
 _MAX_MESSAGE = 1_000  # characters, of its first line; pytest adds lines that show whole trials
 _A_DAY = 86_400.0
 _A_MINUTE = 60.0
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An invariant that did not hold, and where the cancel was.
+
+    Attributes:
+        mode: what was done; None where nothing was, so that the scenario itself breaks it.
+        checkpoint: the number of the checkpoint's side.
+        where: the task and the lines in which it stood.
+        invariant: the function's name.
+        message: what it says.
+        seed: the seed of the schedule.
+    """
+
+    mode: Mode | None
+    checkpoint: int
+    where: str
+    invariant: str
+    message: str
+    seed: int
+
+    def __str__(self) -> str:
+        if self.mode is None:
+            return f"{self.invariant}: {self.message}\n    without any cancel (seed={self.seed})"
+        return (
+            f"{self.invariant}: {self.message}\n    {self.mode} at {self.where}\n"
+            f"    again: modes=[{self.mode!r}], at=[{self.checkpoint}], seed={self.seed}"
+        )
+
+
+@dataclass(frozen=True)
+class FuzzReport:
+    """What was tried, and what was found.
+
+    Attributes:
+        checkpoints: how many sides of checkpoints the scenario has when nothing disturbs it.
+        injected: how often each mode took effect.
+        violations: what was found.
+    """
+
+    checkpoints: int
+    injected: Mapping[Mode, int] = field(default_factory=Counter)
+    violations: tuple[Violation, ...] = ()
+
+    def __str__(self) -> str:
+        """Say it in words: of violations that say the same the first one, and at most ten."""
+        tried = ", ".join(f"{mode}: {count}" for mode, count in self.injected.items()) or "none"
+        lines = [
+            f"{len(self.violations)} violations, {self.checkpoints} checkpoints; "
+            f"cancels tried: {tried}"
+        ]
+        alike = Counter((each.invariant, each.message) for each in self.violations)
+        shown = {(each.invariant, each.message): each for each in reversed(self.violations)}
+        for key in [*alike][:_SHOWN]:
+            lines.append(f"  {shown[key]}")
+            lines += [f"    and {alike[key] - 1} more like it"] if alike[key] > 1 else []
+        more = len(alike) - _SHOWN
+        return "\n".join([*lines, f"  and {more} others"] if more > 0 else lines)
+
+
+class FuzzError(AssertionError):
+    """Something did not hold; `report` has what, and where."""
+
+    def __init__(self, report: FuzzReport) -> None:
+        """Show the report."""
+        super().__init__(str(report))
+        self.report = report
 
 
 def cancel_at_every_checkpoint(
@@ -37,16 +106,21 @@ def cancel_at_every_checkpoint(
     real_time: bool = False,
     timeout: float | None = None,
 ) -> FuzzReport:
-    """Rerun an agent's scenario with a cancel at checkpoint 1, 2, 3 …, and check what is left.
+    """Rerun a tool or an agent with a cancel at checkpoint 1, 2, 3 …, and check what is left.
 
     First it runs undisturbed, and has to hold every invariant. Then, for each mode, it runs from
     scratch with the cancel at the next checkpoint of any task of the agent, until a run has ended
     before its cancel. Both sides of a checkpoint count: a task begins to wait there, and is about to
-    go on. Runs are repeatable, in memory and on a clock that jumps: what a violation says about how
-    to see it again holds for this program as it is.
+    go on. After the cancel the same input comes again, and what is left is compared with the
+    undisturbed run. Runs are repeatable, in memory and on a clock that jumps: what a violation says
+    about how to see it again holds for this program as it is.
+
+    In a run environment, working directory, `tempfile.tempdir` and replaced functions of modules are
+    the run's own: they are put back. Where a run has made the next one fail, the sweep ends.
 
     Args:
-        scenario: makes the scenario anew, with a model, tools and rules that no run has used.
+        scenario: makes the scenario anew, with a model, tools and rules that no run has used; for a
+            tool, `Scenario.of_tool`.
         modes: what is done: a turn is interrupted, at once or after its step, the agent is shut down
             or killed, the whole runtime is cancelled from outside.
         invariants: what has to hold after each run.
@@ -60,38 +134,102 @@ def cancel_at_every_checkpoint(
 
     Raises:
         FuzzError: an invariant was broken; after 50 of them it stops.
-        ConfigurationError: there is no such mode, or `scenario` is a scenario and makes none.
+        ConfigurationError: there is no such mode, `scenario` is a scenario and makes none, or its
+            workspace has more than 10,000 files.
 
     Example:
-        ```python
-        def scenario() -> Scenario:
-            return Scenario(coder, model(), ToolRegistry([bake]), rules(), inputs="Bread, please.")
-
-        report = cancel_at_every_checkpoint(scenario)
-        ```
+        >>> import trio
+        >>> from greenroom.testing import Scenario
+        >>> from greenroom.tools import tool
+        >>> def make_oven():
+        ...     lock = trio.Lock()
+        ...     @tool
+        ...     async def bake(loaves: int) -> str:
+        ...         async with lock:
+        ...             await trio.sleep(20)
+        ...         return f"{loaves} loaves"
+        ...     return bake
+        >>> report = cancel_at_every_checkpoint(
+        ...     lambda: Scenario.of_tool(make_oven(), {"loaves": 2}), modes=["interrupt"]
+        ... )
+        >>> report.violations
+        ()
     """
     _check(scenario, modes)
     limit = timeout if timeout is not None else _A_MINUTE if real_time else _A_DAY
-
-    def run(mode: Mode | None, checkpoint: int) -> Trial:
-        clock = None if real_time else MockClock(autojump_threshold=0)
-        with repeatable(seed, f"{mode} {checkpoint}"):
-            return trio.run(play, scenario(), mode, checkpoint, limit, clock=clock)
-
-    control = run(None, 0)
-    injected: Counter[Mode] = Counter()
-    violations = _violations(control, invariants, seed)
-    for mode in () if violations else modes:
-        for checkpoint in at or _plan(control.checkpoints, modes, mode, at_most):
-            trial = run(mode, checkpoint)
-            if not trial.where or len(violations) >= _ENOUGH:
-                break
-            injected[mode] += 1
-            violations += _violations(trial, invariants, seed)
-    report = FuzzReport(control.checkpoints, injected, tuple(violations))
+    sweep = _Sweep(scenario, invariants, seed, real_time, limit)
+    control = sweep.run(None, 0)
+    violations = sweep.check(control)
+    if not violations:
+        sweep.control = control
+        violations = sweep.disturb(modes, lambda mode: at or _plan(control, modes, mode, at_most))
+    report = FuzzReport(control.checkpoints, sweep.injected, tuple(violations))
     if violations:
         raise FuzzError(report)
     return report
+
+
+@dataclass
+class _Sweep:
+    """The runs of one scenario, each compared with the undisturbed one."""
+
+    scenario: Callable[[], Scenario]
+    invariants: Sequence[Invariant]
+    seed: int
+    real_time: bool
+    limit: float
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    control: Trial | None = None
+    injected: Counter[Mode] = field(default_factory=Counter)
+
+    def run(self, mode: Mode | None, checkpoint: int) -> Trial:
+        clock = None if self.real_time else MockClock(autojump_threshold=0)
+        with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watching():
+            made = self.scenario()
+            made.workspace = self.surroundings.begin(made.workspace)
+            around = self.surroundings
+            trial = trio.run(play, made, mode, checkpoint, self.limit, around, clock=clock)
+            left = around.leftovers(made)
+        return replace(trial, left_at_end=left, control=self.control)
+
+    def disturb(
+        self, modes: Sequence[Mode], plan: Callable[[Mode], Iterable[int]]
+    ) -> list[Violation]:
+        violations: list[Violation] = []
+        for mode in modes:
+            for checkpoint in plan(mode):
+                trial = self.run(mode, checkpoint)
+                if not trial.where:
+                    break
+                self.injected[mode] += 1
+                found = self.check(trial)
+                if found and not violations and self.check(self.run(None, 0)):
+                    return [*found, self._outlived(trial)]
+                violations += found
+                if len(violations) >= _ENOUGH:
+                    return violations
+        return violations
+
+    def _outlived(self, trial: Trial) -> Violation:
+        """Later runs would show what this one has left behind."""
+        text = (
+            "the next run fails without any cancel, so the sweep ends here "
+            "(make tools, and what they share, inside the function that makes the scenario)"
+        )
+        where = (trial.mode, trial.checkpoint, trial.where)
+        return Violation(*where, "runs_are_separate", text, self.seed)
+
+    def check(self, trial: Trial) -> list[Violation]:
+        found = []
+        for invariant in self.invariants:
+            try:
+                invariant(trial)
+            except AssertionError as error:
+                name = getattr(invariant, "__name__", repr(invariant))
+                text = clip(str(error).partition("\n")[0], _MAX_MESSAGE)
+                where = (trial.mode, trial.checkpoint, trial.where)
+                found.append(Violation(*where, name, text, self.seed))
+        return found
 
 
 def _check(scenario: object, modes: Sequence[Mode]) -> None:
@@ -104,33 +242,13 @@ def _check(scenario: object, modes: Sequence[Mode]) -> None:
             raise ConfigurationError(f"{mode!r} is none of the modes {', '.join(MODES)}")
 
 
-def _plan(
-    checkpoints: int, modes: Sequence[Mode], mode: Mode, at_most: int | None
-) -> Iterable[int]:
+def _plan(control: Trial, modes: Sequence[Mode], mode: Mode, at_most: int | None) -> Iterable[int]:
     """Choose the checkpoints of one mode; two modes have the same ones only where all have all."""
     if at_most is None:
-        return count(1)
+        return control.worth_trying or count(1)
+    choice = control.worth_trying or range(1, control.checkpoints + 1)
     place = modes.index(mode)
     share = at_most // len(modes) + (place < at_most % len(modes))
-    step = max(1.0, checkpoints / max(1, share))
+    step = max(1.0, len(choice) / max(1, share))
     first = step * place / len(modes)
-    return [1 + int(first + step * number) for number in range(min(share, checkpoints))]
-
-
-def _violations(trial: Trial, invariants: Sequence[Invariant], seed: int) -> list[Violation]:
-    found = []
-    for invariant in invariants:
-        try:
-            invariant(trial)
-        except AssertionError as error:
-            found.append(
-                Violation(
-                    trial.mode,
-                    trial.checkpoint,
-                    trial.where,
-                    getattr(invariant, "__name__", repr(invariant)),
-                    clip(str(error).partition("\n")[0], _MAX_MESSAGE),
-                    seed,
-                )
-            )
-    return found
+    return [choice[int(first + step * number)] for number in range(min(share, len(choice)))]

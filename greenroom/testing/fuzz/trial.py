@@ -1,7 +1,7 @@
 """What one run of a scenario has left behind: the evidence that invariants look at."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from greenroom.core import (
@@ -11,10 +11,12 @@ from greenroom.core import (
     OutputChunk,
     PermissionRequest,
     SubAgentOutput,
+    ToolResult,
 )
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
+from greenroom.testing.fuzz.leftovers import Files, Leftovers
 
-__all__ = ["Acknowledged", "Interrupted", "Mode", "Trial", "streams_of"]
+__all__ = ["Acknowledged", "EndedCall", "Interrupted", "Mode", "Trial", "streams_of"]
 
 Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
 """What is done to the agent: a turn is interrupted, at once or after its step; the agent is shut
@@ -47,6 +49,21 @@ class Interrupted:
 
 
 @dataclass(frozen=True)
+class EndedCall:
+    """A call of a tool that is over.
+
+    Attributes:
+        call: the tool and its input, such as `bake(loaves=2)`.
+        result: what it gave; None where it was cut off.
+        seconds: how long it took, on a clock that jumps; 0 on a real one.
+    """
+
+    call: str
+    result: ToolResult | None
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Trial:
     """One run of a scenario, after its end.
 
@@ -56,6 +73,7 @@ class Trial:
         where: the task of that checkpoint and the lines in which it stood; empty where the run was
             over before that.
         checkpoints: how many the run had in all.
+        worth_trying: those of them at which a cancel can show something; empty for all.
         session_id: the agent's session.
         outcome: how the agent ended, as `wait()` told; None where `wait()` never returned.
         state: its last state, as the handle shows it.
@@ -66,21 +84,30 @@ class Trial:
         streams: the same chunks by the session id of the agent that speaks, none of them wrapped.
         alive: tasks that its agents have started and that were alive when `wait()` returned, or when
             the runtime was left.
-        processes: command lines of processes that were started and still there when the runtime was
-            left; on Linux alone.
         running: sessions that the runtime still called running after that.
         pending: permission requests that were still open then.
         stuck: calls that had not returned by the time limit, such as "ask" or "wait".
+        waiting: where the agent's tasks stood then.
         acknowledged: inputs for which there was a receipt.
         interrupted: what `interrupt()` returned with, where there was one.
-        probe: the result of the last input, which shows that the agent still answers; None where it
-            had ended before.
+        probe: the result of the last input, which shows that the agent still answers, or where it
+            has ended the next one with the same tools; None where there was no result, as after a
+            kill.
+        calls: how each call of a tool ended, before the probe.
+        calls_again: how each call ended that the probe led to.
+        successor: the session of the next agent; empty where there was none.
+        files_before: what files there were before the run.
+        files_after_calls: what files there were after each call of a tool; where nothing was done.
+        left: what was left behind when all that was done to the agent was over, before the probe.
+        left_at_end: what was left behind at the end, outside of trio.
+        control: the same scenario undisturbed; None where this is that run.
     """
 
     mode: Mode | None
     checkpoint: int
     where: str
     checkpoints: int
+    worth_trying: tuple[int, ...]
     session_id: str
     outcome: Outcome | None
     state: AgentState
@@ -90,13 +117,21 @@ class Trial:
     published: tuple[OutputChunk, ...]
     streams: Mapping[str, tuple[OutputChunk, ...]]
     alive: tuple[str, ...]
-    processes: tuple[str, ...]
     running: tuple[str, ...]
     pending: tuple[PermissionRequest, ...]
     stuck: tuple[str, ...]
+    waiting: tuple[str, ...]
     acknowledged: tuple[Acknowledged, ...]
     interrupted: Interrupted | None
     probe: TurnResult | None
+    calls: tuple[EndedCall, ...]
+    calls_again: tuple[EndedCall, ...]
+    successor: str
+    files_before: Files
+    files_after_calls: tuple[Files, ...]
+    left: Leftovers
+    left_at_end: Leftovers = field(default_factory=Leftovers)
+    control: "Trial | None" = None
 
     @property
     def chunks(self) -> tuple[OutputChunk, ...]:

@@ -70,7 +70,8 @@ def worker(url):
     def answer(request):
         """Take the step after those that this conversation has made since its first input."""
         made = sum(message.role == "assistant" for message in request.messages)
-        work = request.messages[-1].tool_results or made == 0
+        last = request.messages[-1]
+        work = last.tool_results or (last.text == "Work!" and made == 0)
         return steps(url)[made] if work else "Here I am."
 
     return answer
@@ -96,6 +97,7 @@ def workshop(tmp_path, url):
             TOOLS,
             PermissionManager([PermissionRule.allow_all()]),
             inputs="Work!",
+            probe="Are you there?",  # the work can't be done twice: then the text to edit is gone
             store=FileStore(folder / "sessions"),
             workspace=folder,
         )
@@ -129,7 +131,7 @@ def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
     folders = []
 
     def answer(request):
-        if request.messages[-1].tool_results:
+        if request.messages[-1].text != "Work!":
             return "Done."
         return [
             call("Bash", command="echo 1 > a.txt; echo 2 > c.txt"),
@@ -147,24 +149,25 @@ def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
             TOOLS,
             PermissionManager([PermissionRule.allow_all()]),
             inputs="Work!",
+            probe="Are you there?",  # the work can't be done twice: then the text to edit is gone
             store=FileStore(folder / "sessions"),
             workspace=folder,
         )
 
-    async def restore(folder):
+    async def restore(folder, session_id):
         store = FileStore(folder / "sessions")
-        for record in await store.list_all():
-            session = await AgentSession.load(record.session_id, store=store)
-            plan = await plan_restore(session, 0, folder)
-            assert (await plan.apply()).failed == {}
-            yet = await plan_restore(session, 0, folder)
-            assert yet.steps == ()
-            return {each.path for each in yet.files}, yet.gaps
-        return set(), ()
+        if session_id not in {record.session_id for record in await store.list_all()}:
+            return set(), ()
+        session = await AgentSession.load(session_id, store=store)
+        plan = await plan_restore(session, 0, folder)
+        assert (await plan.apply()).failed == {}
+        yet = await plan_restore(session, 0, folder)
+        assert yet.steps == ()
+        return {each.path for each in yet.files}, yet.gaps
 
     def files_are_as_they_were(trial):
         folder = folders[-1]
-        listed, gaps = trio.run(restore, folder)
+        listed, gaps = trio.run(restore, folder, trial.session_id)
         text = (folder / "a.txt").read_text()
         here = {path.name for path in folder.iterdir()} - {"sessions"}
         assert trial.mode in {"kill", "cancel", "shutdown"} or not (listed or gaps)

@@ -24,11 +24,10 @@ from greenroom.testing.fuzz import (
     Scenario,
     Violation,
     cancel_at_every_checkpoint,
-    checkpoints,
     stage,
     sweep,
 )
-from greenroom.testing.fuzz.scheduling import repeatable
+from greenroom.testing.fuzz.stage import repeatable
 from greenroom.testing.fuzz.trial import streams_of
 
 
@@ -40,7 +39,7 @@ async def echo(agent):
 
 
 def echoing():
-    return Scenario(echo, inputs=["one", "two"])
+    return Scenario(echo, inputs=["one", "two"], probe="still there?")
 
 
 def fuzz(scenario=echoing, **options):
@@ -128,10 +127,13 @@ def test_it_stops_when_enough_is_found(monkeypatch):
 
 
 def test_a_report_shows_ten_and_counts_the_rest():
-    violation = Violation("kill", 1, "agent a", "an_invariant", "broken", 0)
-    text = str(FuzzReport(9, {"kill": 12}, (violation,) * 12))
+    violations = [
+        Violation("kill", 1, "agent a", "an_invariant", f"broken {n}", 0) for n in range(12)
+    ]
+    text = str(FuzzReport(9, {"kill": 14}, (*violations, *violations[:2])))
     assert text.count("an_invariant: broken") == 10
-    assert text.endswith("and 2 more")
+    assert text.count("and 1 more like it") == 2
+    assert text.endswith("and 2 others")
     assert str(FuzzReport(9)) == "0 violations, 9 checkpoints; cancels tried: none"
 
 
@@ -152,7 +154,7 @@ def test_who_hangs_is_named_and_the_sweep_goes_on():
 
 
 def test_an_agent_that_runs_in_a_circle_is_given_up(monkeypatch):
-    monkeypatch.setattr(checkpoints, "_MAX", 1000)
+    monkeypatch.setattr(stage, "_MAX_CHECKPOINTS", 1000)
 
     async def circle(agent):
         while True:
