@@ -10,7 +10,6 @@ its end the connection is kept or closed first, and the place given back after t
 request finds the connection, and no more than the limit are in use.
 """
 
-import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -108,10 +107,13 @@ class ConnectionPool:
                 "this HTTP client is in use in another run of trio",
                 hint="make a client, or a provider, for each run and each thread",
             )
+        if run is not self._run:
+            for connection in self._idle:  # since when they are idle, another clock has said
+                connection.idle_since = float("-inf")
         self._run = run
 
     def _take_idle(self, route: Route) -> Connection | None:
-        oldest = time.monotonic() - _IDLE_SECONDS
+        oldest = trio.current_time() - _IDLE_SECONDS
         for connection in reversed(self._idle):
             if connection.idle_since < oldest:
                 break
@@ -122,7 +124,7 @@ class ConnectionPool:
 
     async def _close_stale(self) -> None:
         """Close idle connections: those that were idle too long, and what is beyond the limit."""
-        oldest = time.monotonic() - _IDLE_SECONDS
+        oldest = trio.current_time() - _IDLE_SECONDS
         while self._idle and (
             self._idle[0].idle_since < oldest or len(self._idle) + len(self._lent) > self._limit
         ):
@@ -131,8 +133,7 @@ class ConnectionPool:
     async def _give_back(self, connection: Connection) -> None:
         """Keep the connection for the next request, unless it has ended or the pool was closed."""
         if connection.is_reusable and connection in self._lent:
-            # Real time, whatever clock the run has: the other side counts it, too.
-            connection.idle_since = time.monotonic()
+            connection.idle_since = trio.current_time()
             self._idle.append(connection)
             self._lent.discard(connection)
             return

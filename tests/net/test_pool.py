@@ -468,7 +468,7 @@ async def serve_tcp(nursery, handle):
     return listeners[0].socket.getsockname()[1]
 
 
-async def test_a_client_serves_one_run_after_the_other_and_keeps_its_connection(serve):
+async def test_a_client_serves_one_run_after_the_other_and_closes_what_the_first_left_idle(serve):
     server = await serve(OK)
     client = HttpClient()  # outside of the runs that use it
 
@@ -479,7 +479,8 @@ async def test_a_client_serves_one_run_after_the_other_and_keeps_its_connection(
 
     with trio.fail_after(20):
         await in_threads()
-    assert server.connections == 1
+    assert server.connections == 2
+    assert client.statistics().idle == 1
     await client.aclose()
 
 
