@@ -4,8 +4,22 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+def pytest_configure(config):
+    """Try the same examples in every run and on every machine, however slow, unless there is a seed."""
+    settings.register_profile(
+        "greenroom",
+        derandomize=config.getoption("--hypothesis-seed") is None,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
+    settings.load_profile("greenroom")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -206,7 +206,7 @@ def is_paired(history):
 REPLIES = st.lists(st.integers(0, 3), min_size=1, max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     replies=REPLIES, cut=st.integers(0, 25), how=st.sampled_from(["interrupt", "kill", "fail", "-"])
 )
