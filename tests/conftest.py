@@ -37,8 +37,10 @@ def a_user_of_their_own(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def heed_interrupts():
-    """Let Ctrl-C reach what tests start: a shell starts its background jobs with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def heed_signals():
+    """Let what tests start heed Ctrl-C and Ctrl-\\: a shell starts its background jobs without."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)

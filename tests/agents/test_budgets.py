@@ -24,7 +24,7 @@ ALL = PermissionManager([PermissionRule.allow_all()])
 
 @pytest.fixture
 async def runtime():
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(store=MemoryStore()) as runtime:
             yield runtime
 
