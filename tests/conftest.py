@@ -13,6 +13,7 @@ def pytest_configure(config):
     """Try the same examples in every run and on every machine, however slow, unless there is a seed."""
     settings.register_profile(
         "greenroom",
+        max_examples=int(os.environ.get("GREENROOM_EXAMPLES", "100")),
         derandomize=config.getoption("--hypothesis-seed") is None,
         database=None,
         deadline=None,
