@@ -4,8 +4,23 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+def pytest_configure(config):
+    """Try the same examples in every run and on every machine, however slow, unless there is a seed."""
+    settings.register_profile(
+        "greenroom",
+        max_examples=int(os.environ.get("GREENROOM_EXAMPLES", "100")),
+        derandomize=config.getoption("--hypothesis-seed") is None,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
+    settings.load_profile("greenroom")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -23,8 +38,10 @@ def a_user_of_their_own(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def heed_interrupts():
-    """Let Ctrl-C reach what tests start: a shell starts its background jobs with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def heed_signals():
+    """Let what tests start heed Ctrl-C and Ctrl-\\: a shell starts its background jobs without."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -12,11 +12,27 @@ import time
 
 import pyte
 
-SECONDS = 30
+from tests.warm_python import WarmProgram
+
+SECONDS = 60
 TAKE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
+
+
+def start(command, terminal, cwd, env):
+    if command[0] == sys.executable:
+        return WarmProgram(command[1:], terminal, cwd, env)
+    return subprocess.Popen(
+        [sys.executable, "-ISc", TAKE_TERMINAL, *command],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+    )
 
 
 class TerminalProgram:
@@ -30,15 +46,7 @@ class TerminalProgram:
         self.output = b""
         self._screen = pyte.Screen(size[1], size[0])
         self._stream = pyte.ByteStream(self._screen)
-        self.process = subprocess.Popen(
-            [sys.executable, "-ISc", TAKE_TERMINAL, *command],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
+        self.process = start(command, slave, cwd, env)
 
     @property
     def screen(self):

@@ -39,7 +39,7 @@ async def run(llm, prompt, *, rules=READS, agent_fn=coder, tools=None, workspace
     """Run one turn; return its result, its chunks and the agent's session."""
     session = AgentSession.new("coder")
     arguments = (llm, tools or everything(), PermissionManager(rules))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(store=store or MemoryStore(), workspace=workspace) as runtime:
             handle = runtime.spawn(session, agent_fn, *arguments, unattended="deny")
             reader = handle.subscribe("all")
@@ -118,7 +118,7 @@ async def test_a_subagent_is_asked_about_on_its_parents_handle_and_cannot_delega
     arguments = (llm, everything(), PermissionManager(READS))
     async with AgentRuntime(store=MemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await handle.send_input("go")
             async for chunk in handle.subscribe("all"):
                 if isinstance(chunk, SubAgentOutput) and isinstance(chunk.chunk, PermissionRequest):
@@ -141,7 +141,7 @@ async def test_an_interrupt_takes_the_subagent_along():
     arguments = (llm, everything(), PermissionManager(READS))
     async with AgentRuntime(store=MemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await handle.send_input("go")
             async for chunk in handle.subscribe("all"):
                 if isinstance(chunk, SubAgentOutput) and getattr(chunk.chunk, "text", "") == "hm":

@@ -58,7 +58,7 @@ class Talk:
             async with trio.open_nursery() as nursery:
                 if answer is not None:
                     nursery.start_soon(self._answer, handle, answer)
-                with trio.fail_after(10):
+                with trio.fail_after(60):
                     self.result = await handle.ask("go")
                 nursery.cancel_scope.cancel()
         return await self.session.decisions()

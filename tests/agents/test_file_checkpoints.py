@@ -796,10 +796,10 @@ async def test_after_a_kill_a_named_file_is_left(shop, tmp_path):
 
 async def test_an_interrupted_command_s_changes_are_on_record(shop):
     shop.write("a", "old")
-    command = "echo new > a; echo started; sleep 60"
+    command = "echo new > a; echo started; sleep 600"
     llm = ScriptedProvider(bash(command))
     shop.session = AgentSession.new("coder", store=shop.store)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(workspace=shop.root) as runtime:
             handle = runtime.spawn(
                 shop.session,
@@ -867,7 +867,7 @@ async def test_what_a_subagent_changes_is_undone_with_its_parent(shop):
     )
     shop.session = AgentSession.new("coder", store=shop.store)
     parts = (llm, ToolRegistry(builtin_tools()), PermissionManager(ALL))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(workspace=shop.root) as runtime:
             handle = runtime.spawn(shop.session, partial(coder, checkpoints=True), *parts)
             await handle.ask("go")
@@ -879,7 +879,7 @@ async def test_what_a_subagent_changes_is_undone_with_its_parent(shop):
 async def test_without_checkpoints_there_are_none(shop):
     shop.session = AgentSession.new("coder", store=shop.store)
     parts = (ScriptedProvider(bash("echo x > x"), "done"), ToolRegistry(builtin_tools()))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(workspace=shop.root) as runtime:
             await runtime.spawn(shop.session, coder, *parts, PermissionManager(ALL)).ask("go")
     assert (await shop.plan()).files == ()

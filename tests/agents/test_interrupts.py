@@ -70,7 +70,7 @@ async def settle(handle, answer):
 
 async def test_during_a_model_stream(tmp_path):
     async with AgentRuntime(store=FileStore(tmp_path)) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             handle, reader = await start(runtime, Reply("I think that", hangs=True), "back")
             await until(reader, lambda chunk: chunk == TextDelta(" that"))
             await settle(handle, "back")
@@ -80,7 +80,7 @@ async def test_during_processes_that_try_to_get_away(tmp_path):
     marker = f"60.{os.getpid():08}"  # a length of sleep that no other process has
     command = f"sleep {marker} & setsid sleep {marker} & echo ready; sleep {marker}"
     async with AgentRuntime(store=FileStore(tmp_path), workspace=tmp_path) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             rules = [PermissionRule.allow_tool("Bash")]
             handle, reader = await start(
                 runtime, call("Bash", command=command), "back", rules=rules
@@ -98,7 +98,7 @@ async def test_during_processes_that_try_to_get_away(tmp_path):
 
 async def test_during_a_permission_prompt(tmp_path):
     async with AgentRuntime(store=FileStore(tmp_path), workspace=tmp_path) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             handle, reader = await start(runtime, call("Bash", command="ls"), "back")
             request = await until(reader, lambda chunk: isinstance(chunk, PermissionRequest))
             report = await settle(handle, "back")
@@ -112,7 +112,7 @@ async def test_during_a_permission_prompt(tmp_path):
 async def test_leaving_the_runtime_kills_what_runs(tmp_path):
     marker = "61.000731"
     async with AgentRuntime(store=FileStore(tmp_path), workspace=tmp_path) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             command = f"echo ready; sleep {marker}"
             handle, reader = await start(
                 runtime, call("Bash", command=command), rules=[PermissionRule.allow_tool("Bash")]

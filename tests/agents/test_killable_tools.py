@@ -69,7 +69,7 @@ async def test_an_interrupt_of_two_tools_leaves_no_task_no_process_and_no_side_e
     async def listen(context: AgentContext) -> str:
         context.progress("listening")
         try:
-            await trio.sleep(5)
+            await trio.sleep_forever()
         finally:
             with context.cleanup(2.0):
                 await trio.sleep(0.2)
@@ -77,9 +77,9 @@ async def test_an_interrupt_of_two_tools_leaves_no_task_no_process_and_no_side_e
         return "heard"
 
     effect = tmp_path / "effect"
-    calls = [call("listen"), call("write_later", path=str(effect), seconds=2)]
+    calls = [call("listen"), call("write_later", path=str(effect), seconds=600)]
     async with AgentRuntime(store=FileStore(tmp_path / "sessions")) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             handle, reader = start(runtime, [Reply(calls), "back"], listen, write_later)
             tasks_before, processes_before = tasks(), descendants()
             await handle.send_input("go")
@@ -108,12 +108,12 @@ async def test_a_thread_is_abandoned_where_a_process_is_not(tmp_path):
     @tool(concurrent=True, isolation="thread")
     def wait_for(context: AgentContext) -> str:
         context.progress("waiting")
-        release.wait(20)
+        release.wait(600)
         return "late"
 
-    calls = [call("wait_for"), call("write_later", path=str(tmp_path / "effect"), seconds=2)]
+    calls = [call("wait_for"), call("write_later", path=str(tmp_path / "effect"), seconds=600)]
     async with AgentRuntime(store=MemoryStore()) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             handle, reader = start(runtime, [Reply(calls)], wait_for, write_later)
             await handle.send_input("go")
             await progress_of(reader, 2)
@@ -125,9 +125,9 @@ async def test_a_thread_is_abandoned_where_a_process_is_not(tmp_path):
 async def test_a_kill_and_the_end_of_the_runtime_leave_no_process(tmp_path):
     before = descendants()
     async with AgentRuntime(store=MemoryStore()) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             effect = str(tmp_path / "effect")
-            writing = call("write_later", path=effect, seconds=2)
+            writing = call("write_later", path=effect, seconds=600)
             handle, reader = start(runtime, [writing], write_later)
             await handle.send_input("go")
             await progress_of(reader, 1)
@@ -144,7 +144,7 @@ async def test_a_kill_and_the_end_of_the_runtime_leave_no_process(tmp_path):
 async def test_an_interrupt_without_any_grace_leaves_no_process_either(tmp_path, how):
     before = descendants()
     async with AgentRuntime(store=MemoryStore()) as runtime:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             blocking = call("block", folder=str(tmp_path), how=how)
             handle, reader = start(runtime, [blocking, "back"], block)
             await handle.send_input("go")
@@ -164,7 +164,7 @@ async def test_the_agents_of_a_runtime_share_a_pool_and_runtimes_do_not():
 
     async with AgentRuntime(store=MemoryStore()) as one, AgentRuntime(store=MemoryStore()) as two:
         one.resources.insert(WorkerPool(size=1))
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             first, second = await ask(one, "a"), await ask(one, "b")
             third = await ask(two, "a")
     assert first == second != third
@@ -202,7 +202,7 @@ def test_the_death_of_the_program_ends_its_workers(tmp_path):
         program.send_signal(signal.SIGKILL)
 
     async def gone():
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             for handle in handles:
                 await trio.lowlevel.wait_readable(handle)
 
@@ -217,7 +217,7 @@ def test_two_runs_of_trio_one_after_the_other_have_workers_of_their_own():
     async def main():
         async with AgentRuntime(store=MemoryStore()) as runtime:
             handle, _ = start(runtime, [call("who"), "done"], who)
-            with trio.fail_after(30):
+            with trio.fail_after(60):
                 await handle.ask("who?")
             return (await handle.history())[2].tool_results[0].text
 

@@ -198,7 +198,7 @@ async def play(story, script):
     await story.rewind(0, files=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(steps, min_size=1, max_size=7))
 def test_what_tools_did_is_undone_or_listed_and_nothing_else_is_touched(script):
     with tempfile.TemporaryDirectory() as folder:

@@ -148,7 +148,7 @@ def test_the_death_of_the_program_ends_its_sandboxed_commands(tmp_path):
         program.send_signal(signal.SIGKILL)
 
     async def gone():
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             for handle in handles:
                 await trio.lowlevel.wait_readable(handle)
                 os.close(handle)

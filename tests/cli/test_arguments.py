@@ -118,7 +118,7 @@ def test_the_module_runs_as_the_command_does():
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.stdout == f"greenroom {__version__}\n"
 

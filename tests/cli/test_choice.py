@@ -165,7 +165,7 @@ async def test_what_is_wanted_no_longer_is_not_read_to_its_end(nursery):
     reader = PreviewReader(store, show)
     nursery.start_soon(reader.run)
     reader.want(first)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await store.has_asked.wait()
         store.has_asked = trio.Event()
         reader.want(second)

@@ -16,7 +16,7 @@ from greenroom.core import Message, clock
 from greenroom.session import AgentSession, SQLiteStore
 from tests.cli.conftest import COMMAND
 
-SECONDS = 30
+SECONDS = 60
 
 
 def write_rules(folder, *rules):
@@ -361,7 +361,7 @@ def test_what_is_piped_in_goes_to_the_model_as_context(start, run):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, number, code):
-    process = start("-p", "run sleep 60", *BYPASS)
+    process = start("-p", "run sleep 600", *BYPASS)
     until_a_tool_runs(process)
     process.send_signal(number)
     kinds = [json.loads(line)["type"] for line in process.stdout]
@@ -374,7 +374,7 @@ def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, numbe
 
 
 def test_sigusr1_tells_on_the_standard_error_what_the_agents_are_doing(start):
-    process = start("-p", "run sleep 60", *BYPASS)
+    process = start("-p", "run sleep 600", *BYPASS)
     until_a_tool_runs(process)
     process.send_signal(signal.SIGUSR1)
     lines = iter(process.stderr.readline, b"")
@@ -398,7 +398,7 @@ def test_sigusr1_writes_to_the_log_where_there_is_one(start, project):
 
 def test_the_json_result_names_the_exit_code_of_the_signal_that_ended_it(start, project):
     os.mkfifo(project / "runs")
-    process = start("-p", "run echo > runs; sleep 60", *BYPASS[:2], "--output-format", "json")
+    process = start("-p", "run echo > runs; sleep 600", *BYPASS[:2], "--output-format", "json")
     (project / "runs").read_bytes()
     process.terminate()
     assert process.wait(SECONDS) == 143
@@ -449,7 +449,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(start):
 
 
 def test_a_session_that_another_process_writes_is_refused_with_its_id(start, run):
-    process = start("-p", "run sleep 60", *BYPASS)
+    process = start("-p", "run sleep 600", *BYPASS)
     until_a_tool_runs(process)
     [session] = run("sessions", "list", "--json").json
     done = run("-p", "hello", "--resume", session["session_id"], "--output-format", "json")

@@ -180,7 +180,7 @@ def test_a_subagents_prompt_says_who_asks_and_is_answered_here(terminal, project
 def running_sleep(terminal):
     program = terminal("--permission-mode", "bypass")
     program.wait_for(READY)
-    ask(program, "run sleep 60 & setsid sleep 60 & sleep 60")
+    ask(program, "run sleep 600 & setsid sleep 600 & sleep 600")
     program.wait_for("executing tool: Bash", "● Bash")
     return program
 
@@ -256,7 +256,7 @@ def test_sigterm_saves_the_session_and_it_goes_on_the_next_day(terminal, run):
     [session] = run("sessions", "list", "--json").json
     again = terminal("--resume", session["session_id"])
     screen = again.wait_for(READY, session["session_id"], "so far:")
-    assert "> run sleep 60 & setsid sleep 60 & sleep 60" in screen
+    assert "> run sleep 600 & setsid sleep 600 & sleep 600" in screen
     assert "✗ Bash" in screen
     assert "interrupted" in screen
     ask(again, "read README.md")
@@ -347,7 +347,7 @@ def test_a_dumb_terminal_says_too_that_another_ctrl_c_leaves(terminal):
 
 def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
     process = start("--model", "offline:", stdin=subprocess.PIPE)
-    out, err = process.communicate(b"read README.md\nrun touch made\nlist *\n", timeout=30)
+    out, err = process.communicate(b"read README.md\nrun touch made\nlist *\n", timeout=60)
     text = out.decode()
     assert process.returncode == 0
     assert text.index("> read README.md") < text.index("> run touch made") < text.index("> list *")

@@ -85,7 +85,7 @@ def test_blank_input_is_no_context():
 
 async def test_plain_lines_are_bound_to_the_question_that_was_printed_before_they_came(capfd):
     read, write = pipe_of(b"early\n", close=False)
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             assert await terminal.events.receive() == Line("early")
             await terminal.show(Frame("really?\n", question=Question("q", "allow? > ")))
@@ -103,7 +103,7 @@ async def test_a_line_without_end_is_taken_in_pieces(tmp_path):
     path = tmp_path / "long"
     path.write_bytes(b"x" * 2_500_000)
     lengths = []
-    with path.open() as file, trio.fail_after(10):
+    with path.open() as file, trio.fail_after(60):
         async with open_plain_terminal(file.fileno()) as terminal:
             while isinstance(event := await terminal.events.receive(), Line):
                 lengths.append(len(event.text))
@@ -246,7 +246,7 @@ ASKED = Frame(question=Question("q", "allow? > "))
 
 async def test_a_line_that_lay_in_the_pipe_before_the_label_is_no_answer(answers):
     read, write = answers
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             os.write(write, b"y\nyes\nn")  # not read yet when the question is printed
             await terminal.show(ASKED)
@@ -257,7 +257,7 @@ async def test_a_line_that_lay_in_the_pipe_before_the_label_is_no_answer(answers
 
 async def test_a_line_begun_under_one_question_does_not_answer_the_next(answers):
     read, write = answers
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             await terminal.show(ASKED)
             os.write(write, b"first\ny")
@@ -282,7 +282,7 @@ async def test_what_lay_there_when_the_next_question_came_is_no_input_either(ans
 
 async def test_a_question_that_is_gone_takes_no_line(answers):
     read, write = answers
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             await terminal.show(ASKED)
             await terminal.show(Frame())
@@ -293,7 +293,7 @@ async def test_a_question_that_is_gone_takes_no_line(answers):
 async def test_a_follow_up_takes_what_is_there_already(answers):
     read, write = answers
     follow_up = Frame(question=Question("q why", "why not? > ", is_follow_up=True))
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             await terminal.show(ASKED)
             await terminal.show(follow_up)

@@ -23,7 +23,7 @@ def denials(run):
 
 def test_a_person_s_yes_lets_the_file_count_until_it_changes(terminal, run, rules):
     assert denials(run)
-    program = terminal("permissions", "trust")
+    program = terminal("permissions", "trust", size=(50, 300))
     screen = program.wait_for("Trust it as long as it stays as it is? [y/N]")
     assert "1 rule that would count" in screen
     assert "allow command_prefix" in screen or "touch made:*" in screen
@@ -39,7 +39,7 @@ def test_a_person_s_yes_lets_the_file_count_until_it_changes(terminal, run, rule
 
 @pytest.mark.parametrize("answer", ["n", "", "yes please"])
 def test_anything_but_yes_is_no(terminal, run, rules, answer):
-    program = terminal("permissions", "trust")
+    program = terminal("permissions", "trust", size=(50, 300))
     program.wait_for("[y/N]")
     program.type(answer + "\r")
     program.wait_for("not trusted")
@@ -50,7 +50,7 @@ def test_anything_but_yes_is_no(terminal, run, rules, answer):
 @pytest.mark.usefixtures("rules")
 def test_nobody_but_a_person_at_a_terminal_can_agree(start):
     process = start("permissions", "trust")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert b"nobody can be asked" in err
     assert b"--yes" not in err
@@ -66,7 +66,7 @@ def test_without_a_file_or_with_a_broken_one_nothing_is_trusted(run, project):
 
 
 def test_it_is_told_as_json_as_well(terminal, run, rules):
-    program = terminal("permissions", "trust")
+    program = terminal("permissions", "trust", size=(50, 300))
     program.wait_for("[y/N]")
     program.type("y\r")
     assert program.wait() == 0

@@ -1,7 +1,6 @@
 """`greenroom sessions search`, `rm` and `archive`."""
 
 import signal
-import time
 
 import pytest
 import trio
@@ -108,10 +107,9 @@ def test_ctrl_c_ends_a_search_and_what_was_found_stands(start, shelf):
     process = start("sessions", "search", "roof", "--limit", "400", *shelf.here)
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    began = time.monotonic()
     assert process.wait(SECONDS) == 130
-    assert time.monotonic() - began < SECONDS / 3
     assert first.startswith(b"s-")
+    assert len(process.stdout.readlines()) < 399
     assert process.stderr.read().decode() == ""
 
 

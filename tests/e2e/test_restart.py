@@ -20,7 +20,7 @@ async def answers(agent):
 
 async def test_the_session_comes_back_note_included(tmp_path):
     store = FileStore(tmp_path)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(store=store) as runtime:
             supervisor = runtime.supervisor(backoff=QUICK)
             session = AgentSession.new("worker")

@@ -28,8 +28,8 @@ def test_a_session_with_prompts_an_interrupt_and_an_end(program, tmp_path):
     program.type("n" + ENTER)
     program.wait_for("Bash denied by user", "idle")
     assert not (tmp_path / "made").exists()
-    program.type("run touch made; sleep 60" + ENTER)
-    program.wait_for("made; sleep 60", "allow? >")
+    program.type("run touch made; sleep 600" + ENTER)
+    program.wait_for("made; sleep 600", "allow? >")
     program.type("y" + ENTER)
     program.wait_for("Bash allowed by user", "executing tool")
     program.type(ESCAPE)
@@ -39,4 +39,4 @@ def test_a_session_with_prompts_an_interrupt_and_an_end(program, tmp_path):
     program.type(CTRL_C)
     assert program.wait() == 0
     (session,) = (tmp_path / "sessions").iterdir()
-    assert b"touch made; sleep 60" in (session / "history.jsonl").read_bytes()
+    assert b"touch made; sleep 600" in (session / "history.jsonl").read_bytes()

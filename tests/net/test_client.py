@@ -24,7 +24,7 @@ async def client():
 
 
 async def get(client, url, **options):
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with client.stream("GET", url, **options) as response:
             return await response.read()
 
@@ -43,7 +43,7 @@ async def test_a_response_has_status_headers_in_any_case_and_a_body(client, serv
 
 async def test_a_body_is_sent(client, serve):
     server = await serve(OK)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with client.stream("POST", server.url, content=b"{}") as response:
             await response.read()
     assert server.requests[0].startswith("POST / HTTP/1.1")
@@ -66,7 +66,7 @@ async def test_chunks_arrive_before_the_body_ends(client, serve):
         await stream.send_all(chunk(b"two") + chunk(b""))
 
     server = await serve(reply)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with client.stream("GET", server.url) as response:
             chunks = response.chunks()
             assert await anext(chunks) == b"one"
@@ -77,7 +77,7 @@ async def test_chunks_arrive_before_the_body_ends(client, serve):
 
 async def test_a_half_read_body_leaves_nothing_behind(client, serve):
     server = await serve(CHUNKED + chunk(b"one") + chunk(b"two"))
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with client.stream("GET", server.url) as response:
             chunks = response.chunks()
             assert await anext(chunks) == b"one"

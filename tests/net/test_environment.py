@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 
 
 async def get(url, **options):
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with HttpClient() as client, client.stream("GET", url, **options) as response:
             return await response.read()
 

@@ -444,7 +444,4 @@ def test_a_rule_of_the_analyser_is_missed_when_it_is_gone(name, harmful, monkeyp
     patches, groups = MUTANTS[name]
     for target, value in patches:
         replace(monkeypatch, target, value)
-    by_case = caught_by_cases(groups)
-    by_bash = next((text for text in harmful if allows(text)), None)
-    print(f"MUTANT {name}: {by_case!r:.60} | {by_bash!r:.60}")
-    assert by_case or by_bash
+    assert caught_by_cases(groups) or any(map(allows, harmful))

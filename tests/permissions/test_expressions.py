@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import RuleFileError
@@ -107,7 +107,6 @@ def test_no_text_makes_an_expression_slow(pattern, monkeypatch):
         assert visits(pattern, text, monkeypatch) <= allowed
 
 
-@settings(deadline=None)
 @given(expressions, texts, st.integers(1, 200))
 def test_whatever_the_expression_and_the_text_the_work_is_bounded(pattern, text, times):
     with pytest.MonkeyPatch.context() as patch:

@@ -3,7 +3,7 @@ import tempfile
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
@@ -124,7 +124,6 @@ calls = st.one_of(
 )
 
 
-@settings(max_examples=300)
 @given(rules(), st.lists(calls, min_size=1, max_size=4))
 def test_an_index_finds_what_looking_at_every_rule_finds(rules, calls):
     for tool, arguments in calls:

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -390,7 +390,6 @@ trees = st.recursive(
 
 
 @given(trees)
-@settings(deadline=None)
 def test_a_scope_uses_the_sum_of_what_is_below_it_and_nothing_begins_once_it_is_spent(tree):
     trio.run(_spend_tree, tree, clock=MockClock(autojump_threshold=0))
 

@@ -168,7 +168,7 @@ class Chaos:
         assert open_calls == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_whatever_happens_the_books_balance(seed):
     trio.run(Chaos(seed).run, clock=MockClock(autojump_threshold=0))

@@ -28,7 +28,7 @@ async def idle(agent):
 
 @pytest.mark.parametrize("first", [1, 100])
 async def test_a_frozen_reader_learns_exactly_what_it_missed_and_the_others_miss_nothing(first):
-    chunks, kept = 50_000, 1024
+    chunks, kept = 20_000, 1024
     read = {}
 
     async def talk(agent):
@@ -143,10 +143,10 @@ async def test_of_two_thousand_subagents_two_hundred_crash_and_the_parent_hears_
         assert (await handle.wait(check=True)).status is EndStatus.COMPLETED
 
 
-async def test_ten_thousand_idle_agents_shut_down_together_in_no_time(runtime):
-    handles = [runtime.spawn(AgentSession.new("idle"), idle) for _ in range(10_000)]
+async def test_two_thousand_idle_agents_shut_down_together_in_no_time(runtime):
+    handles = [runtime.spawn(AgentSession.new("idle"), idle) for _ in range(2_000)]
     await wait_all_tasks_blocked()
-    assert len(runtime.list_active()) == 10_000
+    assert len(runtime.list_active()) == 2_000
     before = trio.current_time()
     await runtime.shutdown_all()
     assert trio.current_time() == before

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -434,7 +434,6 @@ orders = st.tuples(st.sampled_from(["ok", "fail", "crash"]), st.integers(0, 3))
 ends = st.one_of(st.just("all"), st.just("first_failure"), st.integers(1, 6))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(orders, max_size=8), st.integers(1, 5), ends, st.sampled_from([None, 1, 2]))
 def test_whatever_they_do_the_results_are_in_place_and_nobody_is_left(script, limit, until, cut):
     crew = Crew()

@@ -268,7 +268,7 @@ class Chaos:
         assert sum(isinstance(c, Error) for c in mine) <= len(set(epochs)) + 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from(["leave", "raise", "cancel"]))
 def test_whatever_happens_the_books_balance(seed, way):
     logging.disable(logging.CRITICAL)

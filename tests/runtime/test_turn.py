@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -206,7 +206,6 @@ def is_paired(history):
 REPLIES = st.lists(st.integers(0, 3), min_size=1, max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     replies=REPLIES, cut=st.integers(0, 25), how=st.sampled_from(["interrupt", "kill", "fail", "-"])
 )

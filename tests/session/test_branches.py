@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import Message, SessionError, SessionNotFoundError
@@ -288,7 +288,6 @@ async def compare(session, model):
     assert sorted(once) == sorted(spoken)
 
 
-@settings(deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_rewinds_compactions_forks_and_loads_compose_as_plain_lists_do(steps):
     trio.run(live, steps, compare)

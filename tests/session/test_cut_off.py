@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import trio
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
@@ -102,7 +102,6 @@ async def check_every_cut(steps):
     assert (await AgentSession.load("s-1", store=store)).history == session.history
 
 
-@settings(max_examples=200)
 @given(STEPS)
 def test_wherever_it_is_cut_off_a_model_accepts_it_and_what_is_said_next(steps):
     trio.run(check_every_cut, steps)

@@ -145,7 +145,7 @@ async def test_what_was_harmed_is_a_typed_error_and_its_neighbour_is_well(
     session.add_message(Message.user("two"))
     await session.save()
     harm(mine)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         with pytest.raises(unread, match=told):
             await AgentSession.load("mine", store=files)
         session.add_message(Message.user("three"))
@@ -173,7 +173,7 @@ def spawn(runtime, session_id):
 async def test_an_agent_on_it_is_told_and_its_siblings_live_on(
     files, mine, harm, unread, told, unsaved, said
 ):
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with AgentRuntime(store=files) as runtime:
             harmed, sibling = spawn(runtime, "mine"), spawn(runtime, "other")
             for each in (harmed, sibling):
@@ -217,7 +217,7 @@ class ReadOnlyDisk:
 
 async def test_a_disk_that_turns_read_only_fails_turns_and_loses_none_of_them(files):
     disk = ReadOnlyDisk()
-    with trio.fail_after(30), installed(disk):
+    with trio.fail_after(60), installed(disk):
         async with AgentRuntime(store=files) as runtime:
             agents = [spawn(runtime, "mine"), spawn(runtime, "other")]
             for each in agents:
@@ -246,7 +246,7 @@ async def test_foreign_things_beside_the_sessions_are_passed_over(files, mine):
     (mine.parent / "odd").mkdir()
     os.mkfifo(mine.parent / "odd" / "metadata.json")
     (mine / "notes.txt").write_text("notes")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         assert [each.session_id for each in await files.list_all()] == ["mine"]
         assert [each.text for each in (await AgentSession.load("mine", store=files)).history] == [
             "one"

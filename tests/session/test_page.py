@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom.core import Message, SessionCorruptError, SessionError, SessionStorageError, serde
@@ -91,7 +91,6 @@ def history(steps):
     return groups, transcript.messages
 
 
-@settings(deadline=None)
 @given(st.lists(STEPS, max_size=30), st.integers(1, 12))
 def test_a_page_is_what_the_whole_ends_with(steps, count):
     groups, whole = history(steps)

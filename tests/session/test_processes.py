@@ -76,7 +76,7 @@ async def test_what_a_killed_process_had_saved_is_there(writer, shared, acknowle
     numbers = [int(line) for line in writer.stdout]
     writer.wait()
     last = numbers[-1] if numbers else acknowledged
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         session = await AgentSession.load("mine", store=shared)
         assert len(session.history) > last
         texts = [message.text.split()[1] for message in session.history]

@@ -196,7 +196,7 @@ def die(how: str) -> str:
         _write_into_sockets(b"\0\0\0\2{}")
     if how == "guard":
         os.kill(_parent_of(os.getppid()), signal.SIGKILL)
-        time.sleep(60)
+        time.sleep(600)
     return "done"
 
 
@@ -225,11 +225,11 @@ def die_once(mark: str) -> str:
 @killable
 def leave(what: str, context: AgentContext) -> str:
     """Leave something running, tell its process id, and return."""
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
     if what == "child":
         return str(subprocess.Popen(command).pid)
     if what == "daemon":
-        script = "setsid sleep 60 >/dev/null 2>&1 & echo $!"
+        script = "setsid sleep 600 >/dev/null 2>&1 & echo $!"
         return subprocess.check_output(["bash", "-c", script], text=True)
     if what == "zombie":
         pid = os.fork()
@@ -248,7 +248,7 @@ def leave(what: str, context: AgentContext) -> str:
     if what == "closed file":
         os.close(1)
         return str(os.getpid())
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
     return str(os.getpid())
 
 
@@ -276,14 +276,14 @@ def block(context: AgentContext, folder: str, how: str = "sleep") -> str:
     if how == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if how == "setsid":
-        subprocess.Popen(["setsid", "sleep", "60.25"])
+        subprocess.Popen(["setsid", "sleep", "600.25"])
     try:
         with tempfile.TemporaryDirectory(dir=place, prefix="scratch"):
             context.progress(f"began {os.getpid()}")
-            until = time.monotonic() + 60
+            until = time.monotonic() + 600
             while time.monotonic() < until:
                 if how != "busy":
-                    time.sleep(60)
+                    time.sleep(600)
         (place / "side effect").touch()
     except SystemExit:
         if how != "deaf":

@@ -19,7 +19,7 @@ def context():
 
 
 async def run(made, arguments, context):
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         return await ToolRegistry([made]).execute(made.name, arguments, context)
 
 
@@ -42,7 +42,7 @@ async def calling(agent):
 
 async def test_what_threads_report_reaches_a_subscriber():
     heard = []
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with AgentRuntime() as runtime:
             handle = runtime.spawn(AgentSession.new("caller", store=MemoryStore()), calling)
             async with handle.subscribe() as chunks:
@@ -77,7 +77,7 @@ async def test_what_is_reported_after_the_call_was_left_behind_is_dropped(contex
         getattr(context, report)("too late")
         trio.from_thread.run_sync(ended.set)
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run_blocking, block, "block", context)
             await begun.wait()
@@ -114,7 +114,7 @@ async def test_a_thread_that_is_left_behind_is_reported(context):
         release.wait(20)
         return "late"
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run, block, {}, context)
             await begun.wait()

@@ -118,7 +118,7 @@ async def test_a_thread_that_wants_to_end_the_program_has_failed_and_no_more(con
     def leave() -> str:
         sys.exit("usage: …")
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         result = await ToolRegistry([leave]).execute("leave", {}, context)
     assert (result.status, result.text) == (ToolStatus.ERROR, "SystemExit: usage: …")
 

@@ -79,7 +79,7 @@ def pathless(tmp_path, monkeypatch):
 
 async def test_a_function_of_a_module_that_no_import_finds_is_found_by_its_file(pathless):
     context = AgentContext(session_id="s", agent_type="t")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         result = await ToolRegistry([pathless.whisper]).execute("whisper", {"text": "HI"}, context)
     assert result.text == "hi"
 

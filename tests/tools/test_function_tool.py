@@ -49,7 +49,7 @@ def context():
 
 
 async def run(made, arguments, context):
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         return await ToolRegistry([made]).execute(made.name, arguments, context)
 
 

@@ -49,7 +49,7 @@ class Recorder:
         return "".join(self.shown)
 
     async def call(self, name, **arguments):
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             return await TOOLS.execute(name, arguments, self.context)
 
 
@@ -109,7 +109,7 @@ async def running(recorder, folder, how="sleep"):
     async with trio.open_nursery() as nursery:
         recorder.news = trio.Event()
         nursery.start_soon(lambda: recorder.call("block", folder=str(folder), how=how))
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await recorder.news.wait()
         yield nursery, int(recorder.text.removeprefix("began "))
 
@@ -339,7 +339,7 @@ async def test_a_cancel_while_the_worker_starts_kills_it(recorder, pool):
     before = descendants()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(recorder.call, "who")
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not pool.statistics().started:
                 await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
@@ -518,7 +518,7 @@ async def test_it_has_our_environment_with_what_the_linker_reads(recorder, monke
 
 async def test_twenty_calls_share_four_workers(recorder, pool):
     calls = [("who", {}, recorder.context)] * 20
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         results = await run_batch(calls, TOOLS, limit=20)
     assert 1 <= len({result.text for result in results}) <= 4
     assert pool.statistics().started <= 4
@@ -592,7 +592,7 @@ async def test_closing_ends_the_idle_and_the_busy(recorder, pool, tmp_path):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(block)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while "began" not in recorder.text:
                 await recorder.news.wait()
                 recorder.news = trio.Event()

@@ -160,7 +160,7 @@ async def test_a_slow_disk_holds_up_its_own_session_and_nobody_else(tmp_path, mo
     store = FileStore(tmp_path)
     slow = AgentSession.new("coder", session_id="one", store=store)
     slow.add_message(Message.user("slow"))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(slow.save)
             await trio.to_thread.run_sync(waits.wait)
@@ -192,7 +192,7 @@ async def test_a_slow_commit_holds_up_its_own_database_and_nobody_else(tmp_path,
     )
     for session in (slow, neighbour, other):
         session.add_message(Message.user(session.session_id))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(slow.save)
             await trio.to_thread.run_sync(waits.wait)

@@ -26,7 +26,7 @@ def call(context: AgentContext) -> Callable[..., ToolResult]:
     """Run a tool in a loop of its own: `call(Read(), file_path="a.txt")`."""
 
     async def execute(tool: Tool, data: dict[str, object]) -> ToolResult:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             return await tool.execute(data, context)
 
     return lambda tool, **data: trio.run(execute, tool, data)

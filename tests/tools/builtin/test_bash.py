@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,7 +19,7 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs L
 
 
 async def run(context: AgentContext, command: str, **options: object):
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         return await Bash().execute({"command": command, **options}, context)
 
 
@@ -212,7 +211,7 @@ async def test_no_secret_and_no_startup_hook_reaches_a_command(
 
 
 async def test_the_programmer_may_add_variables(context: AgentContext) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         result = await Bash(environment={"COLOUR": "green"}).execute(
             {"command": "echo $COLOUR"}, context
         )
@@ -241,7 +240,7 @@ async def test_output_is_shown_while_the_command_runs(context: AgentContext, roo
     async with trio.open_nursery() as nursery:
         call = heard_by(progress, context)
         nursery.start_soon(run, call, "echo first; cat gate >/dev/null; echo second")
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await shown.wait()
         assert "".join(pieces) == "first\n"
         await trio.to_thread.run_sync((root / "gate").write_text, "open")
@@ -270,7 +269,7 @@ async def test_a_flood_is_bounded_in_the_result_and_in_what_is_shown(context: Ag
 
 
 async def test_the_time_out_kills_and_keeps_the_output(context: AgentContext) -> None:
-    result = await run(context, "echo before; sleep 60", timeout=3000)
+    result = await run(context, "echo before; sleep 600", timeout=3000)
     assert result.status is ToolStatus.TIMEOUT
     assert result.text == "before\n[timed out after 3 s; all it started was killed]"
     assert result.metadata["timed_out"] is True
@@ -294,24 +293,22 @@ async def test_nothing_survives_the_end_of_a_command(context: AgentContext, surv
 async def test_nothing_survives_the_time_out_of_a_command(context: AgentContext) -> None:
     duration = marker()
     started = "\n".join(survivor.format(duration) for survivor in SURVIVORS.values())
-    result = await run(context, f"{started}\nsleep 60", timeout=1_000)
+    result = await run(context, f"{started}\nsleep 600", timeout=1_000)
     assert result.metadata["timed_out"] is True
     assert marked(duration) == []
 
 
 @LINUX
-async def test_a_cancel_returns_quickly_and_leaves_no_process(context: AgentContext) -> None:
+async def test_a_cancel_waits_for_no_command_and_leaves_no_process(context: AgentContext) -> None:
     duration = marker()
     started = trio.Event()
     call = heard_by(lambda _: started.set(), context)
     command = f"sleep {duration} & setsid sleep {duration} & echo ready; sleep {duration}"
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run, call, command)
             await started.wait()
-            began = trio.current_time()
             nursery.cancel_scope.cancel()
-    assert trio.current_time() - began < 2
     assert marked(duration) == []
 
 
@@ -359,7 +356,7 @@ async def test_a_killed_guard_takes_the_group_along_and_the_result_is_honest(
     result = await run(context, f"sleep {duration} & kill -9 {guard}; sleep {duration}")
     assert "it may have left processes running" in result.text
     assert "all it started was killed" not in result.text
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await dead(marked(duration))
     assert marked(duration) == []
 
@@ -396,7 +393,7 @@ async def test_the_death_of_our_own_process_leaves_nothing(root: Path) -> None:
         trio.run(Bash().execute, {{"command": command}}, call)
         """
     )
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
             [sys.executable, "-c", program], stdout=subprocess.PIPE
         )
@@ -421,16 +418,31 @@ async def test_no_descriptor_and_no_zombie_is_left(context: AgentContext) -> Non
     for command in ("true", "exit 1", "sleep 9 & true"):
         await run(context, command)
     with trio.move_on_after(0.1):
-        await run(context, "sleep 60")
+        await run(context, "sleep 600")
     assert state() == before
 
 
-async def test_a_command_that_prints_nothing_costs_no_processor_time(
+class Steps(trio.abc.Instrument):
+    """Count how often the event loop gives a task its turn."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += 1
+
+
+async def test_nothing_looks_again_and_again_whether_a_command_has_printed(
     context: AgentContext,
 ) -> None:
-    before = time.process_time()
-    await run(context, "sleep 0.5")
-    assert time.process_time() - before < 0.2
+    counts = []
+    for command in ("true", "sleep 1"):
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        await run(context, command)
+        trio.lowlevel.remove_instrument(steps)
+        counts.append(steps.count)
+    assert counts[1] <= counts[0] + 10
 
 
 async def test_commands_of_two_agents_run_side_by_side(root: Path, context: AgentContext) -> None:

@@ -140,7 +140,7 @@ async def test_a_cancel_stops_the_walk_of_a_huge_tree(
             yield "other.py"
 
     monkeypatch.setattr(glob_module, "walk_files", endless)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             tool = Glob(use_ripgrep=False)
             nursery.start_soon(tool.execute, {"pattern": "none"}, context)
@@ -194,7 +194,7 @@ def test_braces_of_any_depth_take_no_time(pattern: str) -> None:
 
 async def test_a_pattern_beyond_all_measure_is_refused(context: AgentContext) -> None:
     registry = ToolRegistry([Glob(), Grep()])
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         glob = await registry.execute("Glob", {"pattern": "{" * 1_001}, context)
         grep = await registry.execute("Grep", {"pattern": "x", "glob": "{" * 1_001}, context)
     assert glob.is_error

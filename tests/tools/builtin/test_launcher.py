@@ -14,7 +14,7 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs L
 
 async def launch(*command: str, stop: bool = False) -> tuple[bytes, list[bytes]]:
     """Run the launcher by itself; its output, and the lines of its report."""
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
             [sys.executable, launcher.__file__, *command],
             stdin=subprocess.PIPE,
@@ -46,7 +46,7 @@ async def test_the_report_has_the_id_the_exit_code_and_the_note() -> None:
 
 
 async def test_a_closed_lifeline_kills_and_reports_no_exit_code() -> None:
-    output, report = await launch("bash", "-c", "echo up; sleep 60", stop=True)
+    output, report = await launch("bash", "-c", "echo up; sleep 600", stop=True)
     assert output == b"up\n"
     assert report[1:] == [b"", b"gone", b""]
 
@@ -134,7 +134,7 @@ async def test_a_parent_that_is_stopped_is_woken_up() -> None:
 
 
 async def test_a_parent_that_is_killed_ends_the_command() -> None:
-    output, report = await launch("bash", "-c", "kill -KILL $PPID; sleep 60")
+    output, report = await launch("bash", "-c", "kill -KILL $PPID; sleep 600")
     assert output == b""
     assert report[1:] == [b"", b"gone", b""]
 
@@ -147,7 +147,7 @@ async def test_the_report_is_out_of_the_parents_reach() -> None:
 
 @LINUX
 async def test_a_request_to_terminate_counts_as_a_cut_lifeline() -> None:
-    terminate = "kill -TERM $(awk '{print $4}' /proc/$PPID/stat); sleep 60"
+    terminate = "kill -TERM $(awk '{print $4}' /proc/$PPID/stat); sleep 600"
     output, report = await launch("bash", "-c", terminate)
     assert output == b""
     assert report[1] == b""
@@ -167,9 +167,9 @@ def test_a_process_that_ends_while_it_is_looked_at_is_left_out(
 
 
 async def test_a_caller_that_listens_no_more_changes_nothing() -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
-            [sys.executable, launcher.__file__, "bash", "-c", "echo up; sleep 60"],
+            [sys.executable, launcher.__file__, "bash", "-c", "echo up; sleep 600"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -193,12 +193,10 @@ async def test_where_there_is_no_subreaper_the_group_is_killed(
         "import launcher; os.path.exists = lambda _: False; launcher.main(sys.argv[1:])\n"
     )
     monkeypatch.setattr(launcher, "__file__", str(tmp_path / "elsewhere.py"))
-    began = trio.current_time()
     # The second one is an orphan, but still of the group.
-    output, report = await launch("bash", "-c", "sleep 60 & (sleep 60 & echo up)")
+    output, report = await launch("bash", "-c", "sleep 600 & (sleep 600 & echo up)")
     assert output == b"up\n"
     assert report[1:] == [b"0", b"gone", b""]
-    assert trio.current_time() - began < 20
 
 
 def test_parents_are_killed_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:

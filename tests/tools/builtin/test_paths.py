@@ -106,7 +106,7 @@ def test_two_event_loops_read_side_by_side(root: Path) -> None:
 
     async def read_much() -> None:
         context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 for _ in range(100):
                     nursery.start_soon(Read().execute, {"file_path": "a.txt"}, context)

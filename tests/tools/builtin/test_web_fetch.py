@@ -51,7 +51,7 @@ async def serve(nursery):
 async def fetch(url, tool=None, **more):
     registry = ToolRegistry([tool or WebFetch(allow_private=True)])
     context = AgentContext(session_id="s-1", agent_type="test")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         return await registry.execute("WebFetch", {"url": url, **more}, context)
 
 

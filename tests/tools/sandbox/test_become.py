@@ -19,7 +19,7 @@ def run(*arguments: str, before: str = "") -> str:
         f"{before}\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
     )
     command = [sys.executable, "-I", "-S", "-c", program, become.__file__, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert not done.stderr
     return done.stdout
 

@@ -38,7 +38,7 @@ def become(code: str, **specification: object) -> str:
         [sys.executable, "-c", PROGRAM, folder, json.dumps(specification), code],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert done.stderr == ""

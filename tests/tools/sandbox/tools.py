@@ -28,7 +28,7 @@ def clean_up_after(path: str, context: AgentContext) -> None:
     """Wait, and write a file when it is stopped."""
     try:
         context.progress("begun")
-        time.sleep(60)
+        time.sleep(600)
     finally:
         Path(path).write_text("cleaned")
 
