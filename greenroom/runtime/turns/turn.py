@@ -153,6 +153,11 @@ class Turn:
             self.interruption.finish()
             self._actor.notify("after_turn", self._done)
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its body was cancelled: by an interrupt, or at a budget's deadline."""
+        return self._scope.cancel_called
+
     def encloses(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task runs inside of the turn's block, so that the block waits for it."""
         each = task
