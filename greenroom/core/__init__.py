@@ -188,6 +188,9 @@ from greenroom.core.failure import (
     describe_error as describe_error,
 )
 from greenroom.core.failure import (
+    is_a as is_a,
+)
+from greenroom.core.failure import (
     leaves as leaves,
 )
 from greenroom.core.failure import (
@@ -195,6 +198,12 @@ from greenroom.core.failure import (
 )
 from greenroom.core.failure import (
     message_of as message_of,
+)
+from greenroom.core.failure import (
+    read_text as read_text,
+)
+from greenroom.core.failure import (
+    type_name as type_name,
 )
 from greenroom.core.ids import (
     check_session_id as check_session_id,

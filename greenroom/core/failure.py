@@ -1,44 +1,86 @@
 """Exceptions raised by other people's code, made safe to print, to store and to log.
 
 What a tool or an agent raises reaches chunks, histories, logs and the mailboxes of other agents, and
-nothing about it can be trusted: `__str__` may raise, a message may be megabytes long, groups may be
-nested deeper than the interpreter's stack, and their `split` may be overridden. The functions here
-never raise, never recurse, and return at most `MAX_ERROR_TEXT` characters of valid Unicode.
+nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes long or not a
+text at all, `__class__` may lie, groups may be nested deeper than the interpreter's stack or hold each
+other many times over, and their `split` may be overridden. The functions here never raise, never
+recurse, and return at most `MAX_ERROR_TEXT` characters of valid Unicode.
 """
 
 import logging
 import traceback
+from collections.abc import Callable
+from typing import TypeGuard, TypeVar
 
+from greenroom.core.notice import write_to_stderr
 from greenroom.core.text import clip, valid_unicode
 
-__all__ = ["MAX_ERROR_TEXT", "describe_error", "leaves", "log_error", "message_of"]
+__all__ = [
+    "MAX_ERROR_TEXT",
+    "describe_error",
+    "is_a",
+    "leaves",
+    "log_error",
+    "message_of",
+    "read_text",
+    "type_name",
+]
+
+E = TypeVar("E", bound=BaseException)
 
 MAX_ERROR_TEXT = 2_000
 """Characters of an error that are shown anywhere: enough for a message, not for a dump."""
 
 _MAX_TRACEBACK = 64 * 1024  # bytes in the log; a chain of ordinary errors takes a few thousand
 _MAX_DEPTH = 20  # of groups in groups; trio's nurseries nest a few
+_MAX_ERRORS = 1_000  # in a group that is logged as a whole; a traceback takes a millisecond or so
 _FRAMES = 30  # logged of a traceback that can't be printed as a whole, the innermost ones
 
-# The attribute itself, also where a subclass has overridden it.
+# The attributes themselves, also where a subclass has overridden them.
 _EXCEPTIONS = BaseExceptionGroup.__dict__["exceptions"]
+_TRACEBACK = BaseException.__dict__["__traceback__"]
+_NAME = type.__dict__["__name__"]
+
+
+def is_a(error: BaseException, kind: type[E]) -> TypeGuard[E]:
+    """Whether an exception is of this type; unlike `isinstance`, this runs none of its code.
+
+    Example:
+        >>> is_a(KeyError("a"), LookupError)
+        True
+    """
+    return issubclass(type(error), kind)
 
 
 def leaves(error: BaseException) -> list[BaseException]:
     """Return the single exceptions that a group is made of, in order; any other error is its own.
+
+    A group that is part of others several times is taken apart once.
 
     Example:
         >>> leaves(ExceptionGroup("two", [ValueError("a"), ExceptionGroup("", [KeyError("b")])]))
         [ValueError('a'), KeyError('b')]
     """
     found, waiting = [], [error]
+    groups: set[int] = set()
     while waiting:
         each = waiting.pop()
-        if issubclass(type(each), BaseExceptionGroup):
-            waiting.extend(reversed(_EXCEPTIONS.__get__(each)))
-        else:
+        if not is_a(each, BaseExceptionGroup):
             found.append(each)
+        elif id(each) not in groups:
+            groups.add(id(each))
+            waiting.extend(reversed(_EXCEPTIONS.__get__(each)))
     return found
+
+
+def type_name(error: BaseException) -> str:
+    """Return the name of an exception's type, clipped.
+
+    Example:
+        >>> type_name(ValueError("no such file"))
+        'ValueError'
+    """
+    return read_text(lambda: _NAME.__get__(type(error)))
 
 
 def message_of(error: BaseException) -> str:
@@ -48,9 +90,26 @@ def message_of(error: BaseException) -> str:
         >>> message_of(ValueError("no such file"))
         'no such file'
     """
+    return read_text(lambda: str(error))
+
+
+def read_text(read: Callable[[], object]) -> str:
+    """Return a text that an exception has of itself, clipped; empty where that is None.
+
+    Example:
+        >>> read_text(lambda: ValueError("no such file").hint)
+        "(its message can't be read)"
+    """
     try:
-        return valid_unicode(clip(str(error), MAX_ERROR_TEXT))
-    except Exception:  # noqa: BLE001 (whatever a broken `__str__` raises)
+        value = read()
+        if value is None:
+            return ""
+        text = value if isinstance(value, str) else str(value)
+        # A subclass of `str` may lie about its length; this is the text itself.
+        return valid_unicode(clip(str.__str__(text), MAX_ERROR_TEXT))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises, such as SystemExit)
         return "(its message can't be read)"
 
 
@@ -66,7 +125,7 @@ def describe_error(error: BaseException | None) -> str:
     parts: list[str] = []
     length = 0
     for leaf in leaves(error):
-        parts.append(f"{type(leaf).__name__}: {message_of(leaf)}")
+        parts.append(f"{type_name(leaf)}: {message_of(leaf)}")
         length += len(parts[-1])
         if length > MAX_ERROR_TEXT:
             break
@@ -77,35 +136,49 @@ def log_error(logger: logging.Logger, what: str, error: BaseException) -> None:
     """Log what happened with the traceback of its error.
 
     Where the traceback can't be formatted, or is too long for a log, the error's description and
-    its innermost frames take its place.
+    its innermost frames take its place. Where a handler of the log raises, standard error gets it.
     """
-    if _is_printable(error):
-        logger.error("%s", what, exc_info=error)
-    else:
-        frames = "".join(traceback.format_tb(error.__traceback__, limit=-_FRAMES))
-        logger.error("%s: %s\n%s", what, describe_error(error), frames)
+    try:
+        if _is_printable(error):
+            logger.error("%s", what, exc_info=error)
+        else:
+            frames = "".join(traceback.format_tb(_TRACEBACK.__get__(error), limit=-_FRAMES))
+            logger.error("%s: %s\n%s", what, describe_error(error), frames)
+    except Exception as broken:  # noqa: BLE001 (whatever a handler raises)
+        write_to_stderr(
+            f"{what}: {describe_error(error)}\nThe log failed: {describe_error(broken)}"
+        )
 
 
 def _is_printable(error: BaseException) -> bool:
-    if len(describe_error(error)) >= MAX_ERROR_TEXT or _is_deep(error):
+    if len(describe_error(error)) >= MAX_ERROR_TEXT or _is_large(error):
         return False
     try:
         for leaf in leaves(error):
             str(leaf)
         text = "".join(traceback.format_exception(error))
         return len(text.encode()) <= _MAX_TRACEBACK  # and no lone surrogate, which no file takes
-    except Exception:  # noqa: BLE001 (whatever a broken `__str__` raises)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises)
         return False
 
 
-def _is_deep(error: BaseException) -> bool:
-    """Whether groups are nested so deep that somebody's log handler, which recurses, may fail."""
-    level = [error]
+def _is_large(error: BaseException) -> bool:
+    """Whether a group is too large to be logged as a whole.
+
+    So deep that somebody's log handler, which recurses, may fail, or so wide that to format it
+    would block the event loop.
+    """
+    level, count = [error], 1
     for _ in range(_MAX_DEPTH):
         level = [
             part
             for group in level
-            if issubclass(type(group), BaseExceptionGroup)
+            if is_a(group, BaseExceptionGroup)
             for part in _EXCEPTIONS.__get__(group)
         ]
+        count += len(level)
+        if not level or count > _MAX_ERRORS:
+            break
     return bool(level)

@@ -74,9 +74,15 @@ class Life:
         self.monitors: set[Monitor] = set()
         """The orders of this life to be told of an end, which have not been carried out."""
 
+    def keep(self, crash: BaseException) -> None:
+        """Keep what has crashed it; the first one counts."""
+        # An exception may be false: one with a length, or with a truth value of its own.
+        if self.crash is None:
+            self.crash = crash
+
     def fail(self, error: BaseException) -> None:
         """Crash it from the outside."""
-        self.crash = self.crash or error
+        self.keep(error)
         self.scope.cancel()
 
     def end_monitors(self) -> None:

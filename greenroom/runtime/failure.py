@@ -7,22 +7,33 @@ from greenroom.core import (
     Error,
     GreenroomError,
     clip,
+    is_a,
     leaves,
     message_of,
-    valid_unicode,
+    read_text,
+    type_name,
 )
 
-__all__ = ["apart", "error_chunk", "is_cancelled", "is_typed", "unwrapped", "without_cancelled"]
+__all__ = [
+    "apart",
+    "error_chunk",
+    "goes_on",
+    "is_cancelled",
+    "is_typed",
+    "messages_of",
+    "unwrapped",
+    "without_cancelled",
+]
 
 
 def is_typed(error: BaseException) -> bool:
     """Whether an error is one of ours, or a group of nothing else."""
-    return all(isinstance(leaf, GreenroomError) for leaf in leaves(error))
+    return all(is_a(leaf, GreenroomError) for leaf in leaves(error))
 
 
 def is_cancelled(error: BaseException | None) -> bool:
     """Whether this is a cancel, or a group of nothing else."""
-    return error is not None and all(isinstance(leaf, trio.Cancelled) for leaf in leaves(error))
+    return error is not None and all(is_a(leaf, trio.Cancelled) for leaf in leaves(error))
 
 
 def apart(error: BaseException | None) -> tuple[BaseException | None, BaseException | None]:
@@ -35,8 +46,8 @@ def apart(error: BaseException | None) -> tuple[BaseException | None, BaseExcept
     if is_typed(error):
         return error, None
     found = leaves(error)
-    cancelled = [leaf for leaf in found if isinstance(leaf, trio.Cancelled)]
-    typed = [leaf for leaf in found if isinstance(leaf, GreenroomError)]
+    cancelled = [leaf for leaf in found if is_a(leaf, trio.Cancelled)]
+    typed = [leaf for leaf in found if is_a(leaf, GreenroomError)]
     if cancelled and typed and len(cancelled) + len(typed) == len(found):
         return ExceptionGroup("the turn failed", typed), cancelled[0]
     return None, error
@@ -44,7 +55,7 @@ def apart(error: BaseException | None) -> tuple[BaseException | None, BaseExcept
 
 def without_cancelled(error: BaseException) -> BaseException:
     """Take the cancels out of a group that holds other errors too."""
-    others = [leaf for leaf in leaves(error) if not isinstance(leaf, trio.Cancelled)]
+    others = [leaf for leaf in leaves(error) if not is_a(leaf, trio.Cancelled)]
     if not others or len(others) == len(leaves(error)):
         return error
     return BaseExceptionGroup("errors beside a cancel", others)
@@ -53,19 +64,33 @@ def without_cancelled(error: BaseException) -> BaseException:
 def unwrapped(error: BaseException) -> BaseException:
     """Take a group that holds one error, beside cancels, for that error."""
     found = leaves(error)
-    others = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)]
+    others = [leaf for leaf in found if not is_a(leaf, trio.Cancelled)]
     if len(others) == 1:
         return others[0]
     return error if others else found[0]
 
 
+def goes_on(error: BaseException) -> bool:
+    """Whether an error is not the agent's to keep: a cancel, or a KeyboardInterrupt in it."""
+    return is_cancelled(error) or any(is_a(leaf, KeyboardInterrupt) for leaf in leaves(error))
+
+
+def messages_of(error: BaseException) -> str:
+    """Return the messages of an error's leaves, clipped."""
+    parts: list[str] = []
+    length = 0
+    for leaf in leaves(error):
+        parts.append(message_of(leaf))
+        length += len(parts[-1])
+        if length > MAX_ERROR_TEXT:
+            break
+    return clip("; ".join(parts), MAX_ERROR_TEXT)
+
+
 def error_chunk(error: BaseException) -> Error:
     """Tell subscribers of an error: its message, its class, and what to do about it."""
-    kind = type(error).__name__
-    if isinstance(error, GreenroomError):
-        return Error(_clip(error.message), kind, _clip(error.hint))
-    return Error(_clip("; ".join(map(message_of, leaves(error)))) or kind, kind)
-
-
-def _clip(text: str) -> str:
-    return valid_unicode(clip(text, MAX_ERROR_TEXT))
+    kind = type_name(error)
+    # A subclass of somebody else's may have set these to anything, or not at all.
+    if is_a(error, GreenroomError):
+        return Error(read_text(lambda: error.message), kind, read_text(lambda: error.hint))
+    return Error(messages_of(error) or kind, kind)

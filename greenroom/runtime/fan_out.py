@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
 import trio
 
 from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus, describe_error
+from greenroom.runtime.budgets.tool_slot import Pause
 from greenroom.runtime.failure import unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.input.mailbox import user_input
@@ -151,7 +152,8 @@ class _Fan:
         """Start as many workers as may be busy at once, and wait for them."""
         await trio.lowlevel.checkpoint()
         try:
-            async with trio.open_nursery() as nursery:
+            # One wait for all of it: what a cancel leaves to be ended must not wait for a slot.
+            async with Pause(), trio.open_nursery() as nursery:
                 for _ in range(int(min(width, len(self.results)))):
                     nursery.start_soon(self._work, nursery.cancel_scope)
         except BaseExceptionGroup as group:

@@ -26,12 +26,11 @@ from greenroom.core import (
     SubAgentComplete,
     SubAgentResult,
     describe_error,
-    leaves,
     log_error,
 )
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.caller import running_as
-from greenroom.runtime.failure import error_chunk, is_cancelled, without_cancelled
+from greenroom.runtime.failure import error_chunk, goes_on, is_cancelled, without_cancelled
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.outcome import Outcome
 from greenroom.runtime.turns.cleanup import enclosing
@@ -95,8 +94,8 @@ async def _open(actor: Actor) -> bool:
             actor.session.add_message(Message.user(actor.note))
             actor.note = ""
             await actor.flush()
-    except Exception as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
-        actor.life.fail(error)
+    except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
+        actor.life.fail(await _crash(error))
         await _release(actor)
     return actor.life.crash is None
 
@@ -115,7 +114,7 @@ async def _run(
             error = await _call(actor, function, args)
             await actor.turns.abandon()
             if error is not None:
-                life.crash = life.crash or await _crash(error)
+                life.keep(await _crash(error))
         finally:
             life.nursery = None
         await _end_subagents(actor)
@@ -178,17 +177,17 @@ class _LastExit(trio.abc.Instrument):
 
 
 async def _crash(error: BaseException) -> BaseException:
-    """Return the crash that an error of the function is; what only looks like one goes on.
+    """Return the crash that an error of the function or the store is.
 
-    That is a cancel of this life, and a KeyboardInterrupt.
+    What ends more than this life is raised again: a cancel of it, and a KeyboardInterrupt.
     """
-    if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves(error)):
-        raise error
     if is_cancelled(error):
         await trio.lowlevel.checkpoint()  # where this life is cancelled, it ends here
-        stray = RuntimeError("the agent's function raised trio.Cancelled, and nothing cancelled it")
+        stray = RuntimeError("the agent raised trio.Cancelled, and nothing had cancelled it")
         stray.__cause__ = error
         return stray
+    if goes_on(error):
+        raise error
     return without_cancelled(error)
 
 
@@ -236,9 +235,11 @@ async def _flush(actor: Actor) -> None:
     actor.session.pair_tool_uses()
     try:
         await actor.flush()
-    except Exception as error:  # noqa: BLE001 (whatever a store raises, the agent goes on or ends)
+    except BaseException as error:
+        if goes_on(error):
+            raise
         logger.warning("%s: the last save failed: %s", actor.signature, describe_error(error))
-        actor.life.crash = actor.life.crash or error
+        actor.life.keep(without_cancelled(error))
         # Another life takes the lock anew: after some failures only that lets a session be written.
         await _release(actor)
 
@@ -250,7 +251,9 @@ async def _release(actor: Actor) -> None:
     actor.opened = False
     try:
         await actor.session.close()
-    except Exception as error:  # noqa: BLE001 (logged)
+    except BaseException as error:
+        if goes_on(error):
+            raise
         log_error(logger, f"{actor.signature}: the session could not be released", error)
 
 
@@ -274,8 +277,10 @@ def _finish(actor: Actor) -> None:
     actor.runtime._registry.forget(actor)
     exited = Exited(outcome.status, describe_error(outcome.error))
     try:
-        _publish_end(actor, exited)
-        _tell_parent(actor, exited)
+        try:
+            _publish_end(actor, exited)
+        finally:
+            _tell_parent(actor, exited)
     finally:
         actor.output.ring.close()
         actor.turns.end()
@@ -295,7 +300,7 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
     is_news = crash is not None and not actor.life.is_told
     if crash is not None and is_news:
         log_error(logger, f"the agent {'/'.join(actor.lineage())} has crashed", crash)
-    actor.set_state(AgentState.failed(exited.error) if crash else AgentState.done())
+    actor.set_state(AgentState.done() if crash is None else AgentState.failed(exited.error))
     if crash is not None and is_news:
         actor.publish(error_chunk(crash))
     actor.publish(exited)
@@ -333,8 +338,8 @@ def _tell_parent(actor: Actor, exited: Exited) -> None:
     parent, session = actor.parent, actor.session
     if parent is None:
         return
-    reply = _last_reply(actor)
     parent.children.remove(actor)
+    reply = _last_reply(actor)
     parent.publish(SubAgentComplete(session.session_id, exited.status, exited.error or reply))
     actor.report.end(
         SubAgentResult(session.session_id, session.agent_type, exited.status, reply, exited.error)

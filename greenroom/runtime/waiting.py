@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Self
 import trio
 
 from greenroom.core import SelfWaitError
-from greenroom.runtime.budgets.tool_slot import current_slot
+from greenroom.runtime.budgets.tool_slot import Pause
 from greenroom.runtime.caller import current_actor, refuse_self_wait, require_loop
-from greenroom.runtime.failure import is_cancelled
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -37,7 +36,7 @@ class Wait:
         self.method = method
         self.since = trio.current_time()
         self._caller = caller = current_actor()
-        self._slot = current_slot()
+        self._pause = Pause()
         self._is_in_turn = caller is not None and caller.turns.is_in_turn()
         if method == "ask" and caller is not None and self._is_in_turn:
             _refuse_circle(caller, target)
@@ -61,8 +60,7 @@ class Wait:
             self._caller.waits.append(self)
         if self._is_parents:
             self.target.report.expect()
-        if self._slot is not None:
-            self._slot.give_back()
+        await self._pause.__aenter__()
         return self
 
     async def __aexit__(
@@ -75,10 +73,7 @@ class Wait:
             self._caller.waits.remove(self)
         if self._is_parents:
             self.target.report.expect_no_more()
-        if self._slot is not None and is_cancelled(error):
-            self._slot.take_again_nowait()
-        elif self._slot is not None:
-            await self._slot.take_again()
+        await self._pause.__aexit__(kind, error, trace)
 
 
 def _refuse_circle(caller: "Actor", target: "Actor") -> None:

@@ -14,6 +14,7 @@ from greenroom.core import (
     ToolStatus,
     clip,
     describe_error,
+    is_a,
     leaves,
     log_error,
     message_of,
@@ -98,12 +99,12 @@ def _checked(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
 def _failed(tool: "RegisteredTool", error: BaseException) -> ToolResult:
     """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
     found = leaves(error)
-    passing = [leaf for leaf in found if isinstance(leaf, _PASSING)]
-    if isinstance(error, ToolError):
+    passing = [leaf for leaf in found if issubclass(type(leaf), _PASSING)]
+    if is_a(error, ToolError):
         _log.info("tool %s failed: %s", tool.name, message_of(error))
     elif len(passing) < len(found):
         log_error(_log, f"tool {tool.name} raised", error)
-    if passing == [error]:
+    if passing and passing[0] is error:
         raise error
     if passing:
         raise BaseExceptionGroup(f"{tool.name} was stopped", passing) from None
@@ -115,7 +116,7 @@ def describe_failure(error: BaseException) -> str:
     found = leaves(error)
     more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
     parts = [
-        message_of(leaf) if isinstance(leaf, ToolError) else describe_error(leaf)
+        message_of(leaf) if is_a(leaf, ToolError) else describe_error(leaf)
         for leaf in found[:_MAX_LEAVES]
     ]
     return clip("; ".join(parts), MAX_ERROR_TEXT - len(more)) + more

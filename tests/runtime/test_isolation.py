@@ -13,11 +13,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.core import (
     AgentExit,
+    AgentNotRunningError,
+    AgentState,
     Done,
     EndStatus,
     Error,
     EventLoopError,
     Exited,
+    GreenroomError,
     Message,
     ModelRequest,
     PermissionRequest,
@@ -29,6 +32,7 @@ from greenroom.core import (
     Usage,
     UserInput,
     describe_error,
+    log_error,
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime
@@ -75,6 +79,76 @@ class LyingError(ExceptionGroup):
         raise ZeroDivisionError
 
 
+class NeverInitialised(GreenroomError):
+    def __init__(self):
+        pass
+
+
+class NoTextError(GreenroomError):
+    def __init__(self):
+        super().__init__(404, hint=None)
+
+
+class ExitingError(Exception):
+    def __str__(self):
+        raise SystemExit("while it was printed")
+
+
+class DisguisedError(Exception):
+    @property
+    def __class__(self):
+        return GreenroomError
+
+
+class FaithlessError(Exception):
+    """Can't be asked anything: not what it is, nor whether it is true, or equal to another."""
+
+    def __bool__(self):
+        raise ZeroDivisionError
+
+    def __eq__(self, _):
+        raise ZeroDivisionError
+
+    __hash__ = None
+
+    @property
+    def __class__(self):
+        raise ZeroDivisionError
+
+
+class FalseError(Exception):
+    def __len__(self):
+        return 0
+
+
+class ShortText(str):
+    def __len__(self):
+        return 3
+
+
+class LyingTextError(Exception):
+    def __str__(self):
+        return ShortText("z" * 10_000_000)
+
+
+class NamelessType(type):
+    @property
+    def __name__(cls):
+        raise ZeroDivisionError
+
+
+class NamelessError(Exception, metaclass=NamelessType):
+    pass
+
+
+def shared(depth):
+    """Groups that would hold 2 ** depth exceptions, were each taken apart every time."""
+    error = ValueError("at the bottom")
+    for _ in range(depth):
+        error = ExceptionGroup("g", [error, error])
+    return error
+
+
 def nested(depth, leaf):
     error = leaf
     for _ in range(depth):
@@ -99,10 +173,26 @@ ERRORS = {
     "many long": lambda: ExceptionGroup("", [ValueError("y" * 100_000) for _ in range(100)]),
     "long chain": lambda: chained(3000),
     "lying group": lambda: LyingError("g", [ValueError("inside")]),
+    "never initialised": NeverInitialised,
+    "no text": NoTextError,
+    "exits when printed": ExitingError,
+    "disguised": DisguisedError,
+    "faithless": FaithlessError,
+    "false": FalseError,
+    "lying text": LyingTextError,
+    "nameless": NamelessError,
+    "long name": type("N" * 1_000_000, (Exception,), {}),
     "no unicode": lambda: ValueError("lone \ud800 surrogate"),
     "sys.exit": lambda: SystemExit("as argparse does"),
     "generator exit": GeneratorExit,
 }
+
+
+# What trio itself can't print, where a task in a nursery of the agent's own raises it.
+BEYOND_TRIO = {"unprintable", "deep", "deep and unprintable"}
+
+
+TYPED = {"never initialised", "no text"}  # these end the turn, not the agent
 
 
 class Recursive(logging.Handler):
@@ -111,9 +201,11 @@ class Recursive(logging.Handler):
     def __init__(self):
         super().__init__()
         self.longest = 0
+        self.without_traceback = 0
 
     def emit(self, record):
         self.longest = max(self.longest, len(record.getMessage()))
+        self.without_traceback += not record.exc_info
         if record.exc_info and record.exc_info[1] is not None:
             self._visit(record.exc_info[1])
 
@@ -243,8 +335,8 @@ def run(function, *args):
         pytest.param(place, error, id=f"{place.__name__}-{name}")
         for place in PLACES
         for name, error in ERRORS.items()
-        # trio itself prints what a task in a nursery of the agent's own raises.
-        if place is not crash_task or name not in {"unprintable", "deep", "deep and unprintable"}
+        if (place is not crash_task or name not in BEYOND_TRIO)
+        and (place is not crash_in_turn or name not in TYPED)
     ],
 )
 def test_no_exception_reaches_further_than_its_agent(place, error):
@@ -259,6 +351,8 @@ def test_no_exception_reaches_further_than_its_agent(place, error):
                     outcome = await handle.wait()
                     assert outcome.status is EndStatus.CRASHED
                     assert outcome.error is not None
+                    assert handle.state.is_final
+                    assert handle.state != AgentState.done()
                 assert not runtime.is_running("bad")
                 assert (await sibling.ask("still there?")).text == "re still there?"
                 await check_texts(handle)
@@ -272,7 +366,10 @@ async def check_texts(handle):
         assert len(message.text) <= MOST + 100
     async for chunk in held(handle):
         match chunk:
-            case Error(message=text) | Exited(error=text) | Done(error=text):
+            case Error(message=text, kind=kind):
+                assert len(text) <= MOST
+                assert len(kind) <= MOST
+            case Exited(error=text) | Done(error=text):
                 assert len(text) <= MOST
 
 
@@ -307,6 +404,127 @@ def test_an_error_is_described_by_its_leaves_whatever_it_is():
         text = describe_error(make())
         assert 0 < len(text) <= MOST
         assert text.encode()
+
+
+@pytest.mark.parametrize("error", [NeverInitialised, NoTextError])
+async def test_one_of_our_errors_without_a_text_ends_the_turn_only(runtime, error):
+    async def bad(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                raise error
+
+    handle = runtime.spawn(new(), bad)
+    for _ in range(2):
+        result = await handle.ask("go")
+        assert result.status is TurnStatus.FAILED
+        assert result.error
+
+
+@pytest.mark.parametrize("place", [crash_agent, crash_in_turn, crash_child, crash_supervised])
+def test_groups_that_share_their_parts_do_not_block_the_event_loop(place):
+    test_no_exception_reaches_further_than_its_agent(place, lambda: shared(60))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: shared(18), lambda: ExceptionGroup("", [ValueError()] * 10**5)]
+)
+def test_a_large_group_is_logged_without_its_traceback(make, log):
+    log_error(logging.getLogger("greenroom"), "it failed", make())
+    assert log.without_traceback == 1
+
+
+def test_where_the_log_raises_an_error_is_still_written(capsys):
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise ZeroDivisionError
+
+    handler = Broken()
+    logging.getLogger("greenroom").addHandler(handler)
+    try:
+        run_crash_beside_a_sibling(ValueError("the reason"))
+    finally:
+        logging.getLogger("greenroom").removeHandler(handler)
+    assert "the reason" in capsys.readouterr().err
+
+
+def run_crash_beside_a_sibling(error, store=MemoryStore):
+    """Run an agent that raises an error, and check that its end reaches nobody else."""
+
+    async def bad(agent):
+        raise error
+
+    async def main():
+        async with AgentRuntime(store=store()) as runtime:
+            sibling = runtime.spawn(new("sibling"), echo)
+            outcome = await runtime.spawn(new("bad"), bad).wait()
+            assert outcome.status is EndStatus.CRASHED
+            assert (await sibling.ask("still there?")).text == "re still there?"
+
+    run(main)
+
+
+# -- stores that fail ------------------------------------------------------------------------------
+
+
+STORE_ERRORS = ("unprintable", "never initialised", "disguised", "sys.exit")
+
+
+@pytest.mark.parametrize("method", ["acquire", "read", "append", "write_metadata", "release"])
+@pytest.mark.parametrize("error", [ERRORS[name] for name in STORE_ERRORS], ids=STORE_ERRORS)
+def test_no_exception_of_a_store_reaches_further_than_its_agent(method, error):
+    class Writer:
+        def __init__(self, writer):
+            self._writer = writer
+
+        def __getattr__(self, name):
+            return fail if name == method else getattr(self._writer, name)
+
+    async def fail(*_):
+        raise error()
+
+    class Store(MemoryStore):
+        async def acquire(self, session_id):
+            writer = await super().acquire(session_id)
+            if session_id != "bad":
+                return writer
+            return await fail() if method == "acquire" else Writer(writer)
+
+    async def main():
+        async with AgentRuntime(store=Store()) as runtime:
+            sibling = runtime.spawn(new("sibling"), echo)
+            handle = runtime.spawn(new("bad"), echo)
+            with contextlib.suppress(AgentNotRunningError):
+                await handle.ask("go")
+            await handle.shutdown()
+            crashed = (await handle.wait()).status is EndStatus.CRASHED
+            assert crashed == (method != "release")
+            assert (await sibling.ask("still there?")).text == "re still there?"
+
+    run(main)
+
+
+async def test_a_store_that_fails_while_its_agent_is_killed_ends_that_agent_only():
+    class Store(MemoryStore):
+        async def acquire(self, session_id):
+            if session_id == "bad":
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self.fail)
+                    await trio.sleep_forever()
+            return await super().acquire(session_id)
+
+        async def fail(self):
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError
+
+    async with AgentRuntime(store=Store()) as runtime:
+        sibling = runtime.spawn(new("sibling"), echo)
+        handle = runtime.spawn(new("bad"), echo)
+        await wait_all_tasks_blocked()
+        handle.kill()
+        assert (await handle.wait()).status is EndStatus.KILLED
+        assert (await sibling.ask("still there?")).text == "re still there?"
 
 
 # -- cancel scopes, nurseries and turns that are not left -----------------------------------------

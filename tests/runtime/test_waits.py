@@ -14,9 +14,11 @@ from greenroom.core import (
     Message,
     SelfWaitError,
     SubAgentResult,
+    ToolUseBlock,
     TurnStatus,
 )
-from greenroom.runtime import AgentRuntime
+from greenroom.resilience import Budget
+from greenroom.runtime import AgentRuntime, fan_out
 from greenroom.session import AgentSession, MemoryStore
 
 
@@ -404,3 +406,122 @@ async def test_an_ask_that_an_end_cuts_off_has_the_outcome_with_the_value(runtim
     with pytest.raises(AgentNotRunningError) as error:
         await runtime.spawn(new(), returns).ask("go")
     assert error.value.outcome.value == "gone"
+
+
+# -- the slots of a tool call that waits ----------------------------------------------------------
+
+
+async def call_tools(agent, *tools):
+    """Run one tool after the other in each turn, as calls that a budget counts."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            for number, tool in enumerate(tools):
+                with agent.tool_call(ToolUseBlock(f"t{number}", "Tool")) as call:
+                    async with call.running():
+                        await tool(agent)
+
+
+async def work(agent):
+    await trio.sleep(10)
+
+
+async def work_long(agent):
+    await trio.sleep(1_000)
+
+
+async def test_what_a_call_leaves_running_takes_no_slot_when_the_call_has_ended(runtime):
+    budget = Budget(concurrency=1)
+
+    async def agent_fn(agent):
+        async def ask(agent):
+            await trio.sleep(1)
+            await agent.spawn(new(), echo, 20.0, scope="agent").ask("go")
+
+        async def start(agent):
+            background.start_soon(ask, agent)
+
+        async def start_and_work(agent):
+            await start(agent)
+            await work(agent)
+
+        async with trio.open_nursery() as background:
+            await call_tools(agent, start, start_and_work, work, work, work)
+
+    handle = runtime.spawn(new(), agent_fn, budget=budget)
+    with trio.fail_after(50):
+        assert (await handle.ask("go")).status is TurnStatus.COMPLETED
+    assert budget.statistics().running == 0
+    handle.kill()
+
+
+async def test_a_task_of_a_call_goes_on_when_another_one_s_wait_is_cancelled(runtime):
+    budget = Budget(concurrency=1)
+
+    async def ask_twice(agent):
+        async def give_up():
+            await trio.sleep(3)
+            with trio.move_on_after(2):
+                await agent.spawn(new(), echo, 100.0).ask("go")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(give_up)
+            # Its wait ends at 1; until 10.5 the slot is the other agent's.
+            await agent.spawn(new(), echo, 1.0).ask("go")
+
+    asking = runtime.spawn(new(), call_tools, ask_twice, budget=budget)
+    working = runtime.spawn(new(), call_tools, work, budget=budget)
+    await asking.send_input("go")
+    await trio.sleep(0.5)
+    await working.send_input("go")
+    with trio.fail_after(50):
+        *_, done = [chunk async for chunk in asking.stream()]
+    assert done.status is TurnStatus.COMPLETED
+    assert trio.current_time() == pytest.approx(10.5)
+    assert budget.statistics().running == 0
+
+
+async def ask_many(agent):
+    await fan_out(agent, echo, 50.0, prompts=["one", "other"])
+
+
+async def ask_and_clean_up(agent):
+    child = agent.spawn(new(), echo, 50.0)
+    try:
+        await child.ask("go")
+    finally:
+        with agent.cleanup(2.0):
+            await child.shutdown(grace=0)
+
+
+@pytest.mark.parametrize("tool", [ask_many, ask_and_clean_up])
+async def test_an_interrupted_call_waits_for_no_slot_to_clean_up(runtime, tool):
+    budget = Budget(concurrency=1)
+    handle = runtime.spawn(new(), call_tools, tool, budget=budget)
+    working = runtime.spawn(new(), call_tools, work_long, budget=budget)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    await working.send_input("go")
+    await wait_all_tasks_blocked()
+    assert budget.statistics().running == 1
+    before = trio.current_time()
+    report = await handle.interrupt()
+    assert trio.current_time() == before
+    assert report.abandoned == ()
+    assert budget.statistics().running == 1
+
+
+async def test_a_fan_out_that_times_out_waits_for_no_slot(runtime):
+    budget = Budget(concurrency=1)
+
+    async def give_up(agent):
+        with trio.move_on_after(5):
+            await ask_many(agent)
+
+    handle = runtime.spawn(new(), call_tools, give_up, budget=budget)
+    working = runtime.spawn(new(), call_tools, work_long, budget=budget)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    await working.send_input("go")
+    *_, done = [chunk async for chunk in handle.stream()]
+    assert done.status is TurnStatus.COMPLETED
+    assert trio.current_time() == pytest.approx(5)

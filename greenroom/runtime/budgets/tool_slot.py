@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.actor import Actor
 
-__all__ = ["ToolSlot", "current_slot"]
+__all__ = ["Pause", "ToolSlot", "current_slot"]
 
 _of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
 
@@ -23,18 +23,20 @@ class ToolSlot:
 
     While the call waits for an agent, or for tools that it calls itself, its slots are free for the
     work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
-    with a single slot, and nobody waits for what is held above. A wait that is cancelled can't
-    wait for slots: the call then has them at once, beyond the limit if need be.
+    with a single slot, and nobody waits for what is held above. What is being cancelled can't wait
+    for slots: the call then has them at once, beyond the limit if need be.
     """
 
     def __init__(self, actor: "Actor") -> None:
         """Made by `ToolCallScope.running`."""
         self._actor = actor
-        self._outer: ToolSlot | None = None
+        self._outer = Pause()
         # Newest first, in the same order for all callers, so that no two can wait for each other.
         self._budgets: list[Budget] = []
         self._held: list[Budget] = []
+        self._is_open = False
         self._waits = 0
+        # Held by the task that takes the slots, for the whole call.
         self._taking = trio.Lock()
         self._token: Token[ToolSlot | None] | None = None
 
@@ -42,17 +44,14 @@ class ToolSlot:
         counted = self._actor.budgets.begin_tool_call()
         limited = [budget for budget in counted if budget.limits("concurrency")]
         self._budgets = sorted(limited, key=lambda budget: -budget.number)
-        self._outer = current_slot()
-        if self._outer is not None:
-            self._outer.give_back()
+        await self._outer.__aenter__()
+        self._is_open = True
         try:
             await self._take()
-        except BaseException:
+        except BaseException as error:
             for budget in counted:
                 budget.count(tool_calls=-1)  # it has not begun
-            self._release()
-            if self._outer is not None:
-                self._outer.take_again_nowait()
+            await self.__aexit__(type(error), error, error.__traceback__)
             raise
         self._token = _of_context.set(self)
 
@@ -62,55 +61,84 @@ class ToolSlot:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._token is not None  # it was entered
-        _of_context.reset(self._token)
-        self._release()
-        if self._outer is not None and is_cancelled(error):
-            self._outer.take_again_nowait()
-        elif self._outer is not None:
-            await self._outer.take_again()
+        if self._token is not None:
+            _of_context.reset(self._token)
+        self._is_open = False
+        self._settle()
+        await self._outer.__aexit__(kind, error, trace)
 
     def give_back(self) -> None:
         """The call begins to wait; several of its tasks may do so at once."""
         self._waits += 1
-        self._release()
+        self._settle()
 
-    async def take_again(self) -> None:
-        """A wait is over; after the last one, wait for the slots."""
+    async def take_again(self, error: BaseException | None) -> None:
+        """A wait is over, by this error; after the last one, wait for the slots."""
         self._waits -= 1
-        if self._waits or not self._budgets:
-            return
-        async with self._taking:  # tasks of the call that come out of a wait one after the other
-            await self._take()
-        if self._waits:  # and one that has begun to wait meanwhile
-            self._release()
+        try:
+            if self._is_running and not is_cancelled(error) and not self._is_being_ended:
+                await self._take()
+        finally:
+            self._settle()
 
-    def take_again_nowait(self) -> None:
-        """A wait was cancelled; after the last one, have the slots at once."""
-        self._waits -= 1
-        if not self._waits:
-            self._take_nowait()
+    @property
+    def _is_running(self) -> bool:
+        """Whether the call has not ended, which a task of it may outlive, and does not wait."""
+        return self._is_open and not self._waits
+
+    @property
+    def _is_being_ended(self) -> bool:
+        """Whether the call runs on only to clean up, so that a shield may keep the cancel out."""
+        actor, turn = self._actor, self._actor.turns.current
+        line = (actor, *actor.ancestors())
+        return (turn is not None and turn.is_cancelled) or any(
+            each.scope.cancel_called or each.life.scope.cancel_called for each in line
+        )
 
     async def _take(self) -> None:
-        for budget in self._missing():
-            try:
-                await budget.acquire()
-            except BaseException:
-                self._take_nowait()
-                raise
-            self._held.append(budget)
+        """Wait for the slots, and for a task of the call that waits for them already."""
+        if self._budgets:
+            async with self._taking:
+                for budget in self._missing():
+                    await budget.acquire()
+                    self._held.append(budget)
 
-    def _take_nowait(self) -> None:
-        for budget in self._missing():
-            budget.acquire_nowait()
-            self._held.append(budget)
+    def _settle(self) -> None:
+        """Hold the slots if the call runs, and only then; at once, unless a task takes them."""
+        if self._taking.locked():
+            return  # that task settles it
+        if not self._is_running:
+            while self._held:
+                self._held.pop().release()
+        else:
+            for budget in self._missing():
+                budget.acquire_nowait()
+                self._held.append(budget)
 
     def _missing(self) -> "list[Budget]":
         return [budget for budget in self._budgets if budget not in self._held]
 
-    def _release(self) -> None:
-        while self._held:
-            self._held.pop().release()
+
+class Pause:
+    """The block in which the tool call of the caller waits; outside of any call it does nothing."""
+
+    def __init__(self) -> None:
+        """Made by whatever waits in a tool call."""
+        self._slot: ToolSlot | None = None
+
+    async def __aenter__(self) -> None:
+        self._slot = current_slot()
+        if self._slot is not None:
+            self._slot.give_back()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._slot is not None:
+            await self._slot.take_again(error)
 
 
 def current_slot() -> ToolSlot | None:

@@ -19,7 +19,6 @@ from greenroom.core import (
     AgentState,
     ConversationInput,
     Done,
-    GreenroomError,
     Message,
     StopReason,
     TurnError,
@@ -28,11 +27,16 @@ from greenroom.core import (
     Usage,
     clip,
     describe_error,
-    leaves,
-    message_of,
 )
 from greenroom.runtime.caller import require_loop
-from greenroom.runtime.failure import apart, error_chunk, is_cancelled
+from greenroom.runtime.failure import (
+    apart,
+    error_chunk,
+    goes_on,
+    is_cancelled,
+    is_typed,
+    messages_of,
+)
 from greenroom.runtime.outcome import TurnResult
 from greenroom.runtime.turns.interruption import Interruption, InterruptMode
 
@@ -124,7 +128,7 @@ class Turn:
             self._failures.append(failure)
         try:
             broken = await self._end(status, left)
-            further = further or broken
+            further = broken if further is None else further
         finally:
             self.interruption.finish()
             self._actor.notify("after_turn", self._done)
@@ -148,6 +152,11 @@ class Turn:
         finally:
             self.interruption.finish()
             self._actor.notify("after_turn", self._done)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its body was cancelled: by an interrupt, or at a budget's deadline."""
+        return self._scope.cancel_called
 
     def encloses(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task runs inside of the turn's block, so that the block waits for it."""
@@ -208,7 +217,7 @@ class Turn:
                 status = TurnStatus.FAILED
                 self.interruption.body_is_over(is_completed=False)
                 await self._actor.children.end(of_turn=self)
-        broken = refused if not isinstance(refused, GreenroomError) else None
+        broken = refused if refused is not None and not is_typed(refused) else None
         if refused is not None and broken is None:
             self._failures.append(refused)
         for failure in self._failures:
@@ -216,12 +225,12 @@ class Turn:
         self._actor.set_state(AgentState.idle())
         self._publish_end(
             status,
-            clip("; ".join(map(_words, self._failures)), MAX_ERROR_TEXT)
-            or describe_error(broken or left),
+            clip("; ".join(map(messages_of, self._failures)), MAX_ERROR_TEXT)
+            or describe_error(left if broken is None else broken),
         )
         return broken
 
-    async def _settle(self, status: TurnStatus) -> Exception | None:
+    async def _settle(self, status: TurnStatus) -> BaseException | None:
         actor = self._actor
         if status is not TurnStatus.COMPLETED:
             await actor.children.end(of_turn=self)
@@ -229,7 +238,9 @@ class Turn:
         self.interruption.repaired = actor.session.pair_tool_uses(told=told)
         try:
             await actor.flush()
-        except Exception as refused:  # noqa: BLE001 (an error of ours ends the turn, others go on)
+        except BaseException as refused:
+            if goes_on(refused):
+                raise
             return refused
         return None
 
@@ -453,7 +464,3 @@ def _stop_reason(last: Message | None, status: TurnStatus) -> StopReason | None:
         return None
     broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
     return None if broke_off else last.stop_reason
-
-
-def _words(failure: BaseException) -> str:
-    return "; ".join(map(message_of, leaves(failure)))

@@ -27,8 +27,10 @@ from greenroom.core import (
     Wire,
     Workspace,
     clip,
+    is_a,
     leaves,
     serde,
+    type_name,
 )
 from greenroom.tools.execution import describe_failure
 from greenroom.tools.function_tool import FunctionTool
@@ -182,7 +184,7 @@ def _outcome(call: CallFrame, context: AgentContext) -> EndedFrame:
     except _Stopped:
         raise
     except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
-        if call.limits.memory_megabytes and any(isinstance(e, MemoryError) for e in leaves(error)):
+        if call.limits.memory_megabytes and any(is_a(e, MemoryError) for e in leaves(error)):
             limit = call.limits.memory_megabytes
             message = f"{call.tool} was stopped: it used more than {limit} MB of memory"
             return EndedFrame(error=message, is_reusable=False)
@@ -217,12 +219,12 @@ def _checked(call: CallFrame, result: ToolResult) -> ToolResult:
 
 def _traceback(error: BaseException) -> str:
     """Write a traceback for the log; a `ToolError` tells all that there is to know."""
-    if isinstance(error, ToolError):
+    if is_a(error, ToolError):
         return ""
     try:
         return clip("".join(traceback.format_exception(error)), _MAX_TRACEBACK)
-    except RecursionError:  # from groups in groups in groups
-        return f"{type(error).__name__}, nested too deeply to show"
+    except Exception:  # noqa: BLE001 (groups in groups in groups, or a broken `__str__`)
+        return f"{type_name(error)}, whose traceback can't be shown"
 
 
 def _standard_files() -> list[tuple[int, int] | None]:
