@@ -23,6 +23,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.runtime.budgets.budgets import Budgets
+from greenroom.runtime.caller import require_loop
 from greenroom.runtime.children import Children, Report
 from greenroom.runtime.input.approvals import Approvals
 from greenroom.runtime.input.client_results import ClientResults
@@ -233,7 +234,12 @@ class Actor:
     # -- output ---------------------------------------------------------------------------------
 
     def publish(self, chunk: OutputChunk) -> None:
-        """Put a chunk into the ring, and wrapped into the rings of the agents above."""
+        """Put a chunk into the ring, and wrapped into the rings of the agents above.
+
+        Raises:
+            EventLoopError: called outside of the runtime's event loop, as a tool's own thread may.
+        """
+        require_loop(self.runtime, "send() or progress()")
         self.output.publish(chunk)
 
     def set_state(self, state: AgentState) -> None:

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.runtime import AgentRuntime
 
-__all__ = ["actor_of", "current_actor", "refuse_self_wait", "require_loop", "running_as"]
+__all__ = [
+    "actor_of",
+    "current_actor",
+    "is_inside",
+    "refuse_self_wait",
+    "require_loop",
+    "running_as",
+]
 
 _of_context: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
 _of_task: "dict[trio.lowlevel.Task, Actor]" = {}
@@ -57,17 +64,22 @@ def current_actor() -> "Actor | None":
     return actor_of(trio.lowlevel.current_task())
 
 
-def refuse_self_wait(actor: "Actor", what: str) -> None:
-    """Raise `SelfWaitError` where the caller is part of what it would wait for."""
+def is_inside(actor: "Actor") -> bool:
+    """Whether the caller is part of an agent: runs in it, or in an agent below it."""
     caller = current_actor()
-    while caller is not None:
-        if caller is actor:
-            raise SelfWaitError(
-                f"{what} would wait for the agent that calls it",
-                hint="use interrupt_nowait() or kill(), or call it from outside of the agent",
-            )
+    while caller is not None and caller is not actor:
         # A root may live in a runtime that another agent has opened: it is part of that one.
         caller = caller.parent or caller.runtime._host
+    return caller is not None
+
+
+def refuse_self_wait(actor: "Actor", what: str) -> None:
+    """Raise `SelfWaitError` where the caller is part of what it would wait for."""
+    if is_inside(actor):
+        raise SelfWaitError(
+            f"{what} would wait for the agent that calls it",
+            hint="use interrupt_nowait() or kill(), or call it from outside of the agent",
+        )
 
 
 def require_loop(runtime: "AgentRuntime", what: str) -> None:

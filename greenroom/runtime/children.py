@@ -64,8 +64,13 @@ class Children:
                 nursery.start_soon(child.shut_down, grace)
 
     def hold(self, report: "Report") -> None:
-        """Keep a report until the turn in hand has ended."""
+        """Keep a report until the open turn has ended."""
         self._held.append(report)
+
+    def release(self, report: "Report") -> None:
+        """Keep a report no longer: its subagent's end is known."""
+        if report in self._held:
+            self._held.remove(report)
 
     def turn_ended(self, status: TurnStatus) -> None:
         """The turn has ended: what it left unheard becomes input if it completed."""
@@ -105,10 +110,13 @@ class Report:
         self._answer = text
 
     def settle(self) -> None:
-        """The parent has learned of the end: take back what waits in its mailbox."""
+        """The parent has learned of the end: take back what is held for it, or waits as input."""
         self._is_wanted = False
-        if self._is_sent and self._result is not None and self._child.parent is not None:
-            self._child.parent.mailbox.remove(self._result)
+        parent = self._child.parent
+        if parent is not None and self._result is not None:
+            parent.children.release(self)
+            if self._is_sent:
+                parent.mailbox.remove(self._result)
 
     def end(self, result: SubAgentResult) -> None:
         """The subagent has ended."""

@@ -173,7 +173,6 @@ class AgentInternals(Boundaries):
             TypeError: it is no chunk.
         """
         _check_chunk(chunk)
-        require_loop(self._actor.runtime, "send_nowait()")
         self._actor.publish(chunk)
 
     def set_state(self, state: AgentState) -> None:

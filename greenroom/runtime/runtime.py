@@ -298,10 +298,12 @@ class AgentRuntime(Introspection):
         """End every agent: all are told at once, and share the grace. A cancel takes nothing back.
 
         Raises:
+            EventLoopError: called outside of the runtime's event loop.
             SelfWaitError: called from inside an agent.
             ValueError: the grace is negative, or not a number.
         """
         check_grace(grace)
+        require_loop(self, "shutdown_all()")
         await trio.lowlevel.checkpoint()
         roots = self._registry.roots
         for actor in roots:

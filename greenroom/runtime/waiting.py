@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import trio
 
 from greenroom.core import SelfWaitError
-from greenroom.runtime.budgets.tool_slot import Pause
+from greenroom.runtime.budgets.tool_slot import Pause, current_slot
 from greenroom.runtime.caller import current_actor, refuse_self_wait, require_loop
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ class Wait:
         self.since = trio.current_time()
         self._caller = caller = current_actor()
         self._pause = Pause()
-        self._is_in_turn = caller is not None and caller.turns.is_in_turn()
+        # A tool's thread calls back from outside of the task tree, but from within the call.
+        self._is_in_turn = caller is not None and (
+            caller.turns.is_in_turn()
+            or (caller.turns.current is not None and current_slot() is not None)
+        )
         if method == "ask" and caller is not None and self._is_in_turn:
             _refuse_circle(caller, target)
 
@@ -46,8 +50,8 @@ class Wait:
         return self._caller is not None and self._caller is self.target.parent
 
     def learn_end(self) -> None:
-        """The waiting agent has learned how the other one ended."""
-        if self._is_parents:
+        """The waiting agent has learned how the other one ended, if it has ended."""
+        if self._is_parents and self.target.outcome is not None:
             self.target.report.settle()
 
     def learn_answer(self, text: str) -> None:

@@ -1,6 +1,7 @@
 """One bad agent: nothing that it does ends another agent, the runtime, or a wait for it."""
 
 import contextlib
+import io
 import logging
 import subprocess
 import sys
@@ -684,6 +685,7 @@ FROM_A_THREAD = {
     "send_nowait": lambda runtime, handle, agent: agent.send_nowait(Error("e", "k")),
     "set_state": lambda runtime, handle, agent: agent.set_state(agent.state.processing()),
     "monitor": lambda runtime, handle, agent: agent.monitor(handle),
+    "progress": lambda runtime, handle, agent: agent.context.with_tool_use_id("t").progress("x"),
 }
 
 
@@ -703,6 +705,33 @@ def test_from_a_foreign_thread_a_call_changes_nothing_and_says_what_to_do(call):
             await trio.to_thread.run_sync(refused, call, runtime, handle, held[0])
             assert (await handle.statistics()).published == chunks
             assert runtime.list_active() == ("bad",)
+            assert (await handle.ask("still there?")).text == "re still there?"
+
+    trio.run(main)
+
+
+FROM_ANOTHER_LOOP = {
+    "subscribe": lambda runtime, handle, supervisor: anext(handle.subscribe("none")),
+    "stream": lambda runtime, handle, supervisor: anext(handle.stream()),
+    "shutdown_all": lambda runtime, handle, supervisor: runtime.shutdown_all(),
+    "wait for a supervisor": lambda runtime, handle, supervisor: supervisor.wait(),
+    "end a supervisor": lambda runtime, handle, supervisor: supervisor.shutdown(),
+}
+
+
+@pytest.mark.parametrize("call", FROM_ANOTHER_LOOP.values(), ids=FROM_ANOTHER_LOOP)
+def test_from_another_loop_a_call_changes_nothing_and_says_what_to_do(call):
+    async def main():
+        async with AgentRuntime(store=MemoryStore()) as runtime:
+            supervisor = runtime.supervisor()
+            handle = supervisor.spawn(new("bad"), echo)
+            await wait_all_tasks_blocked()
+
+            async def elsewhere():
+                with pytest.raises(EventLoopError, match="from_thread"), trio.fail_after(1):
+                    await call(runtime, handle, supervisor)
+
+            await trio.to_thread.run_sync(trio.run, elsewhere)
             assert (await handle.ask("still there?")).text == "re still there?"
 
     trio.run(main)
@@ -904,3 +933,16 @@ async def test_replies_that_no_model_call_has_counted_are_told_once(runtime, cap
         await handle.ask("go on")
     (told,) = {record.getMessage() for record in caplog.records}
     assert "agent.model_call" in told
+
+
+async def test_a_standard_error_that_is_closed_stops_nobody(runtime, monkeypatch):
+    async def asks(agent):
+        await agent.request_permission("Bash", "run ls")
+
+    monkeypatch.setattr(logging.getLogger("greenroom"), "handlers", [logging.NullHandler()])
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    handle = runtime.spawn(new(), asks)
+    await wait_all_tasks_blocked()
+    assert len(await handle.pending()) == 1

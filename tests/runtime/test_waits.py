@@ -1,5 +1,6 @@
 """Waiting for agents: who may, for how long, and which answer belongs to whom."""
 
+import contextlib
 import math
 
 import pytest
@@ -14,11 +15,13 @@ from greenroom.core import (
     Message,
     SelfWaitError,
     SubAgentResult,
+    TextComplete,
     ToolUseBlock,
+    TurnError,
     TurnStatus,
 )
-from greenroom.resilience import Budget
-from greenroom.runtime import AgentRuntime, fan_out
+from greenroom.resilience import Backoff, Budget
+from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
 from greenroom.session import AgentSession, MemoryStore
 
 
@@ -167,6 +170,69 @@ async def test_what_a_reader_never_opens_a_turn_for_is_bounded_and_told(runtime)
         handle.kill()
     assert errors[6:] == ["AgentNotRunningError"] * 64
     assert len((await handle.wait()).undelivered) == 64
+
+
+async def test_a_backlog_keeps_its_turns_when_the_task_that_read_it_has_ended(runtime):
+    async def worker_and_reader(agent):
+        send, receive = trio.open_memory_channel(100)
+
+        async def read():
+            async with send:
+                async for message in agent.inputs():
+                    await send.send(message)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            async for message in receive:
+                async with agent.turn(message):
+                    await trio.sleep(1)
+                    agent.session.add_message(Message.assistant(f"re {message.text}"))
+
+    handle, answers = runtime.spawn(new(), worker_and_reader), []
+
+    async def ask(text):
+        answers.append((await handle.ask(text)).text)
+
+    async with trio.open_nursery() as nursery:
+        for text in "123":
+            nursery.start_soon(ask, text)
+            await wait_all_tasks_blocked()
+        await handle.shutdown(grace=10)
+    assert answers == ["re 1", "re 2", "re 3"]
+
+
+async def test_what_only_its_taker_could_open_is_answered_when_it_takes_the_next(runtime):
+    async def ignore(agent):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 5)  # while it runs, it could open the turn
+            async for _ in agent.inputs():
+                await trio.sleep(10)
+
+    with pytest.raises(TurnError):
+        await runtime.spawn(new(), ignore).ask("go")
+
+
+async def test_a_turn_that_was_closed_at_the_end_of_a_life_is_left_without_effect(runtime):
+    left, first = [], []
+
+    async def bad(agent):
+        async for message in agent.inputs():
+            turn = agent.turn(message)
+            if not first:
+                first.append(turn)
+                await turn.__aenter__()
+                raise ValueError
+            async with turn:
+                agent.session.add_message(Message.assistant([ToolUseBlock("t1", "Tool")]))
+                with contextlib.suppress(RuntimeError):
+                    await first[0].__aexit__(None, None, None)
+                left.append(agent.session.history[-1].tool_uses)
+
+    supervisor = runtime.supervisor(backoff=Backoff(first=0.1, jitter=0))
+    handle = supervisor.spawn(new(), bad, restart="permanent")
+    assert (await handle.ask("1")).status is TurnStatus.FAILED
+    assert (await handle.ask("2")).status is TurnStatus.COMPLETED
+    assert left == [(ToolUseBlock("t1", "Tool"),)]
 
 
 # -- whose task it is ------------------------------------------------------------------------------
@@ -525,3 +591,92 @@ async def test_a_fan_out_that_times_out_waits_for_no_slot(runtime):
     *_, done = [chunk async for chunk in handle.stream()]
     assert done.status is TurnStatus.COMPLETED
     assert trio.current_time() == pytest.approx(5)
+
+
+# -- what a parent hears of an end ----------------------------------------------------------------
+
+
+async def test_a_parent_hears_of_an_end_that_a_refused_ask_did_not_tell(runtime):
+    heard = []
+
+    async def parent(agent):
+        child = agent.spawn(new("child"), echo, 3.0)
+        await child.send_input("go")
+        await trio.sleep(1)
+        with pytest.raises(AgentNotRunningError, match="shutting down"):
+            await child.ask("more")
+        heard.extend([await anext(agent.inputs())])
+
+    handle = runtime.spawn(new(), parent)
+    await wait_all_tasks_blocked()
+    await runtime.shutdown("child", grace=5)
+    await handle.wait()
+    (result,) = heard
+    assert isinstance(result, SubAgentResult)
+    assert result.text == "re go"
+
+
+async def test_an_end_that_was_waited_for_counts_no_longer_as_a_subagent():
+    async def parent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                for _ in range(5):
+                    child = agent.spawn(new(), end_at_once)
+                    await trio.sleep(1)  # it has ended before it is waited for
+                    await child.wait()
+
+    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=2)) as runtime:
+        handle = runtime.spawn(new(), parent)
+        assert (await handle.ask("go")).status is TurnStatus.COMPLETED
+
+
+async def end_at_once(agent):
+    await trio.lowlevel.checkpoint()
+
+
+# -- readers --------------------------------------------------------------------------------------
+
+
+async def test_a_tool_may_read_what_its_own_agent_has_to_tell(runtime):
+    handles = []
+
+    async def read(agent):
+        async def tell():
+            await trio.sleep(1)
+            await agent.send(TextComplete("told"))
+
+        async with trio.open_nursery() as nursery, handles[0].subscribe("none") as chunks:
+            nursery.start_soon(tell)
+            assert await anext(chunks) == TextComplete("told")
+
+    handles.append(runtime.spawn(new(), call_tools, read))
+    assert (await handles[0].ask("go")).status is TurnStatus.COMPLETED
+
+
+def test_a_circle_through_the_thread_of_a_tool_is_refused():
+    handles = {}
+
+    async def ask_back(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await handles["first"].ask("go")
+
+    async def main():
+        token = trio.lowlevel.current_trio_token()
+
+        def ask():
+            return trio.from_thread.run(handles["second"].ask, "go", trio_token=token)
+
+        async def ask_in_thread(agent):
+            await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
+
+        with trio.fail_after(30):
+            async with AgentRuntime(MemoryStore()) as runtime:
+                handles["first"] = runtime.spawn(new(), call_tools, ask_in_thread, name="first")
+                handles["second"] = runtime.spawn(new(), ask_back, name="second")
+                result = await handles["first"].ask("go", timeout=10)
+                assert result.status is TurnStatus.COMPLETED
+                handles["first"].kill()
+                handles["second"].kill()
+
+    trio.run(main)

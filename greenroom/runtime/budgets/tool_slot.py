@@ -144,5 +144,7 @@ class Pause:
 def current_slot() -> ToolSlot | None:
     """Return the slot of the tool call in which the caller runs, or None outside of any."""
     slot = _of_context.get()
-    # A task in a nursery outside of the agent inherits the variable, and is no part of the call.
-    return slot if slot is not None and slot._actor is current_actor() else None
+    # A task that outlives the call inherits the variable, and so does one in a nursery outside of
+    # the agent, which is not part of the call.
+    is_ours = slot is not None and slot._is_open and slot._actor is current_actor()
+    return slot if is_ours else None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 import trio
 
 from greenroom.core import Done, Exited, Lagged, OutputChunk, TurnStart
-from greenroom.runtime.budgets.tool_slot import current_slot
-from greenroom.runtime.caller import require_loop
+from greenroom.runtime.budgets.tool_slot import Pause, current_slot
+from greenroom.runtime.caller import is_inside, require_loop
 from greenroom.runtime.introspection.statistics import SubscriptionStatistics
 from greenroom.runtime.outcome import Receipt
 from greenroom.runtime.waiting import Wait
@@ -132,9 +132,14 @@ class Subscription:
 
     async def _wait_more(self) -> bool:
         ring = self._ring
-        if self._cursor < ring.next or current_slot() is None:
+        if self._cursor < ring.next:
+            return True
+        if not ring.closed:  # else there is nothing to wait for, in whichever loop
+            require_loop(self._actor.runtime, "subscribe()")
+        if current_slot() is None:
             return await ring.more(self._cursor)
-        async with Wait(self._actor, "subscribe"):
+        # An agent may read what other tasks of its own have to tell: that is not to wait for its end.
+        async with Pause() if is_inside(self._actor) else Wait(self._actor, "subscribe"):
             return await ring.more(self._cursor)
 
 

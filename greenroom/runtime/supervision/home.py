@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 from greenroom.core import AgentNotRunningError
+from greenroom.runtime.caller import require_loop
 from greenroom.runtime.spawning import spawn_child, spawn_root
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Home:
         if self._life is not None:
             return self._life.nursery is not None
         return self._runtime._open
+
+    def require_loop(self, what: str) -> None:
+        """Raise `EventLoopError` where the caller is in another thread or loop."""
+        require_loop(self._runtime, what)
 
     def add(self, supervision: "Supervision") -> None:
         """Remember a supervisor that nobody stands above."""

@@ -33,7 +33,12 @@ class Monitor:
         watched.monitors.add(self)
 
     def cancel(self) -> None:
-        """Call it off: from now on no `AgentExit` comes of it, also none that waits already."""
+        """Call it off: from now on no `AgentExit` comes of it, also none that waits already.
+
+        Raises:
+            EventLoopError: called outside of the runtime's event loop.
+        """
+        require_loop(self._watcher.runtime, "cancel()")
         self.drop()
         if self._message is not None:
             self._watcher.mailbox.remove(self._message)

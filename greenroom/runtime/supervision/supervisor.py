@@ -200,8 +200,9 @@ class Supervisor:
 
         Raises:
             SelfWaitError: called from inside one of its agents.
+            EventLoopError: called outside of the runtime's event loop.
         """
-        self._refuse_self_wait("wait()")
+        self._refuse_wait("wait()")
         await self._supervision.ended.wait()
         outcome = self._supervision.outcome
         assert outcome is not None  # set in the same step as the event
@@ -215,14 +216,16 @@ class Supervisor:
 
         Raises:
             SelfWaitError: called from inside one of its agents.
+            EventLoopError: called outside of the runtime's event loop.
             ValueError: the grace is negative or not a number.
         """
-        self._refuse_self_wait("shutdown()")
+        self._refuse_wait("shutdown()")
         check_grace(grace)
         self._supervision.close(grace)
         return await self.wait()
 
-    def _refuse_self_wait(self, what: str) -> None:
+    def _refuse_wait(self, what: str) -> None:
+        self._supervision.home.require_loop(what)
         caller = current_actor()
         while caller is not None:
             if self._supervision in _supervisors_of(caller):

@@ -69,6 +69,8 @@ class Turn:
         # The task that has entered it, and how many nurseries that task had open then.
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
+        self.taker: trio.lowlevel.Task | None = None
+        """The task that took the message; None where the turn was made without one."""
         self.is_handed_on = False
         """Whether whoever took the message may have passed it to another task of the agent."""
         self.steer = False
@@ -118,6 +120,8 @@ class Turn:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        if self._actor.turns.current is not self:
+            return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
         left = self._close_scope(kind, error, trace)
         if left is None and self._timer is not None and self._is_out_of_time:
             left = self._timer.exceeded("seconds")
@@ -290,6 +294,7 @@ class Turns:
 
     def await_input(self) -> None:
         """The agent is about to wait for input."""
+        require_loop(self._actor.runtime, "receive()")
         self._let_go()
         if self.current is None:
             self._actor.set_state(AgentState.idle())
@@ -305,7 +310,8 @@ class Turns:
         if len(self._taken) >= self._actor.limits.mailbox:
             self._drop(next(iter(self._taken.values())))
         again = self._put_back.pop(message.id, None)
-        self._taken[message.id] = Turn(self._actor, message) if again is None else again
+        turn = self._taken[message.id] = Turn(self._actor, message) if again is None else again
+        turn.taker = task
 
     def make(self, message: ConversationInput, *, steer: bool) -> Turn:
         """Return the turn of this message: the one that was taken, else a new one."""
@@ -342,18 +348,19 @@ class Turns:
         return self.current is not None and self.current.encloses(trio.lowlevel.current_task())
 
     def _let_go(self) -> None:
-        """What was taken before is answered, unless another task may still open its turn."""
-        for turn in tuple(self._taken.values()):
-            if self._has_other_tasks():
-                turn.is_handed_on = True
-            else:
-                self._drop(turn)
+        """What was taken before is answered, unless another task may still open its turn.
 
-    def _has_other_tasks(self) -> bool:
+        Nor is what another task has taken, though it may have ended since: it has passed that on.
+        """
         task = trio.lowlevel.current_task()
-        return task is not self._actor.task or any(
+        is_alone = task is self._actor.task and not any(
             nursery.child_tasks for nursery in task.child_nurseries
         )
+        for turn in tuple(self._taken.values()):
+            if is_alone and turn.taker is task:
+                self._drop(turn)
+            else:
+                turn.is_handed_on = True
 
     # -- the outside ----------------------------------------------------------------------------
 
