@@ -190,12 +190,12 @@ trio.run(main)
 
 
 def test_the_death_of_the_program_ends_its_workers(tmp_path):
-    root = str(Path(__file__).parents[2])
+    root, before = str(Path(__file__).parents[2]), descendants()
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, cwd=root
     ) as program:
         pids = json.loads(program.stdout.readline())
-        below = [pid for pid in descendants() if pid != program.pid]
+        below = descendants() - before - {program.pid}
         assert set(pids) <= set(below)
         assert len(below) >= 4
         handles = [os.pidfd_open(pid) for pid in below if is_alive(pid)]
