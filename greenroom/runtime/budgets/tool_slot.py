@@ -97,11 +97,18 @@ class ToolSlot:
 
     async def _take(self) -> None:
         """Wait for the slots, and for a task of the call that waits for them already."""
-        if self._budgets:
-            async with self._taking:
-                for budget in self._missing():
-                    await budget.acquire()
-                    self._held.append(budget)
+        if not self._budgets:
+            return
+        if self._taking.locked():
+            await self._taking.acquire()
+        else:
+            self._taking.acquire_nowait()  # no checkpoint before it joins the queue for a slot
+        try:
+            for budget in self._missing():
+                await budget.acquire()
+                self._held.append(budget)
+        finally:
+            self._taking.release()
 
     def _settle(self) -> None:
         """Hold the slots if the call runs, and only then; at once, unless a task takes them."""
