@@ -32,6 +32,7 @@ from greenroom.runtime.actor import Actor
 from greenroom.runtime.caller import running_as
 from greenroom.runtime.failure import error_chunk, goes_on, is_cancelled, without_cancelled
 from greenroom.runtime.internals import AgentInternals
+from greenroom.runtime.living import TaskGroup
 from greenroom.runtime.outcome import Outcome
 from greenroom.runtime.turns.cleanup import enclosing
 
@@ -112,6 +113,7 @@ async def _run(
             actor.member.begun()
         try:
             error = await _call(actor, function, args)
+            actor.budgets.end_life()
             await actor.turns.abandon()
             if error is not None:
                 life.keep(await _crash(error))
@@ -127,8 +129,10 @@ async def _call(
 ) -> BaseException | None:
     """Call the function in a task of its own, and return what it raised when that task is gone."""
     raised: list[BaseException] = []
+    tasks = TaskGroup(actor.runtime._living)
 
     async def call() -> None:
+        tasks.begin()
         actor.task = trio.lowlevel.current_task()
         try:
             actor.life.value = await function(AgentInternals(actor), *args)
@@ -143,37 +147,8 @@ async def _call(
     except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
         raised.append(corrupted)
         actor.life.returned = False
-    if actor.task is not None:
-        await _end_left_open(actor.task)
+    await tasks.end()
     return raised[0] if raised else None
-
-
-async def _end_left_open(task: trio.lowlevel.Task) -> None:
-    """End the tasks of nurseries that the function has opened by hand and never closed."""
-    with trio.CancelScope(shield=True):
-        for nursery in task.child_nurseries:
-            nursery.cancel_scope.cancel()
-            if nursery.child_tasks:
-                await _LastExit(nursery).wait()
-
-
-class _LastExit(trio.abc.Instrument):
-    """Waits for the tasks of a nursery which nobody else waits for."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
-        self._event = trio.Event()
-
-    async def wait(self) -> None:
-        trio.lowlevel.add_instrument(self)
-        try:
-            await self._event.wait()
-        finally:
-            trio.lowlevel.remove_instrument(self)
-
-    def task_exited(self, task: trio.lowlevel.Task) -> None:
-        if not self._nursery.child_tasks:
-            self._event.set()
 
 
 async def _crash(error: BaseException) -> BaseException:

@@ -19,6 +19,7 @@ from greenroom.runtime.failure import is_cancelled, unwrapped
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.introspection.introspection import Introspection
 from greenroom.runtime.limits import RuntimeLimits
+from greenroom.runtime.living import LivingTasks
 from greenroom.runtime.shared_resources import close_resources
 from greenroom.runtime.spawning import Scope, check_store, spawn_child, spawn_root
 from greenroom.runtime.supervision.home import Home
@@ -81,6 +82,7 @@ class AgentRuntime(Introspection):
         self._store = store
         self._workspace = Path(workspace)
         self._supervisions: dict[Supervision, None] = {}
+        self._living = LivingTasks()
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open = False
@@ -95,6 +97,7 @@ class AgentRuntime(Introspection):
         self._token = _current_loop()
         self._host = current_actor()
         self._watch(self.limits.watchdog)
+        trio.lowlevel.add_instrument(self._living)
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._open = True
@@ -120,6 +123,7 @@ class AgentRuntime(Introspection):
         try:
             await close_resources(self.resources, self.limits.flush_grace)
         finally:
+            trio.lowlevel.remove_instrument(self._living)
             self._unwatch(self.limits.watchdog)
         if own is not None and own is not error:
             raise own from own.__cause__

@@ -35,7 +35,7 @@ from greenroom.core import (
     describe_error,
     log_error,
 )
-from greenroom.resilience import Backoff
+from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import ScriptedProvider
@@ -570,6 +570,18 @@ async def open_a_nursery(agent, message):
     nursery.start_soon(slow_to_end, agent)
 
 
+async def open_a_nursery_in_another(agent, message):
+    """trio closes the inner one in the place of the outer one, and forgets the inner one's tasks."""
+    async with trio.open_nursery():
+        await open_a_nursery(agent, message)
+
+
+async def open_a_nursery_in_a_task(agent, message):
+    with contextlib.suppress(ExceptionGroup):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(open_a_nursery, agent, message)
+
+
 async def slow_to_end(agent):
     try:
         await trio.sleep_forever()
@@ -607,6 +619,8 @@ MISNESTINGS = [
     leave_scopes_in_the_wrong_order,
     enter_a_turn,
     open_a_nursery,
+    open_a_nursery_in_another,
+    open_a_nursery_in_a_task,
     leave_a_scope_in_another_task,
     raise_a_cancel_of_ones_own,
 ]
@@ -639,7 +653,7 @@ async def test_what_an_agent_leaves_open_stays_in_it(runtime, mishap, within):
     assert not runtime.is_running("bad")
     assert trio.lowlevel.current_statistics().tasks_living == before
     assert (await sibling.ask("still there?")).text == "re still there?"
-    if mishap is open_a_nursery:
+    if "open_a_nursery" in mishap.__name__:
         assert (await handle.metadata())["cleaned"]
 
 
@@ -654,6 +668,40 @@ async def test_a_turn_that_was_never_left_is_closed_as_failed(runtime):
     await handle.wait()
     *_, last = await handle.history()
     assert [each.tool_use_id for each in last.tool_results] == ["t1"]
+
+
+async def test_a_slot_that_was_never_left_is_given_back_for_others(runtime):
+    purse = Budget(concurrency=1)
+
+    async def bad(agent):
+        call = agent.tool_call(ToolUseBlock("t1", "Tool")).__enter__()
+        await call.running().__aenter__()
+
+    async def good(agent):
+        with agent.tool_call(ToolUseBlock("t2", "Tool")) as call:
+            async with call.running():
+                assert purse.statistics().running == 1
+
+    await runtime.spawn(new("bad"), bad, budget=purse).wait()
+    assert purse.statistics().running == 0
+    with trio.fail_after(1000):
+        await runtime.spawn(new("good"), good, budget=purse).wait(check=True)
+
+
+async def test_a_budget_that_was_never_left_ends_with_the_life_that_opened_it(runtime):
+    async def bad(agent):
+        await (
+            agent.step()
+        )  # in the second life, this is refused if the budget of the first one holds
+        agent.budget(model_calls=0).__enter__()
+        raise ValueError
+
+    supervisor = runtime.supervisor(intensity=1, backoff=Backoff(first=0.1, jitter=0))
+    handle = supervisor.spawn(new("bad"), bad, restart="permanent")
+    with trio.fail_after(1000):
+        assert isinstance((await handle.wait()).error, ValueError)
+    errors = [chunk.kind async for chunk in held(handle) if isinstance(chunk, Error)]
+    assert errors == ["ValueError", "ValueError"]
 
 
 async def test_context_variables_end_with_the_life_that_set_them(runtime):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from greenroom.resilience import Budget, Limit
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.budgets.tool_slot import ToolSlot
 
 __all__ = ["Budgets"]
 
@@ -29,6 +30,10 @@ class Budgets:
         if own is not None and own not in self.counters:
             own.start()
             self.open(BudgetScope(actor, own))
+        # How many of them hold for all lives of the agent.
+        self._lasting = len(self._scopes)
+        self.slots: set[ToolSlot] = set()
+        """The calls that run."""
 
     def __iter__(self) -> "Iterator[BudgetScope]":
         return iter(tuple(self._scopes))
@@ -55,6 +60,13 @@ class Budgets:
     def close(self, scope: BudgetScope) -> None:
         """Its block is left; subagents that were spawned in it stay under it."""
         self._scopes.remove(scope)
+
+    def end_life(self) -> None:
+        """The agent's function has ended: give up what it entered by hand and never left."""
+        del self._scopes[self._lasting :]
+        for slot in self.slots:
+            slot.close()
+        self.slots.clear()
 
     # -- at the boundaries ----------------------------------------------------------------------
 

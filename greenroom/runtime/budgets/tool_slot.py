@@ -46,6 +46,7 @@ class ToolSlot:
         self._budgets = sorted(limited, key=lambda budget: -budget.number)
         await self._outer.__aenter__()
         self._is_open = True
+        self._actor.budgets.slots.add(self)
         try:
             await self._take()
         except BaseException as error:
@@ -63,9 +64,14 @@ class ToolSlot:
     ) -> None:
         if self._token is not None:
             _of_context.reset(self._token)
+        self._actor.budgets.slots.discard(self)
+        self.close()
+        await self._outer.__aexit__(kind, error, trace)
+
+    def close(self) -> None:
+        """The call has ended, or its agent has without leaving it: hold nothing any more."""
         self._is_open = False
         self._settle()
-        await self._outer.__aexit__(kind, error, trace)
 
     def give_back(self) -> None:
         """The call begins to wait; several of its tasks may do so at once."""
