@@ -75,9 +75,11 @@ class Children:
     def turn_ended(self, status: TurnStatus) -> None:
         """The turn has ended: what it left unheard becomes input if it completed."""
         held, self._held = self._held, []
-        if status is TurnStatus.COMPLETED:
-            for report in held:
+        for report in held:
+            if status is TurnStatus.COMPLETED:
                 report.send()
+            else:
+                report.settle()
 
 
 class Report:
@@ -110,7 +112,7 @@ class Report:
         self._answer = text
 
     def settle(self) -> None:
-        """The parent has learned of the end: take back what is held for it, or waits as input."""
+        """The parent has learned of the end, or is not to: take back what is held, or waits as input."""
         self._is_wanted = False
         parent = self._child.parent
         if parent is not None and self._result is not None:

@@ -98,6 +98,22 @@ async def test_a_turn_that_is_interrupted_or_fails_takes_its_subagents_along(run
     assert complete.status is EndStatus.CANCELLED
 
 
+async def test_what_ended_with_its_turn_is_not_told_of_by_a_later_look_at_it(runtime):
+    seen, children = [], []
+
+    async def body(agent, message):
+        if message.text == "fail":
+            children.append(agent.spawn(new(), forever))
+            raise ModelError("down")
+        await children[0].interrupt()
+
+    handle = runtime.spawn(new(), turning(body, seen))
+    for text in ("fail", "look"):
+        await handle.ask(text)
+    await wait_all_tasks_blocked()
+    assert results(seen) == []
+
+
 async def test_a_save_that_fails_takes_the_turn_s_subagents_along(runtime):
     async def body(agent, message):
         agent.spawn(new(session_id="child"), forever)
