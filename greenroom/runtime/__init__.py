@@ -2,10 +2,10 @@
 
 Outside, you hold a `runtime` (with its `registry` and `shared_resources`) and a `handle` (with `view`)
 of each agent; inside, an agent holds its `internals` (with `delegation`); both look at one `actor`.
-`children` and `fan_out` are about subagents, `caller` about who must not wait for whom, `failure` about
-what an error ends; `limits`, `outcome` and `parent` are values. The rooms:
+`spawning` starts an agent, `lifecycle` says how it lives and ends, and `living` counts its tasks.
+`caller` tells whose code runs, `waiting` is what it means to wait for an agent, `children` and `fan_out`
+are about subagents, `failure` about what an error ends; `limits` and `outcome` are values. The rooms:
 
-- `life`: how an agent is spawned, lives once or several times, and ends.
 - `input`: mailbox, permission requests, results of tools that the client runs.
 - `turns`: what an interrupt cancels, and the clean-up after it.
 - `output`: chunks in a ring, and their readers.
