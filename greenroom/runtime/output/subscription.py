@@ -109,18 +109,18 @@ class Subscription:
             )
         self._is_read = True
         try:
-            return await self._next()
+            self._reads += 1
+            if self._reads % _YIELD_EVERY == 0:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            if self._cursor >= self._ring.next and not await self._wait_more():
+                raise StopAsyncIteration
         finally:
             self._is_read = False
+        return self._take()
 
-    async def _next(self) -> OutputChunk:
-        self._reads += 1
-        if self._reads % _YIELD_EVERY == 0:
-            await trio.lowlevel.checkpoint()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        if not await self._wait_more():
-            raise StopAsyncIteration
+    def _take(self) -> OutputChunk:
         if self._cursor < self._ring.first:
             missed = self._ring.first - self._cursor
             self._cursor = self._ring.first
@@ -132,8 +132,6 @@ class Subscription:
 
     async def _wait_more(self) -> bool:
         ring = self._ring
-        if self._cursor < ring.next:
-            return True
         if not ring.closed:  # else there is nothing to wait for, in whichever loop
             require_loop(self._actor.runtime, "subscribe()")
         if current_slot() is None:
