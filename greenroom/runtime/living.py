@@ -25,8 +25,19 @@ class LivingTasks(trio.abc.Instrument):
     def cancel(self, group: "TaskGroup") -> None:
         """Cancel the nurseries in which the tasks of a group run."""
         for task, each in tuple(self._groups.items()):
-            if each is group and task.parent_nursery is not None:
+            if each is not group:
+                continue
+            if task.parent_nursery is None or not group.holds(task):
+                self._remove(task)
+            else:
                 task.parent_nursery.cancel_scope.cancel()
+
+    def _remove(self, task: trio.lowlevel.Task) -> None:
+        group = self._groups.pop(task, None)
+        if group is not None:
+            group.count -= 1
+            if group.changed is not None:
+                group.changed.set()
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """A task belongs to the group of the one that has opened its nursery."""
@@ -37,11 +48,7 @@ class LivingTasks(trio.abc.Instrument):
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         """A task has ended, in whatever way."""
-        group = self._groups.pop(task, None)
-        if group is not None:
-            group.count -= 1
-            if group.changed is not None:
-                group.changed.set()
+        self._remove(task)
 
 
 class TaskGroup:
@@ -50,14 +57,27 @@ class TaskGroup:
     def __init__(self, living: LivingTasks) -> None:
         """Start with none."""
         self._living = living
+        self._first: trio.lowlevel.Task | None = None
         self.count = 0
         """How many are alive."""
         self.changed: trio.Event | None = None
-        """Set when one ends, once somebody waits for that."""
+        """Set when one ends, once `end` waits for that."""
 
     def begin(self) -> None:
         """The current task is the first one."""
-        self._living.add(trio.lowlevel.current_task(), self)
+        self._first = trio.lowlevel.current_task()
+        self._living.add(self._first, self)
+
+    def holds(self, task: trio.lowlevel.Task) -> bool:
+        """Whether a task hangs below the first one.
+
+        `nursery.start` moves a task into its nursery, which may be another agent's or the
+        application's. The tasks above it may have ended, but still tell the way.
+        """
+        each: trio.lowlevel.Task | None = task
+        while each is not None and each is not self._first:
+            each = each.parent_nursery.parent_task if each.parent_nursery is not None else None
+        return each is not None
 
     async def end(self) -> None:
         """Cancel those that are alive, and wait until the last is gone."""

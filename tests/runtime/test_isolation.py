@@ -704,6 +704,28 @@ async def test_a_budget_that_was_never_left_ends_with_the_life_that_opened_it(ru
     assert errors == ["ValueError", "ValueError"]
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_what_an_agent_has_started_elsewhere_is_not_its_own(runtime, by_hand):
+    served = []
+
+    async def serve(task_status=trio.TASK_STATUS_IGNORED):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 5)
+            task_status.started()
+        served.append(trio.current_time())
+
+    async def agent_fn(agent):
+        nursery = await trio.open_nursery().__aenter__() if by_hand else application
+        await nursery.start(serve)
+
+    async with trio.open_nursery() as application:
+        outcome = await runtime.spawn(new(), agent_fn).wait()
+        assert outcome.status is (EndStatus.CRASHED if by_hand else EndStatus.COMPLETED)
+        assert trio.current_time() == 0
+        assert not application.cancel_scope.cancel_called
+    assert served == [0 if by_hand else 5]
+
+
 async def test_context_variables_end_with_the_life_that_set_them(runtime):
     seen = []
     variable = ContextVar("variable", default="unset")
