@@ -38,12 +38,12 @@ def test_a_request_to_stop_is_remembered_where_the_function_does_not_let_it_pass
         serving.serve()  # it does not wait for another call
 
 
-def test_a_group_too_deep_to_be_shown_is_named(monkeypatch):
+def test_what_can_t_be_shown_is_named(monkeypatch):
     def too_deep(_):
         raise RecursionError
 
     monkeypatch.setattr(traceback, "format_exception", too_deep)
-    assert worker._traceback(ValueError()) == "ValueError, nested too deeply to show"
+    assert worker._traceback(ValueError()) == "ValueError, whose traceback can't be shown"
     assert worker._traceback(ToolError("known")) == ""
 
 
