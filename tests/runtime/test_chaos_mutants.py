@@ -1,0 +1,124 @@
+"""The random programs can fail: each runtime with one promise broken is noticed by a few of them.
+
+The program that notices a mutant keeps all promises under the runtime as it is.
+"""
+
+import pytest
+import trio
+
+from greenroom.core import SubAgentResult
+from greenroom.core import failure as core_failure
+from greenroom.runtime import lifecycle, waiting
+from greenroom.runtime.actor import Actor
+from greenroom.runtime.budgets.budgets import Budgets
+from greenroom.runtime.budgets.tool_slot import ToolSlot
+from greenroom.runtime.children import Children, Report
+from greenroom.runtime.input.approvals import Approvals
+from greenroom.runtime.input.mailbox import Mailbox
+from greenroom.runtime.living import TaskGroup
+from greenroom.runtime.output.output import Output
+from greenroom.runtime.output.ring import OutputRing
+from greenroom.runtime.registry import Registry
+from greenroom.runtime.supervision.monitor import Monitor
+from greenroom.runtime.supervision.restart_window import RestartWindow
+from greenroom.runtime.turns.cleanup import Cleanups
+from greenroom.runtime.turns.turn import Turns
+from greenroom.session import AgentSession
+from tests.runtime.chaos.run import find_violation
+from tests.runtime.chaos.world import Family, Tree
+
+MOST = 40  # programs until a mutant must be noticed
+
+
+def nothing(*_, **__):
+    return ()
+
+
+async def wait_for_nothing(*_, **__):
+    pass
+
+
+async def call_in_the_same_task(actor, function, args):
+    """Call the function where the runtime's own scopes are open."""
+    try:
+        actor.task = trio.lowlevel.current_task()
+        actor.life.value = await function(lifecycle.AgentInternals(actor), *args)
+    except BaseException as error:
+        return error
+    actor.life.returned = True
+    return None
+
+
+def tell_twice(monitor):
+    _TELL(monitor)
+    monitor._watcher.mailbox.put_result(monitor._message)
+
+
+def one_restart_more(window, child, now):
+    window.intensity += 1
+    try:
+        return _ADD(window, child, now)
+    finally:
+        window.intensity -= 1
+
+
+def describe_by_itself(error):
+    return str(error)
+
+
+def hand_down_to_nobody(mailbox, message):
+    if isinstance(message, SubAgentResult):
+        _PUT_RESULT(mailbox, message)
+    _PUT_RESULT(mailbox, message)
+
+
+_TELL, _ADD, _PUT_RESULT = Monitor.tell, RestartWindow.add, Mailbox.put_result
+
+MUTANTS = {
+    # what an agent leaves open
+    "the function shares its task with the runtime": (lifecycle, "_call", call_in_the_same_task),
+    "tasks of lost nurseries are forgotten": (TaskGroup, "end", wait_for_nothing),
+    "turns that are left open stay open": (Turns, "abandon", wait_for_nothing),
+    "slots that are left stay taken": (Budgets, "end_life", nothing),
+    # errors
+    "errors are described by themselves": (lifecycle, "describe_error", describe_by_itself),
+    "errors are not cut": (core_failure, "clip", lambda text, _: text),
+    # books
+    "calls stay unanswered": (AgentSession, "pair_tool_uses", nothing),
+    "tools stay open": (Output, "close_tools", lambda *_: {}),
+    "chunks do not reach the parent": (
+        Output,
+        "publish",
+        lambda self, chunk: self.ring.publish(chunk),
+    ),
+    "the newest chunk is forgotten": (OutputRing, "close", lambda self: self._chunks.popitem()),
+    "the registry keeps ghosts": (Registry, "forget", nothing),
+    "the history is not saved": (Actor, "flush", wait_for_nothing),
+    # inputs and word of others
+    "undelivered inputs vanish": (Mailbox, "drain", nothing),
+    "inputs of a broken life vanish": (Turns, "put_back", lambda self: self._taken.clear()),
+    "results come twice": (Mailbox, "put_result", hand_down_to_nobody),
+    "results come although they are known": (Report, "settle", nothing),
+    "monitors tell twice": (Monitor, "tell", tell_twice),
+    # waits and ends
+    "circles of asks are not refused": (waiting, "_refuse_circle", nothing),
+    "an agent may wait for itself": (waiting, "refuse_self_wait", nothing),
+    "whoever asks is forgotten": (Turns, "end", nothing),
+    "subagents outlive their turn": (Children, "end", wait_for_nothing),
+    "clean-ups are not shortened": (Cleanups, "clip", nothing),
+    "prompts stay open at a shutdown": (Approvals, "_close", nothing),
+    "slots are kept during a wait": (ToolSlot, "give_back", nothing),
+    "a restart too many": (RestartWindow, "add", one_restart_more),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "mutant"), MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.filterwarnings("ignore:Async generator")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_broken_promise_is_noticed(owner, name, mutant, monkeypatch):
+    programs = ((kind, seed) for seed in range(MOST) for kind in (Tree, Family))
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, mutant)
+        noticed = next((each for each in programs if find_violation(*each)), None)
+    assert noticed is not None
+    assert not find_violation(*noticed)
