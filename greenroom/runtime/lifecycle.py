@@ -131,24 +131,33 @@ async def _call(
     raised: list[BaseException] = []
     tasks = TaskGroup(actor.runtime._living)
 
-    async def call() -> None:
-        tasks.begin()
-        actor.task = trio.lowlevel.current_task()
-        try:
-            actor.life.value = await function(AgentInternals(actor), *args)
-        except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
-            raised.append(error)
-        else:
-            actor.life.returned = True
-
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(call, name=f"agent {actor.name}")
+            nursery.start_soon(
+                _run_function, actor, function, args, tasks, raised, name=f"agent {actor.name}"
+            )
     except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
         raised.append(corrupted)
         actor.life.returned = False
     await tasks.end()
     return raised[0] if raised else None
+
+
+async def _run_function(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+    tasks: TaskGroup,
+    raised: list[BaseException],
+) -> None:
+    tasks.begin()
+    actor.task = trio.lowlevel.current_task()
+    try:
+        actor.life.value = await function(AgentInternals(actor), *args)
+    except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
+        raised.append(error)
+    else:
+        actor.life.returned = True
 
 
 async def _crash(error: BaseException) -> BaseException:
