@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Actor", "Life", "Unattended"]
 
 Unattended: TypeAlias = Literal["ask", "deny"]
-"""What happens to a permission request while nobody can answer it: it waits, or is denied."""
+"""What happens to a permission request while no reader can answer it: it waits, or is denied."""
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -68,12 +68,12 @@ class Life:
         """What it returned."""
         self.crash: BaseException | None = None
         """What crashed it. Kept at once, so that a cancel that comes later can't take it away."""
-        self.is_told = False
-        """Whether subscribers have been told of the crash."""
+        self.is_reported = False
+        """Whether subscribers have got the `Error` of the crash."""
         self.supervisions: dict[Supervision, None] = {}
         """The supervisors that the function has made, but for those below others."""
         self.monitors: set[Monitor] = set()
-        """The orders of this life to be told of an end, which have not been carried out."""
+        """The monitors that this life has made, and whose agents have not ended."""
 
     def keep(self, crash: BaseException) -> None:
         """Keep what has crashed it; the first one counts."""
@@ -140,12 +140,12 @@ class Actor:
         self.member: SupervisedAgent | None = None
         """Its place under a supervisor; set in the same step as it is spawned."""
         self.monitors: set[Monitor] = set()
-        """Who is to be told of its end."""
+        """The monitors that wait for its end."""
         self.note = ""
         """What the next life tells the model about the one before."""
         # The task that runs the agent's function, once it has begun.
         self.task: trio.lowlevel.Task | None = None
-        # The agents that this one waits for by their handles, for those who look at the tree.
+        # The agents that this one waits for by their handles, as the tree shows them.
         self.waits: list[Wait] = []
         self.opened = False
         self.killed = False
@@ -253,7 +253,7 @@ class Actor:
 
     @property
     def label(self) -> str:
-        """What people are told of this agent as part of another."""
+        """How this agent is named as part of another."""
         return f"subagent {self.name} ({self.session.session_id})"
 
     def running(self, turn: "Turn | None" = None) -> tuple[str, ...]:

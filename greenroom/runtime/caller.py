@@ -1,7 +1,7 @@
 """The caller: in whose task tree a piece of code runs, and in which event loop.
 
 Which agent calls is read off trio's task tree, since a task that an agent starts in a nursery of the
-application's is no part of that agent, although it inherits its context variables. The tree ends
+application's is not part of that agent, although it inherits its context variables. The tree ends
 where a thread calls back: trio runs what a plain tool's thread passes to `trio.from_thread.run` as a
 system task. There, and only there, the context variable tells whose thread it is.
 """

@@ -1,4 +1,4 @@
-"""The subagents of one agent: which are alive, and what their parent is yet to hear of their ends."""
+"""The subagents of one agent: which are alive, and which of their ends their parent has yet to hear of."""
 
 from typing import TYPE_CHECKING
 
@@ -108,7 +108,7 @@ class Report:
         self.send()
 
     def answer(self, text: str) -> None:
-        """The parent has got an answer of the subagent; to end with that is no news."""
+        """The parent has got an answer of the subagent; an end with the same text is not news."""
         self._answer = text
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Failures: which of them end a turn, which crash an agent, and what subscribers are told."""
+"""Failures: which of them end a turn, which crash an agent, and how subscribers learn of them."""
 
 import trio
 
@@ -15,14 +15,14 @@ from greenroom.core import (
 )
 
 __all__ = [
-    "apart",
     "error_chunk",
-    "goes_on",
     "is_cancelled",
     "is_typed",
     "messages_of",
-    "unwrapped",
-    "without_cancelled",
+    "must_propagate",
+    "split_failure",
+    "strip_cancelled",
+    "unwrap",
 ]
 
 
@@ -36,7 +36,7 @@ def is_cancelled(error: BaseException | None) -> bool:
     return error is not None and all(is_a(leaf, trio.Cancelled) for leaf in leaves(error))
 
 
-def apart(error: BaseException | None) -> tuple[BaseException | None, BaseException | None]:
+def split_failure(error: BaseException | None) -> tuple[BaseException | None, BaseException | None]:
     """Split what left a turn's body: the typed failure that ends the turn, and what goes further.
 
     A cancel goes further even where typed errors came with it; together with a bug, all of it does.
@@ -53,7 +53,7 @@ def apart(error: BaseException | None) -> tuple[BaseException | None, BaseExcept
     return None, error
 
 
-def without_cancelled(error: BaseException) -> BaseException:
+def strip_cancelled(error: BaseException) -> BaseException:
     """Take the cancels out of a group that holds other errors too."""
     others = [leaf for leaf in leaves(error) if not is_a(leaf, trio.Cancelled)]
     if not others or len(others) == len(leaves(error)):
@@ -61,7 +61,7 @@ def without_cancelled(error: BaseException) -> BaseException:
     return BaseExceptionGroup("errors beside a cancel", others)
 
 
-def unwrapped(error: BaseException) -> BaseException:
+def unwrap(error: BaseException) -> BaseException:
     """Take a group that holds one error, beside cancels, for that error."""
     found = leaves(error)
     others = [leaf for leaf in found if not is_a(leaf, trio.Cancelled)]
@@ -70,8 +70,8 @@ def unwrapped(error: BaseException) -> BaseException:
     return error if others else found[0]
 
 
-def goes_on(error: BaseException) -> bool:
-    """Whether an error is not the agent's to keep: a cancel, or a KeyboardInterrupt in it."""
+def must_propagate(error: BaseException) -> bool:
+    """Whether an error must not be kept as a value: a cancel, or a KeyboardInterrupt in it."""
     return is_cancelled(error) or any(is_a(leaf, KeyboardInterrupt) for leaf in leaves(error))
 
 
@@ -90,7 +90,7 @@ def messages_of(error: BaseException) -> str:
 def error_chunk(error: BaseException) -> Error:
     """Tell subscribers of an error: its message, its class, and what to do about it."""
     kind = type_name(error)
-    # A subclass of somebody else's may have set these to anything, or not at all.
+    # A subclass may have set these to anything, or not at all.
     if is_a(error, GreenroomError):
         return Error(read_text(lambda: error.message), kind, read_text(lambda: error.hint))
     return Error(messages_of(error) or kind, kind)

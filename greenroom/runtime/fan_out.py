@@ -8,7 +8,7 @@ import trio
 
 from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus, describe_error
 from greenroom.runtime.budgets.tool_slot import Pause
-from greenroom.runtime.failure import unwrapped
+from greenroom.runtime.failure import unwrap
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.input.mailbox import user_input
 from greenroom.runtime.internals import AgentInternals
@@ -87,7 +87,7 @@ async def fan_out(
         AgentNotRunningError: the agent's function has returned.
         RuntimeClosedError: the runtime has been left.
         InvalidJSONError: something in a prompt is no block, or can't be stored.
-        TypeError: `agent_fn` is no async function, `prompts` is a single one, or `spawner` is
+        TypeError: `agent_fn` is not an async function, `prompts` is a single one, or `spawner` is
             something else, such as a handle.
 
     Example:
@@ -157,7 +157,7 @@ class _Fan:
                 for _ in range(int(min(width, len(self.results)))):
                     nursery.start_soon(self._work, nursery.cancel_scope)
         except BaseExceptionGroup as group:
-            failure = unwrapped(group)
+            failure = unwrap(group)
             raise failure from failure.__cause__
 
     async def _work(self, all_workers: trio.CancelScope) -> None:

@@ -54,7 +54,7 @@ class AgentHandle(AgentView):
 
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
-            InvalidJSONError: something in it is no block, or can't be stored.
+            InvalidJSONError: something in it is not a block, or can't be stored.
         """
         return await self._send(user_input(content))
 
@@ -64,7 +64,7 @@ class AgentHandle(AgentView):
         Raises:
             MailboxFullError: its mailbox has no room.
             AgentNotRunningError: it has ended or is shutting down.
-            InvalidJSONError: something in it is no block, or can't be stored.
+            InvalidJSONError: something in it is not a block, or can't be stored.
         """
         require_loop(self._actor.runtime, "send_input_nowait()")
         message = user_input(content)
@@ -132,9 +132,9 @@ class AgentHandle(AgentView):
             request_id: the request's id.
             decision: allow or deny.
             remember: for how long the answer becomes a rule; None for this call alone.
-            message: what the model is told, such as why not.
+            message: for the model, such as why not.
             input: the call's input as the person edited it; it is judged again.
-            by: who answers, for the record; not one of the words by which it says that nobody did,
+            by: who answers, for the record; not one of its own words for what no person decided,
                 such as "rules".
 
         Returns:
@@ -148,7 +148,7 @@ class AgentHandle(AgentView):
         if decision not in ("allow", "deny"):
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
         if by in DECIDED_BY_ITSELF:
-            raise ValueError(f"by={by!r} stands in the record for what no person has decided")
+            raise ValueError(f"by={by!r} means in the record that no person has decided")
         answer = Answer(RuleDecision(decision), remember, message or "", by, input)
         return self._actor.approvals.answer(request_id, answer)
 
@@ -181,7 +181,7 @@ class AgentHandle(AgentView):
         self._actor.turns.interrupt(mode, grace)
 
     async def shutdown(self, grace: float = 5.0) -> None:
-        """End the agent: no more input, `grace` seconds for the turn in hand, then cancel.
+        """End the agent: no more input, `grace` seconds for the open turn, then cancel.
 
         Returns when it has ended, however that took place; `wait()` has the outcome. Cancelling
         this does not take the shutdown back: the agent ends within its grace.
@@ -206,7 +206,7 @@ class AgentHandle(AgentView):
         """Read the agent's chunks, as many readers as you like, each at its own pace.
 
         Args:
-            replay: where to begin: "none" (what comes next), "turn" (the turn in hand, else the
+            replay: where to begin: "none" (what comes next), "turn" (the open turn, else the
                 last one), "all" (what is still held) or a `Subscription.position`.
             answers: whether this reader answers permission requests, for the descendants too; it
                 counts while its `async with` block is open.
@@ -220,7 +220,7 @@ class AgentHandle(AgentView):
         """Iterate over the chunks of one turn, until its `Done` or the agent's `Exited`.
 
         Args:
-            receipt: the input whose turn is meant; without it the turn in hand, else the next one.
+            receipt: the input whose turn is meant; without it the open turn, else the next one.
                 A turn that has ended is read as far as the ring still holds it; for an input that
                 got no turn, or whose turn is forgotten, there is nothing to read.
         """

@@ -87,7 +87,7 @@ class AgentInternals(Boundaries):
     # -- input ----------------------------------------------------------------------------------
 
     def inputs(self) -> Inputs:
-        """Iterate over what the agent is told, waiting for each; ends on shutdown.
+        """Iterate over the inputs of the agent, waiting for each; ends on shutdown.
 
         Yields `UserInput` and `SubAgentResult`. Inputs that are still queued at a shutdown are not
         delivered; the outcome lists them.
@@ -107,7 +107,7 @@ class AgentInternals(Boundaries):
         """Wait for the result of a tool that the client runs (`handle.send_tool_result`).
 
         Raises:
-            ToolError: somebody waits for this result already.
+            ToolError: another task waits for this result already.
         """
         return await self._actor.client_results.take(tool_use_id)
 
@@ -127,14 +127,14 @@ class AgentInternals(Boundaries):
                 the mailbox is appended to the history. What comes after the last step stays queued.
 
         Raises:
-            TypeError: it is no input.
+            TypeError: it is not an input.
             TurnError: a turn is open already.
             AgentNotRunningError: the agent has ended.
             InvalidJSONError: the message holds something that can't be stored.
         """
         if not isinstance(message, ConversationInput):
             raise TypeError(
-                f"a turn answers an input, and {message!r} is none: "
+                f"a turn answers an input, not {message!r}: "
                 "write agent.turn(message) with what agent.inputs() gave, or a UserInput of yours"
             )
         return self._actor.turns.make(message, steer=steer)
@@ -156,7 +156,7 @@ class AgentInternals(Boundaries):
         """Publish a chunk. Never waits for readers; lets others run at least every 64 chunks.
 
         Raises:
-            TypeError: it is no chunk.
+            TypeError: it is not a chunk.
         """
         _check_chunk(chunk)
         self._sent += 1
@@ -170,7 +170,7 @@ class AgentInternals(Boundaries):
         """Publish a chunk without a checkpoint, as clean-up code may have to.
 
         Raises:
-            TypeError: it is no chunk.
+            TypeError: it is not a chunk.
         """
         _check_chunk(chunk)
         self._actor.publish(chunk)
@@ -253,5 +253,5 @@ async def _warnings(*texts: str) -> tuple[str, ...]:
 def _check_chunk(chunk: object) -> None:
     if not isinstance(chunk, OutputChunk):
         raise TypeError(
-            f"{chunk!r} is no chunk: write TextComplete({str(chunk)!r}), or another one"
+            f"{chunk!r} is not a chunk: write TextComplete({str(chunk)!r}), or another one"
         )

@@ -30,7 +30,7 @@ from greenroom.core import (
 )
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.caller import running_as
-from greenroom.runtime.failure import error_chunk, goes_on, is_cancelled, without_cancelled
+from greenroom.runtime.failure import error_chunk, is_cancelled, must_propagate, strip_cancelled
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.living import TaskGroup
 from greenroom.runtime.outcome import Outcome
@@ -58,7 +58,7 @@ async def run_agent(
                 while await _lives_again(actor):
                     await _live(actor, function, args)
         except BaseException as error:
-            # It goes on to whoever must see it, such as a KeyboardInterrupt; the outcome tells it too.
+            # It propagates, as a KeyboardInterrupt must; the outcome has it too.
             if not is_cancelled(error):
                 actor.life.crash = error
             raise
@@ -86,7 +86,7 @@ async def _live(
 
 
 async def _open(actor: Actor) -> bool:
-    """Take the lock, unless an earlier life has it, and store what the model is told of that life."""
+    """Take the lock, unless an earlier life has it, and store the note on that life for the model."""
     try:
         if not actor.opened:
             await actor.session.open()
@@ -131,24 +131,33 @@ async def _call(
     raised: list[BaseException] = []
     tasks = TaskGroup(actor.runtime._living)
 
-    async def call() -> None:
-        tasks.begin()
-        actor.task = trio.lowlevel.current_task()
-        try:
-            actor.life.value = await function(AgentInternals(actor), *args)
-        except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
-            raised.append(error)
-        else:
-            actor.life.returned = True
-
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(call, name=f"agent {actor.name}")
+            nursery.start_soon(
+                _run_function, actor, function, args, tasks, raised, name=f"agent {actor.name}"
+            )
     except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
         raised.append(corrupted)
         actor.life.returned = False
     await tasks.end()
     return raised[0] if raised else None
+
+
+async def _run_function(
+    actor: Actor,
+    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    args: tuple[*Ts],
+    tasks: TaskGroup,
+    raised: list[BaseException],
+) -> None:
+    tasks.begin()
+    actor.task = trio.lowlevel.current_task()
+    try:
+        actor.life.value = await function(AgentInternals(actor), *args)
+    except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
+        raised.append(error)
+    else:
+        actor.life.returned = True
 
 
 async def _crash(error: BaseException) -> BaseException:
@@ -161,9 +170,9 @@ async def _crash(error: BaseException) -> BaseException:
         stray = RuntimeError("the agent raised trio.Cancelled, and nothing had cancelled it")
         stray.__cause__ = error
         return stray
-    if goes_on(error):
+    if must_propagate(error):
         raise error
-    return without_cancelled(error)
+    return strip_cancelled(error)
 
 
 async def _end_subagents(actor: Actor) -> None:
@@ -200,7 +209,7 @@ async def _lives_again(actor: Actor) -> bool:
 
 
 def _was_asked_to_end(actor: Actor) -> bool:
-    """Whether somebody has ended it or its home: then no supervisor starts it again."""
+    """Whether it or its home is being ended: then no supervisor starts it again."""
     return actor.mailbox.closed or trio.current_effective_deadline() == float("-inf")
 
 
@@ -211,23 +220,23 @@ async def _flush(actor: Actor) -> None:
     try:
         await actor.flush()
     except BaseException as error:
-        if goes_on(error):
+        if must_propagate(error):
             raise
         logger.warning("%s: the last save failed: %s", actor.signature, describe_error(error))
-        actor.life.keep(without_cancelled(error))
+        actor.life.keep(strip_cancelled(error))
         # Another life takes the lock anew: after some failures only that lets a session be written.
         await _release(actor)
 
 
 async def _release(actor: Actor) -> None:
-    """Give the writer lock back; a store that fails at that fails nobody else."""
+    """Release the writer lock; should the store fail, no other agent is affected."""
     if not actor.opened:
         return
     actor.opened = False
     try:
         await actor.session.close()
     except BaseException as error:
-        if goes_on(error):
+        if must_propagate(error):
             raise
         log_error(logger, f"{actor.signature}: the session could not be released", error)
 
@@ -246,7 +255,7 @@ async def _end(actor: Actor) -> None:
 
 
 def _finish(actor: Actor) -> None:
-    """End an agent of which nothing is alive any more; whoever waits for it wakes in any case."""
+    """End an agent of which nothing is alive any more; what waits for it wakes in any case."""
     outcome = actor.outcome = _outcome(actor)
     actor.turns.drop_taken()
     actor.runtime._registry.forget(actor)
@@ -272,7 +281,7 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
     crash = actor.life.crash
     actor.context.resources.clear()  # a tool's temporary folder goes with its agent
     actor.output.close_tools()
-    is_news = crash is not None and not actor.life.is_told
+    is_news = crash is not None and not actor.life.is_reported
     if crash is not None and is_news:
         log_error(logger, f"the agent {'/'.join(actor.lineage())} has crashed", crash)
     actor.set_state(AgentState.done() if crash is None else AgentState.failed(exited.error))

@@ -15,7 +15,7 @@ from greenroom.core import (
 )
 from greenroom.runtime.actor import Actor, Unattended
 from greenroom.runtime.caller import current_actor, refuse_self_wait, require_loop
-from greenroom.runtime.failure import is_cancelled, unwrapped
+from greenroom.runtime.failure import is_cancelled, unwrap
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.introspection.introspection import Introspection
 from greenroom.runtime.limits import RuntimeLimits
@@ -141,7 +141,7 @@ class AgentRuntime(Introspection):
                 type(handed) if handed else None, handed, handed.__traceback__ if handed else None
             )
         except BaseException as group:  # noqa: BLE001 (returned, or what it stands beside)
-            failure = unwrapped(group)
+            failure = unwrap(group)
             if own is None or handed is not None:
                 return failure
             if not is_cancelled(failure):

@@ -155,22 +155,22 @@ def check_store(store: object) -> None:
     """
     if isinstance(store, str | os.PathLike):
         raise TypeError(
-            f"{store!r} is a path, no store: write store=FileStore({str(store)!r}), "
+            f"{store!r} is a path, not a store: write store=FileStore({str(store)!r}), "
             "or SQLiteStore for one file"
         )
 
 
 def _check_session(session: object) -> None:
-    """Refuse what is no session."""
+    """Refuse what is not a session."""
     if not isinstance(session, AgentSession):
         raise TypeError(
-            f"spawn wants a session first, and {session!r} is none: write "
+            f"the first argument of spawn is a session, not {session!r}: write "
             "spawn(AgentSession.new('coder'), fn, x), or load one by its id"
         )
 
 
 def check_agent_function(function: object) -> None:
-    """Refuse what is no async function; partials and objects with an async `__call__` are.
+    """Refuse what is not an async function; partials and objects with an async `__call__` are.
 
     Raises:
         TypeError: it is something else; the message says what was probably meant.
@@ -186,15 +186,15 @@ def check_agent_function(function: object) -> None:
         getattr(type(function), "__call__", None)  # noqa: B004 (an object with an async __call__)
     ):
         raise TypeError(
-            f"an agent is an async function, and {function!r} is none: write "
+            f"an agent is an async function, not {function!r}: write "
             "`async def fn(agent, x)`, without a yield"
         )
 
 
 def _check_budget(budget: object) -> None:
-    """Refuse what is no budget."""
+    """Refuse what is not a budget."""
     if budget is not None and not isinstance(budget, Budget):
-        raise TypeError(f"{budget!r} is no budget: write budget=Budget(tokens=100_000)")
+        raise TypeError(f"{budget!r} is not a budget: write budget=Budget(tokens=100_000)")
 
 
 def _check_unattended(unattended: object) -> None:

@@ -81,7 +81,7 @@ class Wait:
 
 
 def _refuse_circle(caller: "Actor", target: "Actor") -> None:
-    """Refuse to ask from a turn where the target, or who it waits for, waits for that turn's end."""
+    """Refuse to ask from a turn where the target waits for the end of that turn, itself or over others."""
     # Each agent that was reached, by the one that waits for it in its turn.
     reached: dict[Actor, Actor] = {target: caller}
     found = [target]

@@ -229,13 +229,13 @@ async def test_what_is_no_session_is_refused_with_how_to_make_one(what):
 
 
 async def test_a_number_in_place_of_a_budget_is_refused(runtime):
-    with pytest.raises(TypeError, match=r"100 is no budget: write budget=Budget\(tokens="):
+    with pytest.raises(TypeError, match=r"100 is not a budget: write budget=Budget\(tokens="):
         runtime.spawn(new(), idle, budget=100)
 
 
 def test_a_path_in_place_of_a_store_is_refused():
     for path in ("sessions", Path("sessions")):
-        with pytest.raises(TypeError, match=r"is a path, no store: .*FileStore\('sessions'\)"):
+        with pytest.raises(TypeError, match=r"is a path, not a store: .*FileStore\('sessions'\)"):
             AgentRuntime(store=path)
 
 

@@ -446,7 +446,7 @@ async def test_the_text_of_an_input_is_no_input(runtime):
                 pass
 
     handle = runtime.spawn(AgentSession.new("worker"), hasty)
-    with pytest.raises(AgentNotRunningError, match=r"'hello' is none: write agent\.turn"):
+    with pytest.raises(AgentNotRunningError, match=r"not 'hello': write agent\.turn"):
         await handle.ask("hello")
 
 
@@ -454,13 +454,13 @@ async def test_a_text_is_no_chunk(runtime):
     async def hasty(agent):
         async for message in agent.inputs():
             async with agent.turn(message):
-                with pytest.raises(TypeError, match=r"'hello' is no chunk: .*TextComplete"):
+                with pytest.raises(TypeError, match=r"'hello' is not a chunk: .*TextComplete"):
                     agent.send_nowait(message.text)
                 await agent.send(message.text)
 
     handle = runtime.spawn(AgentSession.new("worker"), hasty)
     result = await handle.ask("hello")
-    assert "TypeError: 'hello' is no chunk" in result.error
+    assert "TypeError: 'hello' is not a chunk" in result.error
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2, 4])

@@ -23,7 +23,7 @@ class ToolSlot:
 
     While the call waits for an agent, or for tools that it calls itself, its slots are free for the
     work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
-    with a single slot, and nobody waits for what is held above. What is being cancelled can't wait
+    with a single slot, and no call waits for what is held above it. What is being cancelled can't wait
     for slots: the call then has them at once, beyond the limit if need be.
     """
 

@@ -64,8 +64,8 @@ class SupervisedAgent(Member):
         actor.note = _note(self.crash, why)
 
     def _tell_crash(self, crash: BaseException) -> None:
-        if not self.actor.life.is_told:
-            self.actor.life.is_told = True
+        if not self.actor.life.is_reported:
+            self.actor.life.is_reported = True
             self.actor.publish(error_chunk(crash))
 
     def _live_again(self) -> None:

@@ -114,7 +114,7 @@ class Supervisor:
         Raises:
             SupervisionError: the supervisor has ended, or is itself being restarted.
             SessionInUseError: an agent with this session is running.
-            TypeError: `agent_fn` is no async function, or `budget` no `Budget`.
+            TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
             ConfigurationError: `restart` is none of the three.
             RuntimeClosedError: the runtime has been left.
             AgentNotRunningError: the agent that owns the supervisor has returned.

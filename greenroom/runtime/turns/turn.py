@@ -4,7 +4,7 @@ A turn is a cancel scope with a clean end. Whatever happens inside (an end, an e
 the end of the agent) it leaves a history in which every tool call is answered, saves it, and says
 how it ended. In order: the scope closes; subagents that the turn spawned are gone, unless it
 completed; open calls get their `ToolEnd`; the history is paired and saved; the state is idle;
-`Done` is published; whoever waits for the turn wakes.
+`Done` is published; what waits for the turn wakes.
 """
 
 import logging
@@ -30,12 +30,12 @@ from greenroom.core import (
 )
 from greenroom.runtime.caller import require_loop
 from greenroom.runtime.failure import (
-    apart,
     error_chunk,
-    goes_on,
     is_cancelled,
     is_typed,
     messages_of,
+    must_propagate,
+    split_failure,
 )
 from greenroom.runtime.outcome import TurnResult
 from greenroom.runtime.turns.interruption import Interruption, InterruptMode
@@ -72,7 +72,7 @@ class Turn:
         self.taker: trio.lowlevel.Task | None = None
         """The task that took the message; None where the turn was made without one."""
         self.is_handed_on = False
-        """Whether whoever took the message may have passed it to another task of the agent."""
+        """Whether the task that took the message may have passed it to another one."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
         self.steps = 0
@@ -127,7 +127,7 @@ class Turn:
             left = self._timer.exceeded("seconds")
         status = self._status(left)
         self.interruption.body_is_over(is_completed=status is TurnStatus.COMPLETED)
-        failure, further = apart(left)
+        failure, further = split_failure(left)
         if failure is not None:
             self._failures.append(failure)
         try:
@@ -209,7 +209,7 @@ class Turn:
         return self._scope.cancelled_caught and not self.interruption.took_effect
 
     def _status(self, left: BaseException | None) -> TurnStatus:
-        if self.interruption.took_effect or is_cancelled(apart(left)[1]):
+        if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
             return TurnStatus.INTERRUPTED
         return TurnStatus.COMPLETED if left is None else TurnStatus.FAILED
 
@@ -238,12 +238,12 @@ class Turn:
         actor = self._actor
         if status is not TurnStatus.COMPLETED:
             await actor.children.end(of_turn=self)
-        told = actor.output.close_tools()
-        self.interruption.repaired = actor.session.pair_tool_uses(told=told)
+        progress = actor.output.close_tools()
+        self.interruption.repaired = actor.session.pair_tool_uses(told=progress)
         try:
             await actor.flush()
         except BaseException as refused:
-            if goes_on(refused):
+            if must_propagate(refused):
                 raise
             return refused
         return None
@@ -266,7 +266,7 @@ class Turn:
 
 
 class Turns:
-    """Which turn is open, which are to come, and who waits for the end of which.
+    """Which turn is open, which ones are to come, and what waits for the end of each.
 
     An input that was taken is about to get a turn, and an interrupt counts for it already. Which
     task opens that turn is for the agent to decide: it may be another one than took the input, and
@@ -288,7 +288,7 @@ class Turns:
         self._put_back: dict[str, Turn] = {}
         self._said_uncounted = False
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
-        """Whom to tell of the end of the turn that takes an input, by the input's id."""
+        """What to call at the end of the turn that takes an input, by the input's id."""
 
     # -- the agent's side -----------------------------------------------------------------------
 
@@ -330,7 +330,7 @@ class Turns:
         self._actor.context.current_turn = self.count
 
     def close(self, turn: Turn, result: TurnResult) -> None:
-        """A turn has ended: wake who waits for its result."""
+        """A turn has ended: wake what waits for its result."""
         actor = self._actor
         self.current, self.last = None, turn
         actor.output.partial.clear()
@@ -384,7 +384,7 @@ class Turns:
     def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
         """Interrupt the turn in flight and return it; None where there is none to wait for.
 
-        Of a message that may lie between two tasks of the agent nobody can tell whether a turn of
+        For a message that may be on its way between two tasks, it is not known whether a turn of
         it will begin. Should it, it ends at once.
         """
         turn = self.in_flight
@@ -397,7 +397,7 @@ class Turns:
         return None
 
     def withdraw(self, input_ids: Sequence[str]) -> None:
-        """Inputs were taken back before a turn took them: answer who waits for that turn."""
+        """Inputs were taken back before a turn took them: answer what waits for that turn."""
         self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
 
     # -- the end of a life ----------------------------------------------------------------------
@@ -415,7 +415,7 @@ class Turns:
     def put_back(self) -> None:
         """The agent's function broke off: messages that it took and did not begin wait again.
 
-        They stand in no history yet, so that they would be lost.
+        They are not in the history yet, and would be lost.
         """
         for turn in reversed(self._taken.values()):
             # An interrupt that waits for a boundary finds none in what is over.
@@ -425,7 +425,7 @@ class Turns:
         self._put_back, self._taken = self._taken, {}
 
     def end(self) -> None:
-        """No turn follows: release whoever still waits for one."""
+        """No turn follows: wake what still waits for one."""
         for turn in self._put_back.values():
             turn.interruption.finish()
         for wake in tuple(self.waiting.values()):
