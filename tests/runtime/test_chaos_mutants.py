@@ -91,7 +91,7 @@ MUTANTS = {
         "publish",
         lambda self, chunk: self.ring.publish(chunk),
     ),
-    "the newest chunk is forgotten": (OutputRing, "close", lambda self: self._chunks.popitem()),
+    "readers do not learn of the end": (OutputRing, "close", nothing),
     "the registry keeps ghosts": (Registry, "forget", nothing),
     "the history is not saved": (Actor, "flush", wait_for_nothing),
     # inputs and word of others
@@ -107,7 +107,7 @@ MUTANTS = {
     "subagents outlive their turn": (Children, "end", wait_for_nothing),
     "clean-ups are not shortened": (Cleanups, "clip", nothing),
     "prompts stay open at a shutdown": (Approvals, "_close", nothing),
-    "slots are kept during a wait": (ToolSlot, "give_back", nothing),
+    "slots are kept after the call": (ToolSlot, "close", nothing),
     "a restart too many": (RestartWindow, "add", one_restart_more),
 }
 

@@ -2,7 +2,6 @@
 
 import logging
 import traceback
-from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -90,10 +89,3 @@ def find_violation(kind, seed, tally=None):
     if tally is not None:
         tally.update(world.tally)
     return ""
-
-
-def find_violations(kind, seeds):
-    """Run a program for each seed, and return the violations and what was done in all of them."""
-    tally = Counter()
-    found = [problem for seed in seeds if (problem := find_violation(kind, seed, tally))]
-    return found, tally

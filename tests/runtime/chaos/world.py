@@ -94,6 +94,7 @@ class Patience:
 
     async def __aexit__(self, kind, error, _):
         self._waits.discard(self)
+        self._world.wait_ended.set()
         if isinstance(error, trio.Cancelled) and self._book.ended and current_slot() is None:
             _, ended = self._book.ended
             if trio.current_time() > ended + 2:
@@ -122,11 +123,12 @@ class World:
         self.books = {}
         self.supervisors = {}
         """Each with the life of the agent that owns it, or None."""
-        self.purses = [Budget(concurrency=2)]
+        self.purses = [Budget(concurrency=self.random.randrange(1, 3))]
         self.cut_off = 0
         """How many running calls may hold a slot too many."""
         self.client_calls = []
         self.waits = set()
+        self.wait_ended = trio.Event()
         self.complaints = []
         self.outside = None
         """The application's own nursery, while it takes tasks."""
@@ -214,7 +216,7 @@ class World:
 
     def spawn_supervised(self, supervisor, depth, life=None):
         restart = self.random.choice(RESTARTS)
-        budget = self.purses[0] if self.chance(0.3) else None
+        budget = self.purses[0] if self.chance(0.5) else None
         handle = supervisor.spawn(
             AgentSession.new("worker"), self.agent, depth, restart=restart, budget=budget
         )
@@ -261,7 +263,7 @@ class World:
     async def by_inputs(self, life):
         async for message in life.agent.inputs():
             life.book.take(life, message)
-            if self.chance(0.03):
+            if self.chance(0.06):
                 raise self.deeds.error(life)
             await self.answer(life, message)
             if self.chance(0.05):
@@ -512,7 +514,13 @@ class World:
 
     # -- the whole ------------------------------------------------------------------------------
 
+    async def _give_up(self):
+        """End the program where something that no cancel reaches goes on for ever."""
+        await trio.sleep(20_000)
+        raise Violation("the program does not end")
+
     async def run(self):
+        trio.lowlevel.spawn_system_task(self._give_up)
         living = trio.lowlevel.current_statistics().tasks_living
         leaving = KeyError("the block's own error")
         with trio.fail_after(10_000):
@@ -558,8 +566,9 @@ class World:
     async def settle(self):
         """Let all waits end. They do, but where an agent never leaves what it has entered by hand."""
         with trio.move_on_after(300):
-            while self.waits:  # noqa: ASYNC110 (waits end in any order, on a clock that jumps)
-                await trio.sleep(1)
+            while self.waits:
+                self.wait_ended = trio.Event()
+                await self.wait_ended.wait()
         if not any(self.tally[mishap] for mishap in ("enter_turn", "leave_slot_open")):
             for wait in self.waits:
                 self.complain(wait)
