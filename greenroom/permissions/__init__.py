@@ -1,9 +1,9 @@
 """May this agent do that? Rules, matchers and a shell analyser; it never prompts and runs nothing.
 
-The rooms, each importing only those before it: `expressions` are regular expressions that no text
-makes slow; `facts` are what one tool call would do; `shell` takes a command apart into them; `rules` are what a person decides beforehand; `judging` makes one
-decision of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and
-keeps those of one session. `manager` is what users hold (with `rule_book`, `who` and `statistics`).
+The rooms, each importing only those before it: `facts` are what one tool call would do; `shell` takes
+a command apart into them; `rules` are what a person decides beforehand; `judging` makes one decision
+of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and keeps those
+of one session. `manager` is what users hold (with `rule_book`, `who` and `statistics`).
 """
 
 from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper

@@ -13,10 +13,10 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.fact import Command, Unknown
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.word import Piece
+from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
@@ -363,11 +363,11 @@ MUTANTS = {
         ["url"],
     ),
     "an allowing expression matches all": (
-        [("expressions.expression.Expression.fullmatch", Expression.search)],
+        [("rules.expression.Expression.fullmatch", Expression.search)],
         ["regex"],
     ),
     "a denying expression matches a part": (
-        [("expressions.expression.Expression.search", Expression.fullmatch)],
+        [("rules.expression.Expression.search", Expression.fullmatch)],
         ["regex"],
     ),
     "any denial denies": (

@@ -71,7 +71,7 @@ def manager():
                 matcher=RuleMatcher(regex=("(find|true) .*",), redirect_to=("out/**",)),
             ),
             PermissionRule(
-                decision=RuleDecision.DENY, matcher=RuleMatcher(regex=(r"curl .*\|.*sh", "(a+)+b"))
+                decision=RuleDecision.DENY, matcher=RuleMatcher(regex=(r"curl .*\|.*sh", "[ab]+c"))
             ),
         ]
     )

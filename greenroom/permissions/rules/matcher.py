@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
+from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.grammar.split import split_words
 
 __all__ = ["Predicate", "RuleMatcher"]
