@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -68,7 +69,7 @@ class Verdict:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
-        now = await _explain(permissions, self.tool, self.input, context)
+        now = await _explain(permissions, self.tool, self.input, context, asked=self.asked)
         same = now.digest == self.digest and tools.get(self.call.name) is self.tool
         needs = RuleDecision.ASK if self.asked else RuleDecision.ALLOW
         if same and now.decision in (needs, RuleDecision.ALLOW):
@@ -120,13 +121,22 @@ async def _explain(
     tool: RegisteredTool,
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
+    *,
+    asked: bool = False,
 ) -> Explanation:
-    """Judge a call; one with a long input in a thread, which an interrupt does not wait for."""
-    if not _is_long(input):
-        return permissions.explain(tool, input, context)
-    return await trio.to_thread.run_sync(
-        permissions.explain, tool, input, context, abandon_on_cancel=True
-    )
+    """Judge a call; with its files where a person is asked about it, or has been.
+
+    One with a long input is judged in a thread, and files are read in one, which an interrupt does not
+    wait for.
+    """
+    explain = partial(permissions.explain, tool, input, context, files=False)
+    if _is_long(input):
+        found = await trio.to_thread.run_sync(explain, abandon_on_cancel=True)
+    else:
+        found = explain()
+    if found.runs_commands and (asked or found.decision is RuleDecision.ASK):
+        return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
+    return found
 
 
 def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
@@ -157,7 +167,7 @@ async def _ask(
         if answer.input is not None and answer.input != call.input:
             # What the person wrote is approved by the person, unless a rule forbids it.
             approved, edited = answer.input, True
-            found = await _explain(permissions, tool, approved, context)
+            found = await _explain(permissions, tool, approved, context, asked=True)
     rules: tuple[PermissionRule, ...] = ()
     # What was shown to be remembered is about the call as it was asked for.
     if answer.remember is not None and not edited:
@@ -204,6 +214,7 @@ async def _answer(
         parts=found.parts,
         reason=found.reason,
         remembers=tuple(str(rule) for rule in found.remembers),
+        unremembered=found.unremembered,
         forbids=tuple(str(rule) for rule in found.forbids),
         digest=found.digest,
         tool_use_id=call.id,

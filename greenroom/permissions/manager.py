@@ -147,14 +147,24 @@ class PermissionManager:
         tool: AnyTool,
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
+        *,
+        files: bool = True,
     ) -> Explanation:
-        """Decide on a call as `check` does, and say why."""
+        """Decide on a call as `check` does, and say why.
+
+        Args:
+            tool: as for `check`.
+            input: as for `check`.
+            context: as for `check`.
+            files: whether to read the files of commands that are asked about, for the digest.
+                Without, `Explanation.with_files` does so, which may take a while.
+        """
         call = read_call(tool, input, context)
         decision, verdicts = self._judge(call, Who.of(context))
         chief = next((each for each in verdicts if each.decision is decision), None)
         rule = chief.rule if chief else None
         reason = chief.reason if chief else "there is nothing to judge"
-        return Explanation(
+        found = Explanation(
             decision=decision,
             reason=f"{chief.fact}: {reason}" if chief and len(verdicts) > 1 else reason,
             rule=rule,
@@ -164,7 +174,9 @@ class PermissionManager:
             forbids=forbid(call, verdicts) if decision is RuleDecision.ASK else (),
             message=chief.message if chief else reason,
             effects=consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
+            call=call,
         )
+        return found.with_files() if files and decision is RuleDecision.ASK else found
 
     def child(
         self,
