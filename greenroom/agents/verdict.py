@@ -47,6 +47,7 @@ class Verdict:
         paths: real paths outside the workspace that this call, and no other, may touch.
         edited: whether a person changed the input.
         asked: whether a person has allowed it, and no rule.
+        sandbox: what was found to hold it, or None.
         refusal: the result in place of running it, or None where it may run.
     """
 
@@ -57,6 +58,7 @@ class Verdict:
     paths: tuple[str, ...] = ()
     edited: bool = False
     asked: bool = False
+    sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
 
     async def changed(
@@ -69,7 +71,9 @@ class Verdict:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
-        now = await _explain(permissions, self.tool, self.input, context, asked=self.asked)
+        now = await _explain(
+            permissions, self.tool, self.input, context, self.sandbox, asked=self.asked
+        )
         same = now.digest == self.digest and tools.get(self.call.name) is self.tool
         needs = RuleDecision.ASK if self.asked else RuleDecision.ALLOW
         if same and now.decision in (needs, RuleDecision.ALLOW):
@@ -105,7 +109,7 @@ async def judge(
     if fault is not None:  # nobody is asked about a call that can't run
         return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
-    found = await _explain(permissions, tool, call.input, context)
+    found = await _explain(permissions, tool, call.input, context, sandbox)
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found, sandbox)
     agent.session.add_decision(decided(call, permissions, found, sandbox))
@@ -113,7 +117,7 @@ async def judge(
         return _refused(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.path)
     paths = _paths(tool, call.input, context) if by_path else ()
-    return Verdict(call, call.input, tool, found.digest, paths)
+    return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
 
 
 async def _explain(
@@ -121,6 +125,7 @@ async def _explain(
     tool: RegisteredTool,
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
+    sandbox: SandboxReport | None,
     *,
     asked: bool = False,
 ) -> Explanation:
@@ -129,7 +134,7 @@ async def _explain(
     One with a long input is judged in a thread, and files are read in one, which an interrupt does not
     wait for.
     """
-    explain = partial(permissions.explain, tool, input, context, files=False)
+    explain = partial(permissions.explain, tool, input, context, sandbox=sandbox, files=False)
     if _is_long(input):
         found = await trio.to_thread.run_sync(explain, abandon_on_cancel=True)
     else:
@@ -167,7 +172,7 @@ async def _ask(
         if answer.input is not None and answer.input != call.input:
             # What the person wrote is approved by the person, unless a rule forbids it.
             approved, edited = answer.input, True
-            found = await _explain(permissions, tool, approved, context, asked=True)
+            found = await _explain(permissions, tool, approved, context, sandbox, asked=True)
     rules: tuple[PermissionRule, ...] = ()
     # What was shown to be remembered is about the call as it was asked for.
     if answer.remember is not None and not edited:
@@ -181,7 +186,7 @@ async def _ask(
     if not answer.allowed:
         return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
     paths = _paths(tool, approved, context)
-    return Verdict(call, approved, tool, found.digest, paths, edited, asked=True)
+    return Verdict(call, approved, tool, found.digest, paths, edited, asked=True, sandbox=sandbox)
 
 
 @contextmanager

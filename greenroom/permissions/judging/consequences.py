@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from greenroom.core import PermissionEffects, clip, visible
 from greenroom.permissions.facts.fact import Change, Command, HostUse, PathUse
@@ -24,7 +25,8 @@ _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sud
 
 def consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
-    commands = [fact for fact in call.facts if isinstance(fact, Command) and not _talks(fact)]
+    commands = [fact for fact in call.facts if isinstance(fact, Command) and fact.argv]
+    commands = [each for each in commands if each.argv[0].text not in _TALKERS]
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
     changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
     return PermissionEffects(
@@ -33,7 +35,7 @@ def consequences(call: Call) -> PermissionEffects:
         names=_listed(name for each in outermost(commands) for name in _names(each, call)),
         hosts=_listed(_hosts(call, commands)),
         changes=_listed(changes),
-        privileges=_listed(_privileges(commands)),
+        privileges=_listed(each.text for each in commands if _is_privileged(each)),
     )
 
 
@@ -75,22 +77,12 @@ def _names(command: Command, call: Call) -> Iterator[str]:
 
 
 def _hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
-    for fact in call.facts:
-        if isinstance(fact, HostUse):
-            yield _host(fact.url, fact.host)
-    for command in commands:
-        for url in _URL.findall(command.text):
-            yield _host(url, Host.of(url))
+    """Name the hosts that URLs lead to; all of a URL where readers may differ on that."""
+    used = ((fact.url, fact.host) for fact in call.facts if isinstance(fact, HostUse))
+    urls = (url for command in commands for url in _URL.findall(command.text))
+    for url, host in chain(used, ((url, Host.of(url)) for url in urls)):
+        yield host.exact or url
 
 
-def _host(url: str, host: Host) -> str:
-    """Return the host that a URL leads to; all of the URL where readers may differ on that."""
-    return host.exact or url
-
-
-def _privileges(commands: Iterable[Command]) -> Iterator[str]:
-    return (each.text for each in commands if basename(each.argv[0].text) in _PRIVILEGED)
-
-
-def _talks(command: Command) -> bool:
-    return not command.argv or command.argv[0].text in _TALKERS
+def _is_privileged(command: Command) -> bool:
+    return basename(command.argv[0].text) in _PRIVILEGED

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import posixpath
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,11 +17,11 @@ from greenroom.permissions.judging.call import Call
 __all__ = ["fingerprint", "named_files", "outermost"]
 
 MAX_NAMES = 10_000  # that are looked up
-MAX_LENGTH = 4_096  # of a name; the system takes none that is longer
 MAX_FILES = 100
 MAX_BYTES = 16 << 20  # that are read of all together
 MAX_READ = 1 << 20  # of one file
 _MADE_UP = ("/proc/", "/sys/")  # what is in there differs at each look
+_OPTION = re.compile(r"-.(?!/\Z)(.+)", re.DOTALL)  # not a separator, as in `cut -d/`
 _DATED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
@@ -33,7 +34,7 @@ def fingerprint(call: Call) -> tuple[str, str]:
     Returns:
         A digest, and what there is too much of to look at all of it: empty if there is nothing.
     """
-    paths = list(dict.fromkeys(_paths(call)))
+    paths = [path for path in dict.fromkeys(_paths(call)) if not path.startswith(_MADE_UP)]
     excess = f"more than {MAX_NAMES:,} names" if len(paths) > MAX_NAMES else ""
     digest, seen, left = hashlib.sha256(), set[tuple[int, int]](), MAX_BYTES
     for path in paths[:MAX_NAMES]:
@@ -41,11 +42,11 @@ def fingerprint(call: Call) -> tuple[str, str]:
             status = os.lstat(path)
         except OSError:
             continue
-        digest.update(repr((path, *_identity(path, status))).encode())
+        digest.update(repr((path, *_identity(status))).encode())
         if stat.S_ISLNK(status.st_mode) or (status.st_dev, status.st_ino) in seen:
             continue
         seen.add((status.st_dev, status.st_ino))
-        if stat.S_ISREG(status.st_mode) and not path.startswith(_MADE_UP):
+        if stat.S_ISREG(status.st_mode):
             left -= min(status.st_size, MAX_READ)
             digest.update(_beginning(path) if left >= 0 else b"")
         if len(seen) > MAX_FILES:
@@ -57,12 +58,9 @@ def fingerprint(call: Call) -> tuple[str, str]:
 def named_files(words: Iterable[Word], place: Place) -> Iterator[PathUse]:
     """Find what words of a command may name, also behind `=`, `@` or a short option."""
     for word in dict.fromkeys(words):
-        option, behind = word.text[:2], word.text[2:]
-        is_name = option.startswith("-") and behind != "/"  # a separator, as in `cut -d/`
         marked = (word.text.partition(mark)[2] for mark in "=@")
-        for name in dict.fromkeys((word.text, behind if is_name else "", *marked)):
-            if not 0 < len(name) <= MAX_LENGTH:
-                continue
+        option = _OPTION.match(word.text)
+        for name in dict.fromkeys((word.text, option[1] if option else "", *marked)):
             told = loosened(name, quoted=word.quoted) if word.pattern else name
             stars: Stars = "files" if word.pattern else "none"
             use = place.use("read", told, tilde=not word.quoted, guard=True, stars=stars)
@@ -79,13 +77,12 @@ def outermost(commands: Sequence[Command]) -> Iterator[Command]:
 def _paths(call: Call) -> Iterator[str]:
     """Name every place where something may lie that a command reads, writes or runs."""
     commands = [fact for fact in call.facts if isinstance(fact, Command)]
-    for name, place in dict.fromkeys(
-        (each.argv[:1], each.place or call.place) for each in commands
-    ):
-        if name and "/" not in name[0].text:  # else it is named like any other file
-            folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
-            found = shutil.which(name[0].text, path=os.pathsep.join(folders))
-            yield from (found, os.path.realpath(found)) if found else ()
+    programs = ((each.argv[0].text, each.place or call.place) for each in commands if each.argv)
+    for name, place in dict.fromkeys(programs):
+        folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
+        # One with a slash is named like any other file.
+        found = "/" not in name and shutil.which(name, path=os.pathsep.join(folders))
+        yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
     for each in outermost(commands):
         uses += named_files(each.argv, each.place or call.place)
@@ -93,10 +90,8 @@ def _paths(call: Call) -> Iterator[str]:
         yield from (*use.lexical, *use.real, *use.fitting.paths)
 
 
-def _identity(path: str, status: os.stat_result) -> tuple[int, ...]:
+def _identity(status: os.stat_result) -> tuple[int, ...]:
     """Say what tells a file from another one in its place."""
-    if path.startswith(_MADE_UP):
-        return (status.st_mode,)
     identity = (status.st_mode, status.st_dev, status.st_ino)
     if stat.S_IFMT(status.st_mode) not in _DATED:
         return identity
