@@ -134,14 +134,13 @@ class _Analyser:
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Say what one simple command does."""
         for assignment in node.assignments:
-            if not is_display(assignment):
-                yield Change(reason=f"sets the variable {assignment.name}")
             yield from self._commands.setting(assignment.name, assignment.value, level)
         if renames(node):
             yield Unknown(reason="makes a name stand for another one")
         if runs_in_subscript(node):
             yield Unknown(reason="evaluates a subscript that runs a command")
-        command: Command | None = None
+        settings, around = _settings(node.assignments), self._commands.settings
+        self._commands.settings = tuple(filter(None, settings.values()))
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
         self._commands.source = node.source
@@ -149,13 +148,15 @@ class _Analyser:
         fed = self._commands.fed
         self._commands.fed = node.fed or (level > 0 and fed)
         guard = guard or _only_steers(node.words)
-        for fact in self._commands.command(node.words, level=level, guard=guard):
-            command = command or (fact if isinstance(fact, Command) else None)
-            yield fact
+        facts = list(self._commands.command(node.words, level=level, guard=guard))
+        command = _main(facts)
+        for name, setting in settings.items():
+            yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
+        yield from facts
         yield from self._substituted(node, level)
         for redirection in node.redirections:
             yield from redirection_facts(redirection, command, place)
-        self._commands.fed = fed
+        self._commands.fed, self._commands.settings = fed, around
 
     def _substituted(self, node: SimpleCommand, level: int) -> Iterator[Fact]:
         """Look for denials behind the variables that the text sets."""
@@ -178,6 +179,21 @@ class _Analyser:
         """Take room for a command that is written out; False if there is none left."""
         self._room -= characters
         return self._room >= 0
+
+
+def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
+    """Find the variables that are set, and to which plain value; empty if that can't be told."""
+    found: dict[str, str] = {}
+    for each in assignments:
+        if not is_display(each):
+            found[each.name] = "" if each.name in found else each.setting
+    return found
+
+
+def _main(facts: Sequence[Fact]) -> Command | None:
+    """Find the command that others only lead to, as `timeout` does."""
+    commands = [fact for fact in facts if isinstance(fact, Command)]
+    return next((each for each in commands if not each.guard), next(iter(commands), None))
 
 
 def _only_steers(words: Sequence[Word]) -> bool:

@@ -56,6 +56,7 @@ class CommandReader:
         self.place = place
         self.source = Output.TEXT  # what the standard input brings
         self.captured = False  # whether what is printed goes to another command
+        self.settings: tuple[str, ...] = ()  # the variables that are set for the command
         self.fed = False  # whether the standard input is a pipe or a text
         self.bindings = Bindings()
         self.texts = Texts()
@@ -119,6 +120,7 @@ class CommandReader:
             loose=not is_known(words[0]),
             captured=self.captured,
             place=self.place,
+            settings=self.settings,
         )
 
     def _transparent(self, words: Sequence[Word], wrapper: Wrapper | None) -> bool:
