@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, is_dataclass, replace
 
 from greenroom.core import PermissionEffects, PermissionPart, RuleDecision
-from greenroom.permissions.facts.fact import Command, Fact, PathUse
+from greenroom.permissions.facts.fact import Change, Command, Fact, PathUse
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.fingerprint import fingerprint
 from greenroom.permissions.rules.rule import PermissionRule
@@ -85,7 +85,7 @@ def _told_once(facts: Sequence[Fact]) -> list[object]:
     for fact in facts:
         if isinstance(fact, Command) and id(fact.outer) in numbers:
             told.append((numbers[id(fact.outer)], replace(fact, outer=None)))
-        elif isinstance(fact, PathUse) and id(fact.command) in numbers:
+        elif isinstance(fact, PathUse | Change) and id(fact.command) in numbers:
             told.append((numbers[id(fact.command)], replace(fact, command=None)))
         else:
             told.append(fact)

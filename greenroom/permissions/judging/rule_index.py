@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unread
+from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unread
 from greenroom.permissions.facts.glob import Glob
 from greenroom.permissions.facts.pattern import (
     PathPattern,
@@ -74,7 +74,7 @@ class RuleIndex:
             self._commands.add(number)
             if matcher.regex:
                 self._expressions.add(number)
-            for words in (*matcher.prefixes, matcher.argv_exact):
+            for words in (*matcher.prefixes, matcher.exact):
                 if words:
                     self._programs[program_name(words[0])][_last_plain(words)].add(number)
         elif matcher.path:
@@ -97,6 +97,8 @@ class RuleIndex:
                 numbers |= self._about_program(fact.command)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
+        elif isinstance(fact, Change) and fact.command is not None:
+            numbers |= self._about_program(fact.command)
         return [self._rules[number] for number in sorted(numbers)]
 
     def _about_path(self, fact: PathUse) -> set[int]:

@@ -160,21 +160,20 @@ class _Analyser:
                 yield Unknown(reason=f"a program may run what is only known later: {value.text}")
         if self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")
-        command: Command | None = None
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
-        settings = [each for each in node.assignments if not is_display(each)]
         guard = guard or _only_steers(node.words)
         self._commands.fed = node.fed or (level > 0 and self._commands.fed)
-        for fact in self._commands.command(node.words, level=level, guard=guard):
-            if command is None and isinstance(fact, Command):
-                command = fact
-                yield from _changes(settings, command)
-                settings = []
-            yield fact
-        yield from _changes(settings, None)
+        settings, around = _settings(node.assignments), self._commands.settings
+        self._commands.settings = tuple(filter(None, settings.values()))
+        facts = list(self._commands.command(node.words, level=level, guard=guard))
+        command = _main(facts)
+        for name, setting in settings.items():
+            yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
+        yield from facts
         for redirection in node.redirections:
             yield from redirection_facts(redirection, command, place)
+        self._commands.settings = around
 
     def _runs_written(self, node: SimpleCommand) -> bool:
         names = [basename(word.text) for word in node.words]
@@ -192,10 +191,19 @@ def _written(node: Finding) -> Iterator[str]:
             yield from (basename(word.text) for word in node.words[1:])
 
 
-def _changes(settings: Iterable[Assignment], command: Command | None) -> Iterator[Fact]:
-    """Say which variables are set for a command, or for all that follow."""
-    for each in settings:
-        yield Change(reason=f"sets the variable {each.name}")
+def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
+    """Find the variables that are set, and to which plain value; empty if that can't be told."""
+    found: dict[str, str] = {}
+    for each in assignments:
+        if not is_display(each):
+            found[each.name] = "" if each.name in found else each.setting
+    return found
+
+
+def _main(facts: Sequence[Fact]) -> Command | None:
+    """Find the command that others only lead to, as `timeout` does."""
+    commands = [fact for fact in facts if isinstance(fact, Command)]
+    return next((each for each in commands if not each.guard), next(iter(commands), None))
 
 
 def _only_steers(words: Sequence[Word]) -> bool:

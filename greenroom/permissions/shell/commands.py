@@ -32,6 +32,7 @@ class CommandReader:
     def __init__(self, place: Place, read_text: TextReader) -> None:
         """Begin in a place; `read_text` takes apart a text that a command runs."""
         self.place = place
+        self.settings: tuple[str, ...] = ()  # the variables that are set for the command
         self.fed = False  # whether the standard input is a pipe, a file or a text
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
@@ -68,6 +69,7 @@ class CommandReader:
             cautions=found,
             loose=bool(found) or not is_known(program),
             place=self.place,
+            settings=self.settings,
         )
         yield command
         if basename(program.text) in _FOLDER_CHANGES:

@@ -11,6 +11,7 @@ __all__ = [
     "changes_programs",
     "computes",
     "is_display",
+    "is_display_setting",
     "may_hold_code",
     "redefines",
     "run_values",
@@ -40,12 +41,13 @@ _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
 
 def is_display(assignment: Assignment) -> bool:
     """Tell whether it only changes how output looks: a known name with a plain value."""
-    value = assignment.value
-    return (
-        _DISPLAY.fullmatch(assignment.name) is not None
-        and value.static
-        and _PLAIN.fullmatch(value.text) is not None
-    )
+    return is_display_setting(assignment.setting)
+
+
+def is_display_setting(setting: str) -> bool:
+    """Tell the same of a setting such as "LANG=C"."""
+    name, _, value = setting.partition("=")
+    return _DISPLAY.fullmatch(name) is not None and _PLAIN.fullmatch(value) is not None
 
 
 def changes_programs(name: str) -> bool:

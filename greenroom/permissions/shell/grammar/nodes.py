@@ -18,6 +18,12 @@ class Assignment(NamedTuple):
     name: str
     value: Word
 
+    @property
+    def setting(self) -> str:
+        """The same as "NAME=value"; empty if the value is not written out in it."""
+        plain = self.value.static and "~" not in self.value.text
+        return f"{self.name}={self.value.text}" if plain else ""
+
 
 class Redirection(NamedTuple):
     """A descriptor opened on a file; `body` is the text of a here-document or here-string."""
