@@ -304,9 +304,6 @@ printf "$(echo -v)" PATH x
 test $(echo -v) 'a[$(shred f)]'
 uniq $(echo a b)
 tree $(echo -oz)
-"""
-
-SEEN_OPTIONS = r"""
 sort $x
 sort "$HOME/f" ${x:-f} "${x:-a.txt}"
 sort $(git ls-files)
@@ -314,13 +311,8 @@ sort $(git ls-files '*.py' | head -5)
 sort $(find . -name '*.txt' | sort)
 sort "$(git rev-parse --show-toplevel)/f"
 sort -k$n f
-sort -k "$n" f
 for f in a.b; do sort "${f%.b}" "src/${f%.b}-x"; done
 sort --key=$n -t , f
-sort -t"$(cat f)" f
-sort -t "$(printf '\t')" f
-sort "a$(cat b)"
-sort -- $(cat list)
 sort ${x%.txt} ${x%%.*}
 for f in a b; do sort $f "$f.txt" "${f}-x" "src/$f" "${f%.a}"; done
 for f in *.txt; do sort "$f" > /dev/null; done
@@ -329,30 +321,39 @@ for n in 1 2 3; do sort -k$n f; done
 for x in -n -r; do sort $x f; done
 for x in -n; do for f in a b; do sort "$x" "$f"; done; done
 for d in src tests; do find "$d" -name '*.py'; done
-find . -name "$x" -type f
-for x in '*.py' '-x'; do find . -name "$x"; done
-read x; find . -name "$x"
 find "$(pwd)" -name '*.py'
-find . -newer "$(ls -t | head -1)"
 git ls-files | xargs sort
 git ls-files | grep -v test | sort | head -3 | xargs sort
 find . -name '*.txt' -print0 | xargs -0 sort
 find . -name '*.py' | while read -r f; do sort "$f"; done
-git diff --name-only | xargs git diff --
 git log --oneline $(git merge-base main HEAD)..HEAD
 git diff "$(git merge-base main HEAD)" HEAD
-git log -n "$N" --format="%h $x"
-git log --author "$(whoami)" --oneline
-git commit -m "$(cat <<'E'⏎Fix: a⏎E⏎)"
-git commit -m "$(date)"
 git show $(git rev-parse HEAD)
 git log -1 "$(git describe --tags)"
 for c in $(git log -3 --format=%h); do git show $c; done
 for b in main dev; do git log $b; done
-date -d "$(git log -1 --format=%ci)"
-date -d "$x" +%s
 make -j$(nproc)
 for t in all test; do make $t; done
+bash -c 'sort "$@"' _ a b
+"""
+
+SEEN_OPTIONS = r"""
+sort -k "$n" f
+sort -t"$(cat f)" f
+sort -t "$(printf '\t')" f
+sort "a$(cat b)"
+sort -- $(cat list)
+find . -name "$x" -type f
+for x in '*.py' '-x'; do find . -name "$x"; done
+read x; find . -name "$x"
+find . -newer "$(ls -t | head -1)"
+git diff --name-only | xargs git diff --
+git log -n "$N" --format="%h $x"
+git log --author "$(whoami)" --oneline
+git commit -m "$(cat <<'E'⏎Fix: a⏎E⏎)"
+git commit -m "$(date)"
+date -d "$(git log -1 --format=%ci)"
+date -d "$x" +%s
 test "$(git status -s)" = ""
 test -n "$(cat f)" -a -f "$x"
 printf '%s\n' "$(cat f)"
@@ -365,7 +366,6 @@ read x; cat "$x"
 seq 1 $(nproc)
 echo $(( $(wc -l < f) + $(date +%s) ))
 for i in $(seq 3); do echo $((i * 2)); done
-bash -c 'sort "$@"' _ a b
 """
 
 

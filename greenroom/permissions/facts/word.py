@@ -55,6 +55,26 @@ class Word(NamedTuple):
         """Whether the text is exactly what the program will be given."""
         return not (self.dynamic or self.pattern)
 
+    @property
+    def unknown(self) -> bool:
+        """Whether part of it can't be known, and is more than a number."""
+        return self.dynamic and not (self.opening is not None and self.opening.number)
+
+    @property
+    def shape(self) -> str:
+        """Its text, with a zero for each part that can't be known."""
+        opening = self.opening
+        if opening is None:
+            return self.text
+        return opening.glob.replace("*", "\0") if opening.glob else f"{opening.text}\0"
+
+    @property
+    def may_be_option(self) -> bool:
+        """Whether it may turn out to be an option, or to hold one."""
+        if self.text.startswith(("<(", ">(")):
+            return False  # the name of a file that the shell makes
+        return self.unknown and (self.split or self.shape.startswith(("\0", "-")))
+
 
 def basename(program: str) -> str:
     """Name a program without its folder; a long command asks this very often."""

@@ -13,7 +13,6 @@ from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
 from greenroom.permissions.shell.grammar.output import Output
 from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import TIMERS, Evaluated, evaluated
-from greenroom.permissions.shell.programs.inert import is_known
 from greenroom.permissions.shell.programs.inputs import (
     FROM_INPUT,
     NAME_FROM_INPUT,
@@ -23,6 +22,7 @@ from greenroom.permissions.shell.programs.inputs import (
     with_input,
 )
 from greenroom.permissions.shell.programs.scripts import texts_in
+from greenroom.permissions.shell.programs.table import is_known
 from greenroom.permissions.shell.programs.wrappers import (
     ELSEWHERE,
     SHELLS,
@@ -115,7 +115,7 @@ class CommandReader:
             guard=guard or self._transparent(words, wrapper),
             outer=outer,
             start=start,
-            cautions=cautions(words, self.bindings),
+            cautions=cautions(words),
             loose=not is_known(words[0]),
             captured=self.captured,
             place=self.place,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.programs.options import letter_of
+from greenroom.permissions.shell.programs.table import letter_of
 from greenroom.permissions.shell.programs.wrappers import SHELLS, WRAPPERS, inner_start
 
 __all__ = ["TIMERS", "Evaluated", "evaluated"]
