@@ -70,7 +70,7 @@ def _row(rule: PermissionRule) -> tuple[str, ...]:
     name = "" if rule.id == rule.generated_id else rule.id
     cells = map(one_line, (name, ", ".join([scope, *extras])))
     # A matcher is shown whole, so that it can be given to --allow and --deny.
-    return (rule.decision, str(rule.matcher), *cells, below_home(one_line(rule.source)))
+    return (str(rule.decision), str(rule.matcher), *cells, below_home(one_line(rule.source)))
 
 
 def _table(rows: list[tuple[str, ...]]) -> "Table":
