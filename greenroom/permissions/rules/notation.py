@@ -94,7 +94,7 @@ def _split(values: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _usual_kind(names: Sequence[str]) -> str:
-    return {("Bash",): "command", ("WebFetch",): "host"}.get(tuple(names), "path")
+    return {"Bash": "command", "WebFetch": "host"}.get(",".join(names), "path")
 
 
 def _read(value: str, usual: str, text: str) -> tuple[str, list[str]]:
