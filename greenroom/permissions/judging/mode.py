@@ -6,10 +6,9 @@ from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, RuleDecision
 from greenroom.permissions.facts.fact import PathUse
-from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.protection import protections, writes_own_rules
+from greenroom.permissions.judging.protection import writes_inside, writes_own_rules
 
 __all__ = ["PermissionMode", "apply_mode", "check_mode"]
 
@@ -68,9 +67,4 @@ def _as(verdict: Verdict, decision: RuleDecision, reason: str) -> Verdict:
 
 def _is_edit(verdict: Verdict, call: Call) -> bool:
     fact = verdict.fact
-    if not isinstance(fact, PathUse) or call.category != "write":
-        return False
-    return all(
-        segments(path)[: len(anchors.root)] == anchors.root and not protected
-        for path, anchors, protected in protections(fact, call)
-    )
+    return isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
