@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import TypeAlias
 
-from greenroom.permissions.shell.programs.wrappers import ELSEWHERE, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 
 __all__ = ["Reach", "reach", "runs_scripts", "verb_length", "wraps"]
 
@@ -102,7 +102,7 @@ _INTERPRETERS = _names("""
     deno elixir java julia lua luajit node nodejs perl php pypy python R Rscript ruby scala swift
     ts-node tsx
 """)
-_NEVER = {*SHELLS, *WRAPPERS, *ELSEWHERE, *_INSIDE} | _names("""
+_NEVER = {*SHELLS, *WRAPPERS, *RUNNERS, *_INSIDE} | _names("""
     . alias apk apt-get aria2c at batch chgrp chown crontab curl dd dnf easy_install eval expect
     export find ftp gem ghci guile halt install ipython irb jshell kill killall ln mount nc ncat
     netcat osascript pacman pipx pkill poweroff reboot rsync scp set sftp shred shutdown snap socat

@@ -24,13 +24,12 @@ __all__ = [
     "Whole",
 ]
 
-Stars: TypeAlias = Literal["none", "files", "search", "guess"]
+Stars: TypeAlias = Literal["none", "files", "search"]
 """What the stars in a path are.
 
 - none: it has none, or they stand for themselves.
 - files: the shell's, in whose place the files come that fit.
 - search: a program's that searches folders by itself, as `find -name`.
-- guess: of ours, for parts that are only known at run time.
 """
 
 MAX_SHOWN = 200
@@ -47,7 +46,6 @@ class Command:
         start: where in the outer command's words this one begins.
         cautions: places of words that make the program do more than its name says, and why.
         loose: the program is one that we don't know, so it may run what its words say.
-        captured: what it prints goes to another program, or into its words.
         place: where the relative paths among its words begin, or None.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
     """
@@ -58,7 +56,6 @@ class Command:
     start: int = 0
     cautions: tuple[tuple[int, str], ...] = ()
     loose: bool = False
-    captured: bool = False
     place: "Place | None" = field(default=None, repr=False)
     settings: tuple[str, ...] = ()
 

@@ -17,9 +17,11 @@ from greenroom.permissions.facts.pattern import Anchors, PathPattern
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.anywhere import stands_in
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.prefix import Likeness, begins, contains, resembles
+from greenroom.permissions.judging.prefix import Likeness, begins, program_name, resembles
 from greenroom.permissions.judging.protection import protected_words, protections, protects
 from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.shell.programs.wrappers import RUNNERS
+from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["covers", "holds", "touches"]
 
@@ -41,6 +43,8 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     """Tell whether an allowance is about all of this fact; what is protected it has to name."""
     if isinstance(fact, Unknown):
         return False
+    if matcher.about_calls and isinstance(fact, Command):
+        return next(protected_words(fact, call), None) is None
     if matcher.about_calls:
         return not (isinstance(fact, PathUse) and protects(fact, call))
     if isinstance(fact, Command):
@@ -131,8 +135,10 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likenes
     likeness = Likeness.YES
     if matcher.prefixes:
         likeness = max(resembles(fact.argv, each) for each in matcher.prefixes)
-        if fact.loose and not likeness:
-            likeness = Likeness(any(contains(fact.argv, each) for each in matcher.prefixes))
+        if fact.loose and not likeness:  # it may run what its words say
+            words = words_of(fact.text)
+            surely = 1 + (program_name(fact.argv[0].text) in RUNNERS)
+            likeness = Likeness(surely * any(stands_in(words, each) for each in matcher.prefixes))
     if matcher.exact and likeness:
         likeness = min(likeness, _same_words(matcher.exact, fact))
     if matcher.expressions and likeness:
@@ -196,15 +202,11 @@ def _may_stand_for(pattern: PathPattern, path: str, fact: PathUse, anchors: Anch
 
     What there is decides, and what it spells out; if neither can be told, that it may.
     """
-    if fact.stars == "guess":
-        return Likeness(pattern.is_guessed(path, anchors))
     if fact.stars == "search":  # it may find anything, and what there is takes long to tell
-        return Likeness(2 * pattern.is_spelled(path, anchors))
+        return Likeness(2 * pattern.is_sought(path, anchors))
     if not pattern.overlaps(path, anchors):
         return Likeness.NO
     there = fact.fitting.with_any(pattern.marks)
     if any(pattern.touches(each, anchors) for each in there) or fact.fitting.crowded:
-        return Likeness.YES
-    if pattern.is_spelled(path, anchors):
         return Likeness.YES
     return Likeness.NO if fact.fitting.told else Likeness.MAYBE

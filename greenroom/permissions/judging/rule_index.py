@@ -18,6 +18,7 @@ from greenroom.permissions.facts.pattern import (
 from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
+from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["RuleIndex"]
 
@@ -140,6 +141,8 @@ class RuleIndex:
             numbers = self._expressions
             return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
         words = {word.text for word in fact.argv}
+        if fact.loose:
+            words.update(words_of(fact.text))
         told = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
+from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.grammar.split import split_settings, split_words
-from greenroom.permissions.shell.variables.assignments import is_display_setting
+from greenroom.permissions.shell.variables import is_display_setting
 
 __all__ = ["Predicate", "RuleMatcher"]
 
