@@ -76,7 +76,7 @@ OFFERED = [
     ("pytest -q > out.log 2>&1", ["pytest:*, > out.log"]),
     ("CI=1 make > out.log 2>> err.log", ["CI=1 make, > out.log, > err.log"]),
     ("cd api && make > o", ["cd api", "make, > o, > api/o"]),
-    ("timeout 9 make > o", ["make, > o"]),
+    ("timeout 9 make < in > o", ["make, > o"]),
     ("pytest -q 2>&1 | tee logs/o", ["pytest:*", "tee logs/o"]),
     ("pytest 2>/dev/null", ["pytest:*"]),
     # what writes in the workspace
@@ -132,7 +132,15 @@ NOT_OFFERED = [
     ),
     *("PYTHONPATH=away pytest", "PYTHONPATH= pytest", "BROWSER=x npm start", "A=~/x make"),
     *("MAKEFILES=x make", "PYTEST_PLUGINS=x pytest", "XDG_CONFIG_HOME=x git status"),
-    *("A=$X make", "A=1; make", "A=1 A=2 make", "env A=1 make", "export PATH=. && kill 1"),
+    *(
+        "A=$X make",
+        "KUBECONFIG=x kubectl get pods",
+        "export",
+        "A=1; make",
+        "A=1 A=2 make",
+        "env A=1 make",
+        "export PATH=. && kill 1",
+    ),
     *(
         ". x.sh",
         "source .venv/bin/python",
@@ -168,7 +176,13 @@ NOT_OFFERED = [
         "touch .envrc",
     ),
     *("cd .. && rm -rf x", "cd $X && rm x", "chmod 777 /", "sed -i 1e a", "sed -i s/a/b/ /etc/x"),
-    *("npm install x", "npm i -g ../x", "pip install x", "pip install -i https://x.test -r a.txt"),
+    *(
+        "npm install x",
+        "npm i -g ../x",
+        "npm i x.txt",
+        "pip install x",
+        "pip install -i https://x.test -r a.txt",
+    ),
     *(
         "pip install ../x",
         "pip install git+https://x.test/x",
@@ -177,6 +191,7 @@ NOT_OFFERED = [
     ),
     *(
         "curl https://x.test",
+        "curl 'http://localhost#@x.test'",
         "curl localhost@x.test",
         "curl localhost.x.test",
         "curl -H -d http://x.test",
@@ -187,7 +202,14 @@ NOT_OFFERED = [
         "curl -o a localhost",
         "curl -K a localhost",
     ),
-    *("git push --force", "git push -uf origin a", "git push origin +a", "git push origin :a"),
+    *(
+        "git push --force",
+        "git clone https://x.test/a",
+        "git submodule add ./x",
+        "git push -uf origin a",
+        "git push origin +a",
+        "git push origin :a",
+    ),
     *(
         "git reset --hard",
         "git checkout -f",

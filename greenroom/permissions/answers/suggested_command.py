@@ -25,14 +25,20 @@ _HARMLESS = re.compile(
     r"|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|UTF8|IOENCODING|ASYNCIODEBUG|FAULTHANDLER)"
 )
 _PLAIN = re.compile(r"[\w.,:/@%+=-]*")
-# Words that list packages, or are the project itself, perhaps with extras: `.[dev]`.
-_LISTS_PACKAGES = re.compile(r"([\w./-]+\.txt|\.(?:/[\w./-]*)?)(?:\[[\w,.-]+\])?")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 _AWAY = re.compile(r"[/:]|\.\.")
-# Words of curl, joined by NUL, with which it contacts nothing but this machine.
+# Commands, joined by NUL, that install what the project lists, or contact this machine alone.
+_FLAG = r"\0-[^\0/:]*"
+_NAME = r"(?:\w[\w.-]*/)*\w[\w.-]*"
+_INSTALLS = re.compile(
+    rf"(?:npm\0(?:ci|i|install)|(?:bun|bundle|composer|pdm|pipenv|pnpm|poetry|yarn)\0install|yarn"
+    rf"|(?:pdm|poetry|uv)\0(?:lock|sync|venv)|cargo\0fetch|go\0mod\0(?:download|tidy))(?:{_FLAG})*"
+    rf"|(?:uv\0|python3?\0-m\0)?pip3?\0install"
+    rf"(?:\0(?:-[cr]|--constraint|--requirement)\0{_NAME}|{_FLAG}|\0\.(?:/{_NAME})?(?:\[[\w,-]+\])?)*"
+)
 _LOCALHOST = re.compile(
-    r"curl(?:\0(?:-[fgGiIkLNsSv]+|--(?:fail|include|head|location|silent|verbose)|-[dHXw]\0[^\0]*"
-    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#][^\0]*)?))+"
+    r"curl(?:\0(?:-[fgGiIkLNsSv]+|--(?:fail|include|head|location|silent|verbose)|-[dHX]\0[^\0]*"
+    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:/[^\0]*)?))+"
 )
 
 
@@ -48,8 +54,8 @@ def command_matcher(fact: Command, call: Call) -> RuleMatcher | None:
         return None
     kind, length = _reach(fact, call)
     if kind is Reach.NOTHING or (
-        kind in (Reach.INSIDE, Reach.PROJECT)
-        and not all(_stays(word.text, kind, fact, call) for word in fact.argv[length:])
+        kind is Reach.INSIDE
+        and not all(_stays(word.text, fact, call) for word in fact.argv[length:])
     ):
         return None
     return _named(fact, call, length if kind is Reach.PREFIX else 0, _targets(fact, call))
@@ -79,17 +85,18 @@ def _named(
 def _reach(fact: Command, call: Call) -> tuple[Reach, int]:
     """Say what a rule may name; the workspace's own programs are like those of their name."""
     words = [word.text for word in fact.argv]
-    in_place = words[0] == "sed" and all(
+    own = _own_program(words[0], fact, call) or words[0]
+    text = "\0".join([own, *words[1:]])
+    if activates(fact, call) or _LOCALHOST.fullmatch(text) or _INSTALLS.fullmatch(text):
+        return Reach.EXACT, 0
+    in_place = own == "sed" and all(
         words[at].startswith(("-i", "--in-")) for at, _ in fact.cautions
     )
-    if activates(fact, call) or _LOCALHOST.fullmatch("\0".join(words)):
-        return Reach.EXACT, 0
     if fact.cautions and not in_place:
         return Reach.NOTHING, 0
-    if words[0] == "export" and all(
-        "=" in each and _may_set(each, fact, call) for each in words[1:]
-    ):
-        return Reach.EXACT, 0
+    if own == "export" and words[1:]:
+        plain = all("=" in each and _may_set(each, fact, call) for each in words[1:])
+        return Reach.EXACT if plain else Reach.NOTHING, 0
     led = _lead(words, fact, call)
     program = words[led]
     kind, length = reach([_own_program(program, fact, call) or program, *words[led + 1 :]])
@@ -114,7 +121,8 @@ def activates(fact: Command, call: Call) -> bool:
     """Tell whether a command activates a virtual environment of the workspace, and no more."""
     words = [word.text for word in fact.argv]
     is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
-    return is_source and _own_program(words[1], fact, call) == "activate"
+    is_ours = is_source and _own_program(words[1], fact, call) == "activate"
+    return is_ours and _is_inside(words[1], fact, call)
 
 
 def _own_program(program: str, fact: Command, call: Call) -> str:
@@ -142,15 +150,12 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
     return not finds and _PLAIN.fullmatch(value) is not None
 
 
-def _stays(word: str, kind: Reach, fact: Command, call: Call) -> bool:
-    """Tell whether a word is a plain option, or names something in the workspace."""
+def _stays(word: str, fact: Command, call: Call) -> bool:
+    """Tell whether a word is a plain option, or names something in the workspace but not all of it."""
     if word.startswith("-"):
         return not _AWAY.search(word)
-    if kind is Reach.INSIDE:
-        all_of_it = word == "." and fact.argv[0].text not in ("cp", "mv")
-        return _is_inside(word, fact, call) and not all_of_it
-    listing = _LISTS_PACKAGES.fullmatch(word)
-    return listing is not None and _is_inside(listing[1], fact, call)
+    all_of_it = word == "." and fact.argv[0].text not in ("cp", "mv")
+    return _is_inside(word, fact, call) and not all_of_it
 
 
 def _is_inside(name: str, fact: Command, call: Call) -> bool:
@@ -168,7 +173,8 @@ def _targets(fact: Command, call: Call) -> tuple[str, ...]:
     return tuple(
         path.removeprefix(root)
         for use in call.facts
-        if isinstance(use, PathUse) and use.command == fact and writes_inside(use, call)
+        if isinstance(use, PathUse) and use.kind == "write" and use.command == fact
+        if writes_inside(use, call)
         for path in use.lexical
         if not _SPECIAL.search(path)
     )

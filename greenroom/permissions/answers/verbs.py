@@ -22,7 +22,6 @@ class Reach(Enum):
     PREFIX = "its first words"
     EXACT = "exactly its words"
     INSIDE = "exactly its words, if the others name only what is in the workspace"
-    PROJECT = "exactly its words, if the others name only what lists the project's packages"
     NOTHING = "no rule is narrow enough"
 
 
@@ -37,9 +36,9 @@ _BUILD = "bench build check clippy doc fmt format lint metadata test typecheck v
 _VERBS = {
     Reach.NOTHING: """
         deno: eval install repl
-        git: bisect clean daemon difftool filter-branch gui instaweb mergetool rm shell
+        git: bisect clean clone daemon difftool filter-branch gui instaweb mergetool rm shell
         git: update-index update-ref
-        git submodule: foreach
+        git submodule: add foreach
     """,
     Reach.PREFIX: f"""
         apt|apt-cache|brew|conda: {_READ} depends policy
@@ -56,7 +55,8 @@ _VERBS = {
         git: add annotate apply archive blame branch cat-file cherry-pick commit describe diff
         git: format-patch fsck grep log ls-files ls-tree merge merge-base mv rebase rev-list
         git: rev-parse revert shortlog show show-ref status tag version
-        git reflog|remote|stash|submodule|worktree: add apply get-url list pop push show status
+        git reflog|remote|submodule: get-url show status
+        git stash|worktree: apply list pop push show
         go: fix version
         go mod|tool: cover graph objdump verify why
         gradle|rake: *
@@ -64,16 +64,10 @@ _VERBS = {
         kubectl config|rollout: current-context get-contexts history status view
         mvn: clean compile package test validate verify
         npm|pnpm|yarn: {_READ} {_BUILD} dev start
-        ruff|sed|tox: -n check config format list rule run
+        ruff: check format rule
+        sed: -n
         systemctl: {_READ} cat is-active is-enabled is-failed
         terraform|tofu: fmt graph output plan providers show validate version
-    """,
-    Reach.PROJECT: """
-        bun|bundle|composer|pdm|pip|pip3|pipenv|pnpm|poetry|uv|yarn: install lock sync venv
-        cargo|go: fetch
-        go mod: download tidy
-        npm: ci i install
-        uv pip: install
     """,
     Reach.EXACT: """
         bun|cargo|deno|dotnet|go: generate run task test
@@ -104,7 +98,7 @@ _INTERPRETERS = _names("""
 """)
 _NEVER = {*SHELLS, *WRAPPERS, *RUNNERS, *_INSIDE} | _names("""
     . alias apk apt-get aria2c at batch chgrp chown crontab curl dd dnf easy_install eval expect
-    export find ftp gem ghci guile halt install ipython irb jshell kill killall ln mount nc ncat
+    composer export find ftp gem ghci guile halt install ipython irb jshell kill killall ln mount nc ncat
     netcat osascript pacman pipx pkill poweroff reboot rsync scp set sftp shred shutdown snap socat
     source ssh su tclsh telnet trap truncate umount unlink useradd wget wish yum zypper
 """)
@@ -129,7 +123,7 @@ def _patterns(text: str) -> frozenset[_Pattern]:
 
 
 _PATTERNS = {kind: _patterns(text) for kind, text in _VERBS.items()}
-_GROUPS = {each[:-1] for patterns in _PATTERNS.values() for each in patterns}
+_GROUPS = {each[:-1] for patterns in _PATTERNS.values() for each in patterns} | {("uv", "pip")}
 _LISTED = {group[0] for group in _GROUPS} - _INSIDE
 
 
@@ -148,8 +142,8 @@ def reach(words: Sequence[str]) -> tuple[Reach, int]:
     """Say what a rule for such commands may name, and how many words say what they do.
 
     Example:
-        >>> reach(["git", "status", "-s"]), reach(["npm", "ci"])
-        ((<Reach.PREFIX: 'its first words'>, 2), (<Reach.PROJECT: ...>, 2))
+        >>> reach(["git", "status", "-s"])
+        (<Reach.PREFIX: 'its first words'>, 2)
         >>> reach(["git", "-C", "sub", "log"])[0].value, reach(["python", "-c", "1"])[0].value
         ('exactly its words', 'no rule is narrow enough')
     """
