@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Whole
 from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.pattern import Anchors, expand_braces
+from greenroom.permissions.facts.pattern import Anchors, Segments, expand_braces
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.analyse import analyse, execute
 
@@ -104,8 +104,8 @@ class Call:
         return tuple(dict.fromkeys(self.anchors))
 
     @cached_property
-    def matched(self) -> dict[tuple[int, int], bool]:
-        """Which expressions match which commands as a whole, as far as that was asked."""
+    def protected(self) -> dict[int, Mapping[int, tuple[Segments, ...]]]:
+        """What is protected of what its commands write, as far as that was asked."""
         return {}
 
 

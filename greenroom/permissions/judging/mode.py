@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
-from greenroom.permissions.facts.fact import Command, PathUse
+from greenroom.permissions.facts.fact import PathUse
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.protection import (
-    protected_words,
-    protections,
+    protected,
     writes_inside,
     writes_own_rules,
 )
@@ -67,7 +66,7 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool) 
         return _as(verdict, RuleDecision.DENY, "in the mode plan only reading is allowed")
     if not asks:
         return verdict
-    if held and verdict.rule is None and not (verdict.doubt or _is_protected(verdict, call)):
+    if held and verdict.rule is None and not (verdict.doubt or protected(verdict.fact, call)):
         return _as(verdict, RuleDecision.ALLOW, "its sandbox holds files and network")
     if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
         return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
@@ -88,13 +87,6 @@ def _is_held(call: Call) -> bool:
     held = call.sandbox.enforced if call.sandbox else {}
     is_whole = "files" in held and "network" in held
     return is_whole and is_command and bool(call.effects) and call.category == "execute"
-
-
-def _is_protected(verdict: Verdict, call: Call) -> bool:
-    fact = verdict.fact
-    if isinstance(fact, Command):
-        return any(True for _ in protected_words(fact, call))
-    return isinstance(fact, PathUse) and any(names for _, _, names in protections(fact, call))
 
 
 def _is_edit(verdict: Verdict, call: Call) -> bool:
