@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, RuleDecision
-from greenroom.permissions.facts.fact import PathUse
+from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.protection import protections, writes_own_rules
+from greenroom.permissions.judging.reading import READS_ONLY, reads_input_inside, reads_only
 
 __all__ = ["PermissionMode", "apply_mode", "check_mode"]
 
@@ -18,7 +19,7 @@ PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "
 
 - default: they are asked.
 - accept-edits: tools of the category write may write in the workspace what is not protected.
-- plan: only tools that read are allowed.
+- plan: only tools that read are allowed, and commands that do.
 - deny: what would be asked is denied.
 - bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
   Greenroom's own rules are written, it is asked nevertheless.
@@ -37,10 +38,21 @@ def check_mode(mode: str) -> None:
 
 
 def apply_mode(
-    verdicts: Sequence[Verdict], call: Call, mode: PermissionMode
+    verdicts: Sequence[Verdict], call: Call, mode: PermissionMode, *, read_only: bool = True
 ) -> tuple[Verdict, ...]:
-    """Settle what the rules left open, as the mode says."""
-    return tuple(_settled(verdict, call, mode) for verdict in verdicts)
+    """Settle what the rules left open, as the mode says; `read_only` commands first of all."""
+    read_only = read_only and reads_input_inside(call)
+    settled = (_reading(each, call) for each in verdicts) if read_only else verdicts
+    return tuple(_settled(verdict, call, mode) for verdict in settled)
+
+
+def _reading(verdict: Verdict, call: Call) -> Verdict:
+    """Allow a command that only reads, if no rule says anything about it."""
+    is_open = verdict.decision is RuleDecision.ASK and verdict.rule is None and not verdict.doubt
+    if not (is_open and isinstance(verdict.fact, Command)):
+        return verdict
+    reason = reads_only(verdict.fact, call)
+    return _as(verdict, RuleDecision.ALLOW, reason) if reason else verdict
 
 
 def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
@@ -49,6 +61,8 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
         return verdict
     if asks and verdict.rule is None and call.unless_denied:
         return _as(verdict, RuleDecision.ALLOW, "this tool needs no permission")
+    if verdict.decision is RuleDecision.ALLOW and verdict.reason == READS_ONLY:
+        return verdict
     if mode == "plan" and call.category != "read" and not call.unless_denied:
         return _as(verdict, RuleDecision.DENY, "in the mode plan only reading is allowed")
     if not asks:

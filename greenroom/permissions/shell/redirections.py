@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from greenroom.permissions.facts.fact import Command, Fact, Unknown
+from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
 from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
@@ -49,5 +49,7 @@ def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iter
         yield place.use(kind, text, guard=True, stars="files")
     elif target.opening is not None and target.opening.glob.replace("*", ""):
         yield place.use(kind, target.opening.glob, guard=True, stars="guess")
+    elif kind == "read":  # any file
+        yield PathUse(kind=kind, text=target.text, lexical=(), real=(), guard=True, stars="guess")
     if kind == "write":
         yield Unknown(reason=f"writes to a file only known at run time: {target.text}")
