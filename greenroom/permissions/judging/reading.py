@@ -6,6 +6,7 @@ The programs are those that the table says it of; see `greenroom.permissions.she
 import os
 from collections.abc import Iterator, Sequence
 
+from greenroom.core import visible
 from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.facts.place import Place
@@ -37,6 +38,8 @@ def reads_only(fact: Command, call: Call) -> str:
     if not argv or fact.cautions or place.lost or not os.path.isdir(call.place.root):
         return ""
     name = argv[0].text
+    if visible(fact.text) != fact.text:  # a person should see what only looks like a name
+        return ""
     if not argv[0].static or "/" in name or _is_shadowed(name, place):
         return ""
     if name == "xargs":
