@@ -85,12 +85,13 @@ def outcomes(commands, folder):
     folder = Path(folder)
     (folder / "commands.json").write_text(json.dumps(list(commands)))
     driver = [sys.executable, "-I", "-S", __file__, str(folder)]
-    subprocess.run([*_sandbox(folder), *driver], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run([*sandbox(folder), *driver], check=True, stdin=subprocess.DEVNULL)
     found = json.loads((folder / "outcomes.json").read_text())
     return [Outcome(tuple(map(tuple, ran)), tuple(changed)) for ran, changed in found]
 
 
-def _sandbox(folder):
+def sandbox(folder):
+    """Return how a program is begun that can write this folder only, or nothing."""
     sandbox = [
         *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
         *(
