@@ -76,6 +76,9 @@ from greenroom.core.effects import (
 from greenroom.core.effects import (
     WritePath as WritePath,
 )
+from greenroom.core.effects import (
+    usual_effects as usual_effects,
+)
 from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
 )
@@ -573,6 +576,7 @@ __all__ = [
     "seed_ids",
     "serde",
     "texts_in",
+    "usual_effects",
     "valid_unicode",
     "visible",
 ]

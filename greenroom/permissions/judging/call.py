@@ -17,6 +17,7 @@ from greenroom.core import (
     RuleFileError,
     ShellCommand,
     WritePath,
+    usual_effects,
 )
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Whole
 from greenroom.permissions.facts.host import Host
@@ -28,14 +29,14 @@ __all__ = ["Call", "JudgedTool", "read_call"]
 
 _logger = logging.getLogger("greenroom.permissions")
 
-_CATEGORIES = {
-    "Read": "read",
-    "Grep": "read",
-    "Glob": "read",
-    "Write": "write",
-    "Edit": "write",
-    "Bash": "execute",
-    "WebFetch": "network",
+# The built-in tools: their categories, and whether a call has to be allowed.
+_USUAL = {
+    **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
+    **dict.fromkeys(("Write", "Edit"), ("write", True)),
+    "Bash": ("execute", True),
+    "WebFetch": ("network", True),
+    "Todo": ("plan", False),
+    "Task": ("agent", False),
 }
 
 
@@ -110,7 +111,10 @@ def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentCont
     """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error."""
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
-    category = _CATEGORIES.get(name, "") if isinstance(tool, str) else str(tool.category)
+    category, needs_permission = _USUAL.get(name, ("", True))
+    if not isinstance(tool, str):
+        category = str(tool.category)
+        needs_permission = bool(getattr(tool, "requires_permission", True))
     effects = tuple(_effects(tool, name, arguments, context))
     facts = [fact for effect in effects for fact in _facts(effect, place)]
     return Call(
@@ -120,7 +124,7 @@ def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentCont
         effects,
         tuple(_distinct(facts)) or (Whole(tool=name),),
         place,
-        unless_denied=not getattr(tool, "requires_permission", True),
+        unless_denied=not needs_permission,
     )
 
 
@@ -138,35 +142,15 @@ def _distinct(facts: Iterable[Fact]) -> Iterator[Fact]:
 def _effects(
     tool: AnyTool, name: str, arguments: Mapping[str, object], context: AgentContext
 ) -> Sequence[Effect]:
-    if not isinstance(tool, str) and isinstance(tool, _StatesEffects):
-        try:
-            return tuple(tool.effects(arguments, context))
-        except Exception as error:
-            _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
-            return (Opaque(f"what {name} would do can't be told: {error}"),)
-    return _usual_effects(name, arguments)
-
-
-def _usual_effects(name: str, arguments: Mapping[str, object]) -> Sequence[Effect]:
+    if not isinstance(arguments, Mapping):
+        return (Opaque(f"the input is not an object: {type(arguments).__name__}"),)
+    if isinstance(tool, str) or not isinstance(tool, _StatesEffects):
+        return usual_effects(name, arguments, context)
     try:
-        match name:
-            case "Read":
-                return (ReadPath(_text(arguments, "file_path")),)
-            case "Grep" | "Glob":
-                given = arguments.get("path") is not None
-                pattern = arguments.get("glob" if name == "Grep" else "pattern")
-                folder = _text(arguments, "path") if given else "."
-                return (ReadPath.matching(folder, pattern if isinstance(pattern, str) else ""),)
-            case "Write" | "Edit":
-                return (WritePath(_text(arguments, "file_path")),)
-            case "Bash":
-                return (ShellCommand(_text(arguments, "command")),)
-            case "WebFetch":
-                return (Contact(_text(arguments, "url")),)
-            case _:
-                return ()
-    except ValueError as error:
-        return (Opaque(str(error)),)
+        return tuple(tool.effects(arguments, context))
+    except Exception as error:
+        _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
+        return (Opaque(f"what {name} would do can't be told: {error}"),)
 
 
 def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
@@ -183,13 +167,6 @@ def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
             yield fact
 
 
-def _text(arguments: Mapping[str, object], key: str) -> str:
-    value = arguments.get(key)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"the input has no text under {key!r}")
-    return value
-
-
 def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
     match effect:
         case ReadPath(path, pattern):
@@ -197,7 +174,8 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
         case WritePath(path):
             return (place.use("write", path),)
         case Contact(url):
-            return (HostUse(url=url, host=Host.of(url)),)
+            odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
+            return (HostUse(url=url, host=Host.of(url)), *odd)
         case Execute(argv, cwd, environment):
             return execute(argv, environment, place.moved(cwd) if cwd else place)
         case ShellCommand(command, cwd):
