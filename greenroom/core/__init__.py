@@ -54,6 +54,7 @@ from greenroom.core.context import (
 )
 from greenroom.core.disguise import disguises as disguises
 from greenroom.core.disguise import exact as exact
+from greenroom.core.disguise import lookalikes as lookalikes
 from greenroom.core.disguise import texts_in as texts_in
 from greenroom.core.effects import (
     Contact as Contact,
@@ -568,6 +569,7 @@ __all__ = [
     "exact",
     "leaves",
     "log_error",
+    "lookalikes",
     "message_of",
     "new_id",
     "notice",

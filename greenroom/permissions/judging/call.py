@@ -2,6 +2,7 @@
 
 import logging
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.pattern import Anchors, expand_braces
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.analyse import analyse, execute
+from greenroom.permissions.shell.hidden import posing
 
 __all__ = ["Call", "JudgedTool", "read_call"]
 
@@ -170,12 +172,17 @@ def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
 def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
     match effect:
         case ReadPath(path, pattern):
-            return (place.use("read", path), *_sought(path, pattern, place))
+            return (
+                place.use("read", path),
+                *_sought(path, pattern, place),
+                *posing(path, sure=True),
+            )
         case WritePath(path):
-            return (place.use("write", path),)
+            return (place.use("write", path), *posing(path, sure=True))
         case Contact(url):
             odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
-            return (HostUse(url=url, host=Host.of(url)), *odd)
+            host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
+            return (HostUse(url=url, host=Host.of(url)), *odd, *posing(host))
         case Execute(argv, cwd, environment):
             return execute(argv, environment, place.moved(cwd) if cwd else place)
         case ShellCommand(command, cwd):
