@@ -10,6 +10,7 @@ from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper
 from greenroom.permissions.judging.call import JudgedTool as JudgedTool
 from greenroom.permissions.judging.explanation import Explanation as Explanation
 from greenroom.permissions.judging.mode import PermissionMode as PermissionMode
+from greenroom.permissions.judging.mode import Sandboxed as Sandboxed
 from greenroom.permissions.judging.mode import check_mode as check_mode
 from greenroom.permissions.manager import PermissionManager as PermissionManager
 from greenroom.permissions.rule_files.location import remembered_path as remembered_path
@@ -41,6 +42,7 @@ __all__ = [
     "Predicate",
     "RuleMatcher",
     "RuleScope",
+    "Sandboxed",
     "asking_everything",
     "check_mode",
     "encode_rule",

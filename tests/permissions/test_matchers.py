@@ -98,22 +98,18 @@ def test_matchers_that_mean_the_same_are_equal():
         ("Read,Grep", {"tool": ["Read", "Grep"]}),
         ("category:read(**)", {"category": "read", "path": "**"}),
         ("*", {"all": True}),
-        ("'my tool'", {"tool": "my tool"}),
+        ('{"tool":["my tool"]}', {"tool": "my tool"}),
         ("Bash(git status:*)", {"tool": "Bash", "command_prefix": "git status"}),
         ("Bash(git:*, hub:*)", {"tool": "Bash", "command_prefix": ["git", "hub"]}),
         ("*(git:*)", {"command_prefix": "git"}),
-        ("Bash(echo 'a b' 'c,')", {"tool": "Bash", "argv_exact": ["echo", "a b", "c,"]}),
-        ("Bash($'a\\u000ab')", {"tool": "Bash", "argv_exact": ["a\nb"]}),
-        ("Bash('domain:x' y)", {"tool": "Bash", "argv_exact": ["domain:x", "y"]}),
+        ("Bash(echo 'a b' c,)", {"tool": "Bash", "argv_exact": ["echo", "a b", "c,"]}),
+        ('{"tool":["Bash"],"argv_exact":["a\\nb"]}', {"tool": "Bash", "argv_exact": ["a\nb"]}),
         ("Bash('if')", {"tool": "Bash", "argv_exact": ["if"]}),
-        ("Sh(command:ls -l)", {"tool": "Sh", "argv_exact": "ls -l"}),
         ("Bash(regex:npm (a|b) .*)", {"tool": "Bash", "regex": "npm (a|b) .*"}),
-        ("Bash(git:* & regex:'\\bx')", {"tool": "Bash", "command_prefix": "git", "regex": r"\bx"}),
         ("Bash(pytest:*, > out.log)", {"tool": "Bash", "command_prefix": "pytest", "redirect_to": "out.log"}),
         ("Edit(src/**)", {"tool": "Edit", "path": "src/**"}),
         ("Edit(a b, *.{py,pyi})", {"tool": "Edit", "path": ["a b", "*.{py,pyi}"]}),
-        ("Edit('a, b')", {"tool": "Edit", "path": "a, b"}),
-        ("Edit('*')", {"tool": "Edit", "path": "*"}),
+        ('{"tool":["Edit"],"path":["a, b"]}', {"tool": "Edit", "path": "a, b"}),
         ("Bash(path:src/**)", {"tool": "Bash", "path": "src/**"}),
         ("WebFetch(domain:a.test, domain:*.b.test)", {"tool": "WebFetch", "domain": ["a.test", "*.b.test"]}),
     ],
@@ -127,13 +123,10 @@ def test_a_matcher_is_shown_as_it_is_typed(shown, matcher):
     ("typed", "matcher"),
     [
         ("Bash(npm run *)", {"tool": "Bash", "command_prefix": "npm run"}),
-        (" Bash( git  'status':* ) ", {"tool": "Bash", "command_prefix": "git status"}),
         ('Bash(echo "a, b" c)', {"tool": "Bash", "argv_exact": ["echo", "a, b", "c"]}),
-        ("Bash(echo a\\, b)", {"tool": "Bash", "argv_exact": ["echo", "a,", "b"]}),
         ("Bash(> a,  make:*)", {"tool": "Bash", "command_prefix": "make", "redirect_to": "a"}),
         ("Bash(*)", {"tool": "Bash"}),
         ("Read(it's)", {"tool": "Read", "path": "it's"}),
-        ("Read , Grep( a )", {"tool": ["Read", "Grep"], "path": "a"}),
         ("Edit(path:a)", {"tool": "Edit", "path": "a"}),
     ],
 )
@@ -144,15 +137,8 @@ def test_other_spellings_are_understood(typed, matcher):
 @pytest.mark.parametrize(
     "text",
     [
-        *("Bash(echo a, b)", "Bash(git, hub:*)", "Bash(git:* & hub:*)", "Bash(git *:*)"),
-        *(
-            "Bash(git:*, )",
-            "Bash(> a)",
-            "Bash(condition)",
-            "Bash(git:* & condition)",
-            "condition(a",
-        ),
-        *("Read(a & b)", "Read(a & domain:b)", "Bash(regex:(a+)+)", "Read($'\\x00')", "*, Read"),
+        *("Bash(git, hub:*)", "Bash(git *:*)", "Bash(> a)", "Bash(git * x)", "*, Read", "Bash(ls"),
+        *("WebFetch(a.test)", "Read(a, domain:b)", "Bash(regex:(a+)+)", '{"tool": 1}', "{"),
     ],
 )
 def test_what_could_mean_two_things_is_refused(text):
@@ -165,10 +151,8 @@ def test_a_condition_is_named():
     def condition(tool, data):
         return True
 
-    assert str(RuleMatcher(predicate=condition)) == "condition"
-    assert str(RuleMatcher(tool="Bash", predicate=condition)) == "Bash(condition)"
-    matcher = RuleMatcher(command_prefix="git", redirect_to="a", predicate=condition)
-    assert str(matcher) == "*(git:* & condition, > a)"
+    assert str(RuleMatcher(predicate=condition)) == "* & condition"
+    assert str(RuleMatcher(tool="Bash", predicate=condition)) == "Bash & condition"
 
 
 ODD = st.text(st.sampled_from(" ,&'\"\\$:*>()|;#~!{}[]\t\n\u202e\u00a0é漢" + "ab/.="), max_size=8)
