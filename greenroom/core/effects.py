@@ -119,8 +119,10 @@ def usual_effects(
         return value
 
     def path(key: str, default: str | None = None) -> str:
-        context.workspace.absolute(text(key, default))  # it may name a home that can't be found
-        return text(key, default)
+        value = text(key, default)
+        if value.startswith("~"):
+            context.workspace.absolute(value)  # which may be a home that can't be found
+        return value
 
     try:
         match tool:
