@@ -141,7 +141,7 @@ def test_rules_are_listed_in_the_order_in_which_they_are_asked(run, own_rules, e
     head, *rows = done.out.split("\n\n")[0].splitlines()
     assert head.split() == ["decision", "rule", "name", "scope", "from"]
     assert [row.split()[1] for row in rows] == [
-        "*(**/*.pem)",
+        "*(path:**/*.pem)",
         "Bash(rm:*)",
         "WebFetch",
         "*(git",
