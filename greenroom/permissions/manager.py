@@ -183,10 +183,12 @@ class PermissionManager:
         decision, verdicts = self._judge(call, Who.of(context))
         chief = next((each for each in verdicts if each.decision is decision), None)
         rule = chief.rule if chief else None
-        reason = chief.reason if chief else "there is nothing to judge"
+        what, reason = (
+            (str(chief.fact), chief.reason) if chief else ("", "there is nothing to judge")
+        )
         found = Explanation(
             decision=decision,
-            reason=f"{chief.fact}: {reason}" if chief and len(verdicts) > 1 else reason,
+            reason=f"{what}: {reason}" if len(verdicts) > 1 and what not in reason else reason,
             rule=rule,
             parts=tuple(verdict.part for verdict in verdicts),
             digest=digest_of(call),
