@@ -20,7 +20,7 @@ from greenroom.permissions.shell.grammar.nodes import (
     SimpleCommand,
 )
 from greenroom.permissions.shell.grammar.parser import parse
-from greenroom.permissions.shell.grammar.word_reader import join
+from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
 from greenroom.permissions.shell.programs.wrappers import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
@@ -230,8 +230,7 @@ def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
     for chosen in product(*choices.values()):
         values = dict(zip(choices, chosen, strict=True))
         redirections = (
-            Redirection(each.operator, _filled(each.target, values), each.body)
-            for each in node.redirections
+            Redirection(each.operator, _filled(each.target, values)) for each in node.redirections
         )
         yield SimpleCommand(
             tuple(_filled(word, values) for word in node.words),

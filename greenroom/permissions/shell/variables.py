@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
 from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
 
 __all__ = [
@@ -30,6 +29,8 @@ _INFLUENCE = re.compile(
 # They say where something is found, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
 _PLAIN = re.compile(r"[\w.@:+-]*")
+# Values that can't make arithmetic run a command.
+_NO_CODE = re.compile(r"[\w./:@%+, *?=-]*|\{\w+\.\.\w+(?:\.\.\w+)?\}")
 _PREFIXES = frozenset({"builtin", "command"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
@@ -127,4 +128,4 @@ def _builtin(node: SimpleCommand) -> str:
 
 def _is_plain(value: Word) -> bool:
     """Tell whether it is surely not code; the name of a file may be some."""
-    return value.number or (not value.pattern and is_plain_value(value.text))
+    return value.number or (not value.pattern and _NO_CODE.fullmatch(value.text) is not None)

@@ -23,23 +23,17 @@ def split_words(text: str) -> tuple[str, ...]:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    found = parse(text).found
-    command = found[0] if len(found) == 1 else None
-    plain = (
-        isinstance(command, SimpleCommand)
-        and command.words
-        and not command.redirections
-        and all(word.static for word in command.words)
-        and all(each.setting for each in command.assignments)
-        and not _SETTING.match(command.words[0].text)
+    match parse(text).found:
+        case (SimpleCommand((first, *_) as words, settings, ()),) if (
+            all(word.static for word in words)
+            and all(each.setting for each in settings)
+            and not _SETTING.match(first.text)
+        ):
+            return (*(each.setting for each in settings), *(word.text for word in words))
+    raise RuleFileError(
+        f"not a plain command: {text!r}",
+        hint="write its words alone, without operators or variables, such as: git status",
     )
-    if not plain or not isinstance(command, SimpleCommand):
-        raise RuleFileError(
-            f"not a plain command: {text!r}",
-            hint="write its words alone, without operators or variables, such as: git status",
-        )
-    settings = (each.setting for each in command.assignments)
-    return (*settings, *(word.text for word in command.words))
 
 
 def split_settings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
