@@ -40,7 +40,7 @@ def reads_only(fact: Command, call: Call) -> str:
     if not argv or fact.cautions or place.lost or not os.path.isdir(call.place.root):
         return ""
     name = argv[0].text
-    if visible(fact.text) != fact.text:  # a person should see what only looks like a name
+    if visible(fact.text) != fact.text:  # a person should see what hides something
         return ""
     if not argv[0].static or "/" in name or _is_shadowed(name, place):
         return ""
@@ -54,12 +54,16 @@ def reads_only(fact: Command, call: Call) -> str:
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
-    """Tell whether a program of this name lies in the workspace, where programs are looked for."""
+    """Tell whether a program of this name lies in the workspace, where programs are looked for.
+
+    The shims of version managers count as well: files of a project say what they run.
+    """
     for each in os.environ.get("PATH", "").split(":"):
         for folder in (place.folder, *place.others):
             path = os.path.join(folder, each, name)
             is_near = os.path.commonpath((path, place.root)) == place.root
-            if (is_near or not each.startswith("/")) and os.path.lexists(path):
+            is_near |= not each.startswith("/") or each.rstrip("/").endswith("/shims")
+            if is_near and os.path.lexists(path):
                 return True
     return False
 
@@ -148,6 +152,8 @@ def _is_inside(word: Word, place: Place, call: Call, *, from_input: bool = False
         return False
     if word.text in ("-", "/dev/null", ""):
         return True
+    if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
+        return False  # such as `~-`, the folder before
     use = place.use(
         "read", word.text, tilde=not word.quoted, stars="files" if word.pattern else "none"
     )

@@ -39,6 +39,7 @@ _TEXTS = {
         r"\s*(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
         r"|[^\s=]*\s*!=|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b)",
     ),
+    "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
     "curl": r".*%output\{",
     "sqlite3": r"(?is)(?:.*\n)?\s*\.(?!(?:databases|dump|exit|headers?|help|indexes|indices|mode|quit"
     r"|schema|show|stats|tables|timer|width)\b)|.*\b(?:writefile|edit|load_extension)\s*\(",
