@@ -236,9 +236,10 @@ class Program:
 
     def has(self, mark: str, option: str) -> bool:
         """Tell whether an option has this mark; a long one may be abbreviated."""
-        return option not in _NO_ABBREVIATIONS and any(
-            abbreviates(option, each) for each in self.marks.get(mark, ())
-        )
+        options = self.marks.get(mark, ())
+        if option in options or not option.startswith("--") or option in _NO_ABBREVIATIONS:
+            return option in options
+        return any(abbreviates(option, each) for each in options)
 
     def is_(self, kind: str) -> bool:
         """Tell whether its row holds this word."""
