@@ -26,6 +26,12 @@ _GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_I
 # Options that give the pattern, so that the first operand is a file.
 _PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
 _INPUT_FILE = re.compile(r"--a|-[^-IEnPLsd]*a")  # of xargs
+# Commands that print names of files, and filters that print some of them.
+_LISTS = re.compile(
+    r"(?:find(?! .*-printf)|git ls-files|git diff .*--name-only|git grep -\w*l|rg (?:.* )?(?:-\w*l|--files)"
+    r"|grep (?:.* )?-\w*l|ls|cd) |(?:git ls-files|ls|pwd|sort|uniq|head|tail)(?: -\S+)*\Z"
+    r"|(?:head|tail) -n \d+\Z|grep(?: -[vEiF]+)? \S+\Z|rg --files\Z"
+)
 _NAMES_INPUT = frozenset({"xargs", "find"})
 
 
@@ -45,7 +51,7 @@ def reads_only(fact: Command, call: Call) -> str:
     if not argv[0].static or "/" in name or _is_shadowed(name, place):
         return ""
     if name == "xargs":
-        is_read = _takes_no_file(argv)
+        is_read = _takes_no_file(argv) and _is_given_names(call)
     elif only_prints(argv):
         is_read = all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
     else:
@@ -72,6 +78,12 @@ def _takes_no_file(argv: Sequence[Word]) -> bool:
     """Tell whether xargs reads its standard input; what it runs is judged by itself."""
     start = inner_start(argv, WRAPPERS["xargs"])
     return start is not None and not any(_INPUT_FILE.match(word.text) for word in argv[1:start])
+
+
+def _is_given_names(call: Call) -> bool:
+    """Tell whether all that a call prints are names of files in the workspace."""
+    commands = [each for each in call.facts if isinstance(each, Command) and each.outer is None]
+    return all(_LISTS.match(each.text) or each.argv[0].text == "xargs" for each in commands)
 
 
 def _reads_inside(fact: Command, place: Place, call: Call) -> bool:

@@ -39,7 +39,7 @@ __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
-_FOLDERS = frozenset({"HOME", "PWD", "OLDPWD", "CDPATH"})
+_FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 
 
 def analyse(command: str, place: Place) -> Sequence[Fact]:

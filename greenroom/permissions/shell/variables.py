@@ -37,6 +37,8 @@ _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "pr
 _BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
 _REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
 _ATTRIBUTES = re.compile(r"[-+]\w*[in]\w*")  # `-n` makes a name stand for another, `-i` computes
+_TESTS = frozenset({"test", "["})
+_KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
 _TABLES = re.compile(r"BASH_(?:CMDS|ALIASES)")  # of what names stand for
 _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
 
@@ -76,6 +78,10 @@ def run_values(node: SimpleCommand) -> Iterator[Word]:
 def redefines(node: SimpleCommand) -> bool:
     """Tell whether a builtin changes what later words mean, or runs a command in a subscript."""
     program, texts = _builtin(node), [word.text for word in node.words[1:]]
+    if program == "set" and any(text == "keyword" or _KEYWORDS.match(text) for text in texts):
+        return True
+    if program in _TESTS and any("$(" in each.text or "`" in each.text for each in _names(node)):
+        return True
     if program in _REDEFINERS:
         return bool(texts) and texts != ["-r"]
     if program in ("declare", "typeset", "local"):
@@ -104,7 +110,20 @@ def sets(node: Finding, names: frozenset[str]) -> bool:
 
 def computes(node: Finding) -> bool:
     """Tell whether it is a builtin that evaluates its words as arithmetic."""
-    return isinstance(node, SimpleCommand) and _builtin(node) == "let"
+    if not isinstance(node, SimpleCommand):
+        return False
+    program = _builtin(node)
+    return program == "let" or (program in _TESTS and any(True for _ in _names(node)))
+
+
+def _names(node: SimpleCommand) -> Iterator[Word]:
+    """Find the words of a test that may name a variable, whose subscript is evaluated."""
+    words = node.words
+    for at, word in enumerate(words[1:], 1):
+        after = words[at + 1] if at + 1 < len(words) else Word("")
+        names = words[at - 1].text in ("-v", "-R") or after.unknown or "[" in after.text
+        if word.unknown and (word.split or names):
+            yield word
 
 
 def may_hold_code(node: Finding) -> bool:
