@@ -13,20 +13,15 @@ from pathlib import Path
 
 from greenroom.permissions import PermissionRule
 
+
+def _rows(name):
+    text = (Path(__file__).with_name("reach_tables") / f"{name}.txt").read_text()
+    return tuple(row.replace("⏎", "\n") for row in text.splitlines())
+
+
 # Everything that the commands here use may run and write, as far as no denial or protection says
 # otherwise: so that only those hold.
-PROGRAMS = (
-    *"""
-    . : [ awk base64 basename bash cat cd chmod cmp comm command cp csplit curl cut dd declare diff
-    dirname du echo env eval exec expand export file find fold git grep gzip head install join jq ln
-    local ls make mapfile md5sum mkdir mv nice nl nohup od paste patch popd printf pushd pwd pytest
-    read readlink realpath rev rg rm rmdir rsync sed seq set sh shift shopt shuf sleep sort source
-    split stat strings tac tail tar tee test timeout touch tr trap tree true truncate tsort uniq
-    unzip wait wc wget which xargs xxd yes zip
-    """.split(),
-    "sed -i",
-    "sort -o",
-)
+PROGRAMS = _rows("programs")
 
 
 def rules(*, final=False, tool=False):
@@ -37,11 +32,6 @@ def rules(*, final=False, tool=False):
         PermissionRule.deny_path("secrets/**", "**/.env", final=final, priority=1),
         PermissionRule.deny_command("evil", final=final, priority=1),
     )
-
-
-def _rows(name):
-    text = (Path(__file__).with_name("reach_tables") / f"{name}.txt").read_text()
-    return tuple(row.replace("⏎", "\n") for row in text.splitlines())
 
 
 # Commands that would read `secrets/key` or a `.env`; run the program `evil`, which is there to be
