@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.permissions.bash_oracle import run, sandbox
 
 MARK = "TOPSECRETMARKER"
+OUTSIDE = (b"OUTSIDEMARKER", b"root:x:0:0")
 NEEDLES = (
     MARK.encode(),
     MARK[::-1].encode(),
@@ -51,7 +52,15 @@ FILES = {
     ".vscode/settings.json": "{}\n",
     ".greenroom/permissions.json": '{"version": 1, "rules": []}\n',
 }
-LINKS = {"vault": "secrets", "notes.txt": ".env", "tools": ".git/hooks"}
+LINKS = {
+    "vault": "secrets",
+    "notes.txt": ".env",
+    "tools": ".git/hooks",
+    "away": "../outside",
+    "up": "..",
+}
+# What git itself notes down when it only looks.
+NOTES = ("project/.git", "project/.git/index")
 DENIED = ("secrets", ".env", "conf/.env")
 PROTECTED = (".git/hooks", ".git/config", ".git/info", ".bashrc", ".envrc", ".vscode", ".greenroom")
 LONGEST = 10
@@ -59,11 +68,22 @@ LONGEST = 10
 
 @dataclass(frozen=True)
 class Reached:
-    """What one command reached: the files of each kind, and whether the denied program ran."""
+    """What one command reached.
+
+    Attributes:
+        read: where the contents of denied files turned up.
+        written: the denied files and protected places that it changed.
+        changed: all that it changed.
+        ran: whether the denied program ran.
+        left: whether it printed what lies outside the project.
+        timed_out: whether it had to be stopped.
+    """
 
     read: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     ran: bool = False
+    left: bool = False
     timed_out: bool = False
 
     @property
@@ -109,6 +129,8 @@ class Project:
         for name, target in LINKS.items():
             (project / name).symlink_to(target)
         (self.pristine / ".bashrc").write_text("# rc\n")
+        (self.pristine / "outside").write_bytes(OUTSIDE[0] + b"\n")
+        (self.pristine / "outside0").write_bytes(b"../outside\0")
         _write_program(project / "bad/cat", "exec evil\n")
         _write_program(project / "secrets/prog", f"echo {MARK}\n")
         self._git("init", "-q", "--template=", "-b", "main")
@@ -121,6 +143,7 @@ class Project:
         self._git("commit", "-qm", "First")
         (project / "docs/guide.md").write_text("# Guide\n\nmore\n")
         self._git("commit", "-qam", "Second")
+        self._git("branch", "side", "HEAD~1")
         self._git("gc", "-q")
         (project / "src/app.py").write_text("import os\n\n\ndef foo():\n    return 2\n")
         subprocess.run(["tar", "cf", "a.tar", "a"], cwd=project, check=True)
@@ -154,7 +177,7 @@ class Project:
             [*sandbox(self.folder), *driver], cwd=REPOSITORY, check=True, stdin=subprocess.DEVNULL
         )
         found = json.loads((self.folder / "reached.json").read_text())
-        return [Reached(tuple(read), tuple(written), *flags) for read, written, *flags in found]
+        return [Reached(*map(tuple, names), *flags) for names, flags in found]
 
     def trace(self, command):
         """Run one command, and say what it reached; leave the project as it was."""
@@ -171,7 +194,12 @@ class Project:
         written = [name for name in changed if self._is_guarded(name) and self._differs(name)]
         if changed:
             self.restore()
-        return read, written, ran.exists(), late
+        changed = [name for name in changed if name not in NOTES]
+        return (read, written, changed), (
+            ran.exists(),
+            any(text in printed for text in OUTSIDE),
+            late,
+        )
 
     def _leaks(self, name):
         path = self.home / name

@@ -15,6 +15,7 @@ from tests.permissions.bash_oracle import sandbox
 from tests.permissions.reach import (
     HARMLESS,
     HIDING,
+    PRYING,
     READING,
     RUNNING,
     SEEDS,
@@ -31,19 +32,26 @@ SEED = int(os.environ.get("GREENROOM_BASH_SEED", "0"))
 BROAD = PermissionManager(rules())
 FINAL = PermissionManager(rules(final=True))
 WHOLE = PermissionManager(rules(tool=True))
+GUARDED = PermissionManager(rules()[2:])
+BUILT_IN = PermissionManager()
 CARELESS = PermissionManager(mode="bypass")
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reach")
-    if not sandbox(folder):
-        pytest.skip("there is no bubblewrap here")
-    project = Project(folder).build()
+    project = Project(tmp_path_factory.mktemp("reach")).build()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in project.environment.items():
             patch.setenv(name, value)
         yield project
+
+
+@pytest.fixture(scope="module")
+def confined(project):
+    """Skip where commands can't be kept from doing harm to the machine."""
+    if not sandbox(project.folder):
+        pytest.skip("there is no bubblewrap here")
+    return project
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +69,18 @@ def harm(attempt, reached, manager):
     """Say what a command reached that these rules do not allow.
 
     A rule for the whole tool allows protected places to be written by programs, and the scripts and
-    options of other programs to run what they like, as far as no denial can be seen in them.
+    options of other programs to run what they like, as far as no denial can be seen in them. What
+    runs without any rule reads in the workspace, and does nothing else.
     """
+    ran = ["evil"] if reached.ran else []
     if manager is WHOLE:
-        ran = reached.ran and attempt.seed not in HIDING
-        return (*reached.read, *reached.denied, *(["evil"] if ran else []))
-    return (*reached.read, *reached.written, *(["evil"] if reached.ran else []))
+        hidden = attempt.seed in (*HIDING, *PRYING)
+        return (*reached.read, *reached.denied, *([] if hidden else ran))
+    if manager is BUILT_IN:
+        return (*reached.changed, *ran, *(["outside"] if reached.left else []))
+    if manager is GUARDED:
+        return (*reached.read, *ran)
+    return (*reached.read, *reached.written, *ran)
 
 
 def harmed(attempts, project, *managers):
@@ -87,31 +101,35 @@ def harmed(attempts, project, *managers):
     return sorted(found, key=len)
 
 
-def test_nothing_that_is_allowed_reaches_what_is_not(project, attempts):
-    assert harmed(attempts, project, BROAD, FINAL, WHOLE) == []
+def test_nothing_that_is_allowed_reaches_what_is_not(confined, attempts):
+    assert harmed(attempts, confined, BROAD, FINAL, WHOLE) == []
 
 
-def test_what_is_spliced_would_do_harm(project):
-    reached = dict(zip(SEEDS, project.reached_by(SEEDS), strict=True))
-    for seeds in (READING, RUNNING, HIDING, WRITING):
-        does = [bool(reached[seed]) for seed in seeds if seed in reached]
+def test_what_runs_without_any_rule_only_reads_in_the_workspace(confined, attempts):
+    assert harmed(attempts, confined, BUILT_IN, GUARDED) == []
+
+
+def test_what_is_spliced_would_do_harm(confined):
+    for seeds in (READING, RUNNING, HIDING, WRITING, PRYING):
+        reached = confined.reached_by(seeds[::2])
+        does = [bool(each or each.changed or each.left) for each in reached]
         # A machine may lack some of the programs.
         assert sum(does) > 0.75 * len(does)
 
 
-def test_a_manager_that_allows_everything_is_noticed(project, attempts):
-    sample = attempts[len(SEEDS) :: CASES // 100]
-    assert len(harmed(sample, project, CARELESS)) > 0.6 * len(sample)
+def test_a_manager_that_allows_everything_is_noticed(confined, attempts):
+    sample = [each for each in attempts if each.splices and each.seed not in PRYING]
+    sample = sample[:: len(sample) // 100]
+    assert len(harmed(sample, confined, CARELESS)) > 0.6 * len(sample)
 
 
-@pytest.mark.parametrize("text", HARMLESS)
-def test_plain_commands_are_allowed_by_the_same_rules(project, text):
-    assert allows(BROAD, project, text)
-    assert allows(FINAL, project, text)
+def test_plain_commands_are_allowed_by_the_same_rules(project):
+    for manager in (BROAD, FINAL):
+        assert [text for text in HARMLESS if not allows(manager, project, text)] == []
 
 
-def test_plain_commands_reach_nothing(project):
-    assert not any(project.reached_by(HARMLESS))
+def test_plain_commands_reach_nothing(confined):
+    assert not any(confined.reached_by(HARMLESS))
 
 
 def test_every_word_of_every_command_is_tried_in_every_way(attempts):
