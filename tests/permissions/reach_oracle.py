@@ -166,8 +166,29 @@ class Project:
         )
 
     def restore(self):
+        """Make everything what it was; afterwards, what a command has changed suffices."""
         shutil.rmtree(self.home, ignore_errors=True)
         shutil.copytree(self.pristine, self.home, symlinks=True)
+        self.before = _signatures(self.home)
+
+    def _mend(self, changed):
+        for name in reversed(changed):
+            path = self.home / name
+            if path.is_dir() and not path.is_symlink():
+                if not (self.pristine / name).is_dir():
+                    path.rmdir()
+            else:
+                path.unlink(missing_ok=True)
+        for name in changed:
+            old, path = self.pristine / name, self.home / name
+            if old.is_symlink():
+                path.symlink_to(old.readlink())
+            elif old.is_dir():
+                path.mkdir(exist_ok=True)
+                path.chmod(old.stat().st_mode)
+            elif old.exists():
+                shutil.copy2(old, path)
+        self.before = _signatures(self.home)
 
     def reached_by(self, commands):
         """Run commands in the sandbox, and say what each of them reached."""
@@ -183,17 +204,17 @@ class Project:
         """Run one command, and say what it reached; leave the project as it was."""
         ran = self.folder / "ran"
         ran.unlink(missing_ok=True)
-        before = _signatures(self.home)
-        started = _now()
+        before = self.before
+        started = os.times().elapsed
         printed = run(command, self.root, self.environment, LONGEST)
-        late = _now() - started > LONGEST
+        late = os.times().elapsed - started > LONGEST
         after = _signatures(self.home)
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         read = ["what it printed"] if _tells(printed) else []
         read += [name for name in changed if self._leaks(name)]
         written = [name for name in changed if self._is_guarded(name) and self._differs(name)]
         if changed:
-            self.restore()
+            self._mend(changed)
         changed = [name for name in changed if name not in NOTES]
         return (read, written, changed), (
             ran.exists(),
@@ -219,10 +240,6 @@ class Project:
         return old.read_bytes() != new.read_bytes() or old.stat().st_mode != new.stat().st_mode
 
 
-def _now():
-    return os.times().elapsed
-
-
 def _within(name, places):
     return any(f"{name}/".startswith(f"project/{place}/") for place in places)
 
@@ -240,11 +257,15 @@ def _signatures(folder):
     """Note what each file below a folder is; whatever changes one changes what is noted."""
     found = {}
     pending = [str(folder)]
+    start = len(pending[0]) + 1
     while pending:
-        with os.scandir(pending.pop()) as entries:
+        inner = pending.pop()
+        if not os.access(inner, os.R_OK | os.X_OK):
+            os.chmod(inner, 0o700)
+        with os.scandir(inner) as entries:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
-                name = os.path.relpath(entry.path, folder)
+                name = entry.path[start:]
                 found[name] = (status.st_mode, status.st_size, status.st_ctime_ns, status.st_ino)
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
