@@ -260,7 +260,7 @@ def _signatures(folder):
     start = len(pending[0]) + 1
     while pending:
         inner = pending.pop()
-        if not os.access(inner, os.R_OK | os.X_OK):
+        if not os.access(inner, os.R_OK | os.W_OK | os.X_OK):
             os.chmod(inner, 0o700)
         with os.scandir(inner) as entries:
             for entry in entries:
@@ -269,6 +269,8 @@ def _signatures(folder):
                 found[name] = (status.st_mode, status.st_size, status.st_ctime_ns, status.st_ino)
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
+                elif entry.is_file(follow_symlinks=False) and not status.st_mode & 0o400:
+                    os.chmod(entry.path, status.st_mode | 0o600)
     return found
 
 
