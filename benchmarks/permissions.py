@@ -8,7 +8,8 @@ the same run, so the ratios hold on every machine. It exits with 1 when a promis
 call within its ratio, a hundred rules for little more than a few, and twice the length for about
 twice the time, up to 100 KB.
 
-It also times the cases of the tests, those made to be large or deep among them, and those of the
+It also times regular expressions of rules over texts that are made to be slow for them, none of which
+may take a quarter of a second, and the cases of the tests, those made to be large or deep among them, and those of the
 acceptance corpus where GREENROOM_PERMISSION_SAMPLE names its file, and counts which take longer than
 a quarter of a second.
 """
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests have the cases
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
+from greenroom.permissions.rules.expression import Expression
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))
 FEW = (
@@ -34,7 +36,7 @@ FEW = (
     PermissionRule.deny_path("**/.env"),
     PermissionRule.allow_tool("Read"),
 )
-SPELLINGS = ("curl .*[|] *(ba)?sh", "(a+)+b", ".*--no-verify.*", "npm run (lint|test)( .*)?")
+SPELLINGS = ("curl .*[|] *(ba)?sh", "[ab]+c", ".*--no-verify.*", "npm run (lint|test)( .*)?")
 MANY = (
     *FEW,
     *(PermissionRule.allow_command(f"tool{n}", f"make target{n}") for n in range(40)),
@@ -94,6 +96,20 @@ LONG = {
     "hosts": ("", "curl https://h{n}.test; ", ""),
     "what is sought": ("echo ", "curl a | ", "sh"),
 }
+# Expressions of all weights that are accepted, and what texts for them are made of.
+HEAVY = (
+    *SPELLINGS,
+    r"\w+(ab){2}[cd]",
+    "a*aaaa{2}[cd]",
+    "(a)*(?:c|d)",
+    "(?i)a[ab]*[cd]",
+    "a.*[ab]*(c|d)",
+    "(.*/)?a( .*)?c",
+    "[ab]*a[ab]{200}c",
+    ".*a.*b.*(c|d).*e",
+    "(?=.*a)[^c]*?c$",
+)
+UNITS = ("a", "ab", "aaab", " a", "/a ", "b a", "curl |")
 LENGTH = 100_000
 MOST = {"commands": 20, "files": 12, "a long text": 40, "many rules": 2.0, "twice the length": 2.6}
 SLOW = 0.25  # seconds
@@ -167,6 +183,21 @@ def long(broken):
         broken += [name] * (slow or ratio > MOST["a long text"])
 
 
+def expressions(broken):
+    print(f"regular expressions: ms for the slowest text; no more than {SLOW * 1e3:.0f}")
+    for source in HEAVY:
+        expression = Expression(source)
+        texts = [(unit * expression.limit)[: expression.limit - 1] for unit in UNITS]
+        spent = max(
+            seconds(partial(match, f"{text}{end}"), 1, 2)
+            for match in (expression.fullmatch, expression.search)
+            for text in texts
+            for end in ("", "c")
+        )
+        print(f"{spent * 1e3:9.1f}  {source}, up to {expression.limit} characters", flush=True)
+        broken += [source] * (spent > SLOW)
+
+
 def cases():
     from tests.permissions import test_cases, test_corpus
 
@@ -211,6 +242,7 @@ def main():
     broken = []
     usual(broken)
     long(broken)
+    expressions(broken)
     cases()
     if broken:
         sys.exit(f"a promise is broken: {', '.join(broken)}")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -46,6 +47,7 @@ class Verdict:
         paths: real paths outside the workspace that this call, and no other, may touch.
         edited: whether a person changed the input.
         asked: whether a person has allowed it, and no rule.
+        sandbox: what was found to hold it, or None.
         refusal: the result in place of running it, or None where it may run.
     """
 
@@ -56,6 +58,7 @@ class Verdict:
     paths: tuple[str, ...] = ()
     edited: bool = False
     asked: bool = False
+    sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
 
     async def changed(
@@ -68,7 +71,9 @@ class Verdict:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
-        now = await _explain(permissions, self.tool, self.input, context)
+        now = await _explain(
+            permissions, self.tool, self.input, context, self.sandbox, asked=self.asked
+        )
         same = now.digest == self.digest and tools.get(self.call.name) is self.tool
         needs = RuleDecision.ASK if self.asked else RuleDecision.ALLOW
         if same and now.decision in (needs, RuleDecision.ALLOW):
@@ -104,7 +109,7 @@ async def judge(
     if fault is not None:  # nobody is asked about a call that can't run
         return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
     context = agent.context.with_tool_use_id(call.id)
-    found = await _explain(permissions, tool, call.input, context)
+    found = await _explain(permissions, tool, call.input, context, sandbox)
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found, sandbox)
     agent.session.add_decision(decided(call, permissions, found, sandbox))
@@ -112,7 +117,7 @@ async def judge(
         return _refused(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.path)
     paths = _paths(tool, call.input, context) if by_path else ()
-    return Verdict(call, call.input, tool, found.digest, paths)
+    return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
 
 
 async def _explain(
@@ -120,13 +125,23 @@ async def _explain(
     tool: RegisteredTool,
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
+    sandbox: SandboxReport | None,
+    *,
+    asked: bool = False,
 ) -> Explanation:
-    """Judge a call; one with a long input in a thread, which an interrupt does not wait for."""
-    if not _is_long(input):
-        return permissions.explain(tool, input, context)
-    return await trio.to_thread.run_sync(
-        permissions.explain, tool, input, context, abandon_on_cancel=True
-    )
+    """Judge a call; with its files where a person is asked about it, or has been.
+
+    One with a long input is judged in a thread, and files are read in one, which an interrupt does not
+    wait for.
+    """
+    explain = partial(permissions.explain, tool, input, context, sandbox=sandbox, files=False)
+    if _is_long(input):
+        found = await trio.to_thread.run_sync(explain, abandon_on_cancel=True)
+    else:
+        found = explain()
+    if found.runs_commands and (asked or found.decision is RuleDecision.ASK):
+        return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
+    return found
 
 
 def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
@@ -157,7 +172,7 @@ async def _ask(
         if answer.input is not None and answer.input != call.input:
             # What the person wrote is approved by the person, unless a rule forbids it.
             approved, edited = answer.input, True
-            found = await _explain(permissions, tool, approved, context)
+            found = await _explain(permissions, tool, approved, context, sandbox, asked=True)
     rules: tuple[PermissionRule, ...] = ()
     # What was shown to be remembered is about the call as it was asked for.
     if answer.remember is not None and not edited:
@@ -171,7 +186,7 @@ async def _ask(
     if not answer.allowed:
         return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
     paths = _paths(tool, approved, context)
-    return Verdict(call, approved, tool, found.digest, paths, edited, asked=True)
+    return Verdict(call, approved, tool, found.digest, paths, edited, asked=True, sandbox=sandbox)
 
 
 @contextmanager
@@ -204,6 +219,7 @@ async def _answer(
         parts=found.parts,
         reason=found.reason,
         remembers=tuple(str(rule) for rule in found.remembers),
+        unremembered=found.unremembered,
         forbids=tuple(str(rule) for rule in found.forbids),
         digest=found.digest,
         tool_use_id=call.id,

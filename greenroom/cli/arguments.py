@@ -23,6 +23,7 @@ __all__ = ["Options", "OutputFormat", "command_parser", "read_arguments"]
 _FORMATS = ("text", "json", "stream-json")
 _SANDBOXES = ("off", "read-only", "workspace-write")
 _NETWORKS = ("none", "all")
+_SANDBOXED = ("ask", "allow")
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
 not go on; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
@@ -52,6 +53,8 @@ def read_arguments(argv: list[str] | None = None) -> Options:
         parser.error("--resume and --continue exclude each other")
     if values["sandbox"] == "off" and values["sandbox_network"] is not None:
         parser.error("--sandbox-network belongs to a sandbox: add --sandbox workspace-write")
+    if values["sandbox"] == "off" and values["sandboxed"] == "allow":
+        parser.error("--sandboxed allow belongs to a sandbox: add --sandbox workspace-write")
     values["output_format"] = values["output_format"] or "text"
     values["sandbox_network"] = values["sandbox_network"] or "none"
     values = {
@@ -96,5 +99,7 @@ def _add_run(parser: Parser) -> None:
     add("--sandbox", choices=_SANDBOXES, default="off", help="what commands are held to (off)")
     reached = "what they reach in a sandbox (none)"
     add("--sandbox-network", choices=_NETWORKS, help=reached)
+    held = "whether commands are asked about whose sandbox holds files and network (ask)"
+    add("--sandboxed", choices=_SANDBOXED, default="ask", help=held)
     add("--max-steps", metavar="N", type=positive, default=100, help="model calls a turn (100)")
     add("--log", metavar="FILE", help="write a log to this file")

@@ -40,6 +40,7 @@ class Options:
         mode: the permission mode.
         sandbox: what commands are held to.
         sandbox_network: what they may reach there.
+        sandboxed: whether those are asked about that a sandbox holds.
         sessions: the folder or database of the sessions, or None for the user's own.
         max_steps: model calls in one turn at the most.
         log: the file for the log, or None.
@@ -57,6 +58,7 @@ class Options:
     mode: str = "default"
     sandbox: SandboxChoice = "off"
     sandbox_network: Literal["none", "all"] = "none"
+    sandboxed: Literal["ask", "allow"] = "ask"
     sessions: str | None = None
     max_steps: int = 100
     log: str | None = None

@@ -124,7 +124,8 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         remembers: the rules that a remembered allow would store, in words; empty where none is
             offered.
         forbids: the rule that a remembered denial would store, in words; empty likewise.
-        digest: binds the answer to tool, input, working directory and resolved paths.
+        digest: binds the answer to tool, input, working directory and resolved paths, and to the files
+            that commands name.
         tool_use_id: the call.
         session_id: the session of the agent that asks.
         lineage: the agents' names from the root to the one that asks.
@@ -134,6 +135,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         effects: what it would do beyond the workspace and beyond itself.
         warnings: what may mislead a reader of the texts above, a sentence each.
         claim: what the model itself says of the call; nothing vouches for it.
+        unremembered: why an allow can't be remembered, where a narrow rule might have been found.
     """
 
     request_id: str
@@ -155,6 +157,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     effects: PermissionEffects = PermissionEffects()
     warnings: tuple[str, ...] = ()
     claim: str = ""
+    unremembered: str = ""
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):

@@ -1,15 +1,16 @@
 """May this agent do that? Rules, matchers and a shell analyser; it never prompts and runs nothing.
 
-The rooms, each importing only those before it: `expressions` are regular expressions that no text
-makes slow; `facts` are what one tool call would do; `shell` takes a command apart into them; `rules` are what a person decides beforehand; `judging` makes one
-decision of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and
-keeps those of one session. `manager` is what users hold (with `rule_book`, `who` and `statistics`).
+The rooms, each importing only those before it: `facts` are what one tool call would do; `shell` takes
+a command apart into them; `rules` are what a person decides beforehand; `judging` makes one decision
+of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and keeps those
+of one session. `manager` is what users hold (with `rule_book`, `who` and `statistics`).
 """
 
 from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper
 from greenroom.permissions.judging.call import JudgedTool as JudgedTool
 from greenroom.permissions.judging.explanation import Explanation as Explanation
 from greenroom.permissions.judging.mode import PermissionMode as PermissionMode
+from greenroom.permissions.judging.mode import Sandboxed as Sandboxed
 from greenroom.permissions.judging.mode import check_mode as check_mode
 from greenroom.permissions.manager import PermissionManager as PermissionManager
 from greenroom.permissions.rule_files.location import remembered_path as remembered_path
@@ -41,6 +42,7 @@ __all__ = [
     "Predicate",
     "RuleMatcher",
     "RuleScope",
+    "Sandboxed",
     "asking_everything",
     "check_mode",
     "encode_rule",

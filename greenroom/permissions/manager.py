@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from greenroom.core import AgentContext, PermissionEffects, Remember, RuleDecision
+from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.answers.grants import (
     BoundSessions,
     GrantKeeper,
@@ -17,7 +18,7 @@ from greenroom.permissions.judging.call import AnyTool, Call, read_call
 from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
 from greenroom.permissions.judging.explanation import Explanation, digest_of
-from greenroom.permissions.judging.mode import PermissionMode, apply_mode, check_mode
+from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule_book import RuleBook
 from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
 from greenroom.permissions.rules.rule import PermissionRule
@@ -43,16 +44,21 @@ class PermissionManager:
     """
 
     def __init__(
-        self, rules: Iterable[PermissionRule] = (), *, mode: PermissionMode = "default"
+        self,
+        rules: Iterable[PermissionRule] = (),
+        *,
+        mode: PermissionMode = "default",
+        sandboxed: Sandboxed = "ask",
     ) -> None:
-        """Take rules; see `PermissionMode` for the modes.
+        """Take rules; see `PermissionMode` for the modes, and `Sandboxed` for commands in a sandbox.
 
         Raises:
             RuleFileError: two rules of one id, or a rule whose examples it does not meet.
-            ConfigurationError: no such mode.
+            ConfigurationError: no such mode, or another `sandboxed` than "ask" and "allow".
         """
-        check_mode(mode)
+        check_mode(mode, sandboxed)
         self.mode: PermissionMode = mode
+        self.sandboxed: Sandboxed = sandboxed
         self._book = RuleBook()
         self._parent: PermissionManager | None = None
         self._spawner: Who | None = None
@@ -131,6 +137,8 @@ class PermissionManager:
         tool: AnyTool,
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
+        *,
+        sandbox: SandboxReport | None = None,
     ) -> RuleDecision:
         """Decide on a call: allow, deny or ask.
 
@@ -139,32 +147,52 @@ class PermissionManager:
                 category and no effects.
             input: what the model sent, decoded.
             context: for whom, and in which workspace.
+            sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
         """
-        return self._judge(read_call(tool, input, context), Who.of(context))[0]
+        return self._judge(read_call(tool, input, context, sandbox), Who.of(context))[0]
 
     def explain(
         self,
         tool: AnyTool,
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
+        *,
+        sandbox: SandboxReport | None = None,
+        files: bool = True,
     ) -> Explanation:
-        """Decide on a call as `check` does, and say why."""
-        call = read_call(tool, input, context)
+        """Decide on a call as `check` does, and say why.
+
+        Args:
+            tool: as for `check`.
+            input: as for `check`.
+            context: as for `check`.
+            sandbox: as for `check`.
+            files: whether to read the files of commands that are asked about, for the digest.
+                Without, `Explanation.with_files` does so, which may take a while.
+        """
+        call = read_call(tool, input, context, sandbox)
         decision, verdicts = self._judge(call, Who.of(context))
         chief = next((each for each in verdicts if each.decision is decision), None)
         rule = chief.rule if chief else None
         reason = chief.reason if chief else "there is nothing to judge"
-        return Explanation(
+        found = Explanation(
             decision=decision,
             reason=f"{chief.fact}: {reason}" if chief and len(verdicts) > 1 else reason,
             rule=rule,
             parts=tuple(verdict.part for verdict in verdicts),
             digest=digest_of(call),
-            remembers=suggest(call, verdicts) if decision is RuleDecision.ASK else (),
-            forbids=forbid(call, verdicts) if decision is RuleDecision.ASK else (),
             message=chief.message if chief else reason,
-            effects=consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
+            call=call,
         )
+        if decision is not RuleDecision.ASK:
+            return found
+        found = replace(
+            found,
+            remembers=suggest(call, verdicts),
+            forbids=forbid(call, verdicts),
+            effects=consequences(call),
+        )
+        return found.with_files() if files else found
 
     def child(
         self,
@@ -190,7 +218,7 @@ class PermissionManager:
         Raises:
             RuleFileError: as `add_rule`.
         """
-        child = PermissionManager(rules, mode=self.mode)
+        child = PermissionManager(rules, mode=self.mode, sandboxed=self.sandboxed)
         child._parent = self
         child._spawner = Who.of(context) if context else self._spawner
         child._pass_grants = pass_grants
@@ -279,5 +307,5 @@ class PermissionManager:
 
     def _own(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         verdicts = judge(call, self._book.about(call, who))
-        settled = apply_mode(verdicts, call, self.mode)
+        settled = apply_mode(verdicts, call, self.mode, self.sandboxed)
         return combine(settled), settled

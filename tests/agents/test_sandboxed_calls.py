@@ -24,15 +24,17 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
+from greenroom.tools.sandbox import examination
+from greenroom.tools.sandbox.mechanisms import Mechanisms
 from tests.tools.sandbox.held import marked
 
 ALL = [PermissionRule.allow_all()]
 
 
-async def chunks_of(tools, folder, *, rules=(), answer=None):
+async def chunks_of(tools, folder, *, rules=(), answer=None, **options):
     """Let an agent call Bash once; what its subscribers saw."""
     llm = ScriptedProvider(call("Bash", command="echo made > $TMPDIR/f && cat $TMPDIR/f"), "done")
-    parts = (llm, tools, PermissionManager(rules))
+    parts = (llm, tools, PermissionManager(rules, **options))
     seen = []
     with trio.fail_after(60):
         async with AgentRuntime(store=MemoryStore(), workspace=str(folder)) as runtime:
@@ -179,3 +181,33 @@ async def test_an_interrupt_ends_a_sandboxed_command_and_the_agent_goes_on(tmp_p
             assert list(tmp_path.iterdir()) == []
             assert report.abandoned == ()
             assert (await handle.ask("still there?")).text == "I am still here."
+
+
+async def held_sandbox(workspace):
+    """A sandbox that holds files and network here."""
+    sandbox = Sandbox()
+    report = await examine_sandbox(sandbox, Workspace(workspace))
+    if not {"files", "network"} <= report.enforced.keys():
+        pytest.skip("no sandbox here that holds files and network")
+    return sandbox
+
+
+async def test_a_command_that_a_sandbox_holds_is_not_asked_about_if_that_is_wanted(tmp_path):
+    bash = Bash(sandbox=await held_sandbox(tmp_path))
+    for sandboxed, asked in (("allow", 0), ("ask", 1)):
+        seen = await chunks_of(ToolRegistry([bash]), tmp_path, answer="allow", sandboxed=sandboxed)
+        assert len([chunk for chunk in seen if isinstance(chunk, PermissionRequest)]) == asked
+        assert only(seen, ToolEnd).result.text.splitlines()[0] == "made"
+
+
+async def test_without_a_sandbox_that_holds_it_is_asked_about(tmp_path, monkeypatch):
+    for sandbox in (None, Sandbox(network="all")):
+        seen = await chunks_of(
+            ToolRegistry([Bash(sandbox=sandbox)]), tmp_path, answer="deny", sandboxed="allow"
+        )
+        only(seen, PermissionRequest)
+    monkeypatch.setattr(examination, "_found", [Mechanisms("limits", held=frozenset({"network"}))])
+    seen = await chunks_of(
+        ToolRegistry([Bash(sandbox=Sandbox())]), tmp_path, answer="deny", sandboxed="allow"
+    )
+    assert only(seen, PermissionRequest).sandbox.tier == "limits"

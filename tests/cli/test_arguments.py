@@ -21,7 +21,7 @@ def test_every_option_of_a_run_is_read():
     words = (
         "-p hi --output-format json --model offline: --resume s-1 --allow Read --allow Grep "
         "--deny Bash --permission-mode plan --sessions /s --max-steps 7 --log /l "
-        "--sandbox read-only --sandbox-network all"
+        "--sandbox read-only --sandbox-network all --sandboxed allow"
     )
     assert read_arguments(words.split()) == Options(
         prompt="hi",
@@ -36,6 +36,7 @@ def test_every_option_of_a_run_is_read():
         log="/l",
         sandbox="read-only",
         sandbox_network="all",
+        sandboxed="allow",
     )
 
 
@@ -65,6 +66,8 @@ def test_commands_take_json():
         (["--permission-mode", "yolo"], "yolo"),
         (["--sandbox", "full"], "full"),
         (["--sandbox-network", "all"], "add --sandbox"),
+        (["--sandboxed", "allow"], "add --sandbox"),
+        (["--sandbox", "read-only", "--sandboxed", "yes"], "yes"),
         (["--output-format", "json"], "-p PROMPT"),
         (["--resume", "s-1", "--continue"], "exclude"),
         (["--resume", "--continue"], "exclude"),

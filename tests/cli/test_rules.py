@@ -66,6 +66,13 @@ def test_a_mode_that_allows_nothing_stays(folders, mode):
     assert decide(found, project, "Write", file_path="a", content="") is DENY
 
 
+def test_a_file_that_can_not_be_used_leaves_no_sandboxed_command_unasked(folders):
+    project, config = folders
+    assert rules_of_run(project, sandboxed="allow").manager.sandboxed == "allow"
+    (config / "permissions.json").write_text("{")
+    assert rules_of_run(project, sandboxed="allow").manager.sandboxed == "ask"
+
+
 def test_answers_of_the_session_do_not_hold_beside_a_file_that_can_not_be_used(folders):
     project, config = folders
     (config / "permissions.json").write_text("{")

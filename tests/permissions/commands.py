@@ -520,15 +520,11 @@ sh -c "sh -c 'rm -rf x'"
 /bin/sh -c 'rm -rf x'
 bash -o pipefail -c 'rm -rf x'
 bash --norc -c 'rm -rf x'
-bash <<< 'rm -rf x'
-bash <<E⏎rm -rf x⏎E
-sh -s <<'E'⏎rm -rf x⏎E
 eval rm -rf x
 eval 'rm -rf x'
 eval "rm -rf $X"
 eval eval rm -rf x
 trap 'rm -rf x' EXIT
-alias x='rm -rf y'
 uv run rm -rf x
 npx rm -rf x
 docker exec c rm -rf x
@@ -553,7 +549,6 @@ echo ${x:-a\}$(rm -rf x)}
 echo $"a $(rm -rf x)"
 echo "a\$$(rm -rf x)"
 cat <<EOF⏎\$x $(rm -rf x)⏎EOF
-env -vS'rm -rf x'
 env --split-string='rm -rf x'
 su --command='rm -rf x'
 flock l -c'rm -rf x'

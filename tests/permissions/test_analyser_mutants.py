@@ -13,16 +13,17 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.fact import Command, Unknown
 from greenroom.permissions.facts.host import HostPattern
+from greenroom.permissions.facts.word import Piece
+from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
 from greenroom.permissions.shell.grammar.expander import Expander
 from greenroom.permissions.shell.grammar.parser import Parser
-from greenroom.permissions.shell.grammar.piece import Piece
 from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
+from greenroom.permissions.shell.programs.wrappers import WRAPPERS
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.test_cases import CASES, EXPECTED, WORDS, rule
@@ -150,7 +151,6 @@ MUTANTS = {
         [("shell.grammar.redirection_reader.RedirectionReader._body", swallow_the_rest)],
         ["chain"],
     ),
-    "here-documents and -strings reach a shell": ([("shell.texts._documents", nothing)], ["wrap"]),
     "arithmetic reads variables": ([("shell.analyse.may_hold_code", no)], ["subst"]),
     "arithmetic over what commands print": (
         [("shell.grammar.cursor.Cursor.unclear", clear_about("only known at run time"))],
@@ -229,27 +229,14 @@ MUTANTS = {
     "only plain wrappers are transparent": (
         [
             (
-                "shell.commands.CommandReader._transparent",
-                lambda self, words, wrapper: wrapper is not None,
+                "shell.commands._is_transparent",
+                lambda words: words[0].text in WRAPPERS,
             )
         ],
         ["wrap"],
     ),
-    "find runs its actions": ([("shell.commands.CommandReader._find", nothing)], ["wrap"]),
-    "programs elsewhere run their operands": (
-        [("shell.commands.CommandReader._suffixes", nothing)],
-        ["wrap"],
-    ),
-    "words that are read as commands": (
-        [("shell.commands.CommandReader._texts", nothing)],
-        ["wrap"],
-    ),
-    "what is looked through is not judged": (
-        [("shell.commands.ELSEWHERE", frozenset())],
-        ["wrap"],
-    ),
+    "find runs its actions": ([("shell.commands.find_actions", nothing)], ["wrap"]),
     "options that write or run": ([("shell.programs.options.Options.names", no)], ["flags"]),
-    "options in variables": ([("shell.programs.cautions.unseen_options", nothing)], ["flags"]),
     "scripts of sed": ([("shell.programs.scripts.sed_only_prints", yes)], ["flags"]),
     "scripts of awk": ([("shell.programs.scripts.awk_only_prints", yes)], ["flags"]),
     "options of git": ([("shell.programs.cautions._git_any", no)], ["flags"]),
@@ -269,11 +256,6 @@ MUTANTS = {
             )
         ],
         ["quote"],
-    ),
-    "values of variables are looked behind": ([("shell.analyse.substituted", nothing)], ["path"]),
-    "the values of loops are known": (
-        [("shell.variables.bindings.Bindings.values", lambda self, name: ())],
-        ["path"],
     ),
     "a prefix ends at a word": (
         [
@@ -313,18 +295,50 @@ MUTANTS = {
         [("judging.prefix.gives", lambda word, option: word == option)],
         ["flags"],
     ),
-    "an unknown program may run its words": ([("judging.likeness.contains", no)], ["wrap"]),
-    "operands are files": ([("judging.evaluator.operands", nothing)], ["path"]),
-    "operands are in a folder": (
-        [("shell.commands.moved", lambda place, words, bindings: place)],
+    "a program that runs its words": (
+        [("judging.likeness.stands_in", no), ("shell.commands.RUNNERS", frozenset())],
+        ["wrap"],
+    ),
+    "words that are not known may be options": (
+        [("shell.programs.cautions._unseen", nothing)],
+        ["flags"],
+    ),
+    "words that are not known may be files that are written": (
+        [("shell.commands.only_reads", yes)],
+        ["benign"],
+    ),
+    "words that are not known may be denied": (
+        [("facts.word.Word.unknown", property(no))],
         ["path"],
     ),
+    "the values of loops are known": (
+        [("shell.grammar.compound_reader.MAX_LOOPS", 0)],
+        ["dynamic", "benign", "path"],
+    ),
+    "what sets variables ends what is known of loops": (
+        [("shell.grammar.compound_reader.CompoundReader._is_set", no)],
+        ["path"],
+    ),
+    "the current folder is known": (
+        [("shell.grammar.expander._current_folder", lambda piece, splits: piece)],
+        ["path"],
+    ),
+    "builtins change what later words mean": ([("shell.analyse.redefines", no)], ["dynamic"]),
+    "values of variables are run": ([("shell.analyse.run_values", nothing)], ["env"]),
+    "a file is run that was just written": (
+        [("shell.analyse._written", nothing)],
+        ["dynamic"],
+    ),
+    "operands are in a folder": (
+        [("shell.commands._moved", lambda place, words: place)],
+        ["path"],
+    ),
+    "what is left out is not read": (
+        [("judging.operands._LEFT_OUT", re.compile("(?!)"))],
+        ["path"],
+    ),
+    "operands are files": ([("judging.evaluator.operands", nothing)], ["path"]),
     "a glob stands for files": ([("facts.pattern.PathPattern.overlaps", no)], ["path"]),
-    "a glob spells a denied name": ([("facts.pattern.PathPattern.is_spelled", no)], ["path"]),
-    "programs look for patterns": ([("judging.operands.sought", nothing)], ["path"]),
-    "what is left out is not read": ([("judging.operands.left_out", lambda argv: set())], ["path"]),
-    "values of variables are run": ([("shell.commands.run_values", nothing)], ["env"]),
-    "parallel runs what it is given": ([("shell.commands.filled", nothing)], ["wrap"]),
     "denied paths have no case": (
         [
             (
@@ -349,11 +363,11 @@ MUTANTS = {
         ["url"],
     ),
     "an allowing expression matches all": (
-        [("expressions.expression.Expression.fullmatch", Expression.search)],
+        [("rules.expression.Expression.fullmatch", Expression.search)],
         ["regex"],
     ),
     "a denying expression matches a part": (
-        [("expressions.expression.Expression.search", Expression.fullmatch)],
+        [("rules.expression.Expression.search", Expression.fullmatch)],
         ["regex"],
     ),
     "any denial denies": (

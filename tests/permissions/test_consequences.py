@@ -68,6 +68,9 @@ def test_a_tool_s_own_effects_are_told(root):
 def test_a_link_out_of_the_workspace_is_told_with_where_it_leads(root):
     (root / "link").symlink_to("/etc")
     assert of(root, "echo x > link/hosts").writes == ("link/hosts (which is /etc/hosts)",)
+    assert of(root, "cat link/hosts").names == ("link/hosts (which is /etc/hosts)",)
+    assert of(root, "cc -Ilink x.c").names == ("link (which is /etc)",)
+    assert of(root, "cut -d/ -f1 a.txt").names == ()
 
 
 def test_where_nobody_is_asked_they_are_not_looked_for(root):

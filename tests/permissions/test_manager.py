@@ -470,8 +470,9 @@ def test_expressions_allow_a_whole_command_and_deny_any_part(context):
     for command in ("/bin/curl x", "frob curl", "echo $(wget x)"):
         assert denying.check("Bash", {"command": command}, context) is DENY
     assert denying.check("Bash", {"command": "frob a"}, context) is ALLOW
-    assert denying.check("Bash", {"command": "frob " + "a" * 90_000}, context) is ALLOW
-    assert denying.check("Bash", {"command": f"frob {'a' * 90_000} curl"}, context) is DENY
+    assert denying.check("Bash", {"command": "frob " + "a" * 4_000}, context) is ALLOW
+    assert denying.check("Bash", {"command": f"frob {'a' * 4_000} curl"}, context) is DENY
+    assert denying.check("Bash", {"command": f"frob {'a' * 90_000} curl"}, context) is ASK
 
 
 @pytest.mark.parametrize(
@@ -508,8 +509,8 @@ def test_an_expression_that_is_too_much_work_for_a_command_leads_to_a_question(c
     regex = RuleMatcher(regex=("[ab]*a[ab]{200}c",))
     denying = PermissionRule(decision=DENY, matcher=regex)
     manager = PermissionManager([denying, PermissionRule.allow_command("echo")])
-    text = "".join("ab"[n * n % 7919 % 2] for n in range(20_000))
-    assert manager.check("Bash", {"command": f"echo {text}"}, context) is ASK
+    text = "".join("ab"[n * n % 7919 % 2] for n in range(2_000))
+    assert manager.check("Bash", {"command": f"echo {text}c"}, context) is ASK
     assert manager.check("Bash", {"command": "echo abc"}, context) is ALLOW
 
 

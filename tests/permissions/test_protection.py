@@ -97,7 +97,7 @@ def test_a_link_leads_around_nothing(context, tmp_path):
         ("tar xf a.tar -C .git/hooks", ASK),
         ("tar xf a.tar -C.git/hooks", ASK),
         ("tar xf a.tar --directory=.git/hooks", ASK),
-        ("tar cf a.tar .git", ALLOW),
+        ("tar cf a.tar .git", ASK),
         ("unzip a.zip -d .vscode", ASK),
         ("cat .git/config AGENTS.md", ALLOW),
         ("cp a b", ALLOW),
@@ -188,5 +188,6 @@ def test_what_a_program_writes_without_naming_it_no_rule_can_tell(context):
     for command in ("python gen.py", "patch -p1"):
         assert manager.check("Bash", {"command": command}, context) is ALLOW
     whole = PermissionManager([PermissionRule.allow_tool("Bash")])
-    assert whole.check("Bash", {"command": "cp a .git/hooks/pre-commit"}, context) is ALLOW
+    assert whole.check("Bash", {"command": "cp a src/pre-commit"}, context) is ALLOW
+    assert whole.check("Bash", {"command": "cp a .git/hooks/pre-commit"}, context) is ASK
     assert whole.check("Bash", {"command": "cat a > .git/hooks/pre-commit"}, context) is ASK

@@ -219,7 +219,7 @@ def test_a_row_of_plain_words_ends_where_something_else_begins(command, words):
     assert [word.text for word in found.words] == words
 
 
-def test_a_word_names_each_of_its_variables_once():
-    (command,) = parse("echo $x$x${y}$x$y").found
-    opening = command.words[1].opening
-    assert (opening.names, opening.parts) == (("x", "y"), ("x", "y"))
+def test_a_word_tells_which_parts_of_it_are_not_known():
+    (command,) = parse("""echo a"$x"b$((1))c '$x' $?""").found
+    assert [word.shape for word in command.words] == ["echo", "a\0b\0c", "$x", "\0"]
+    assert [word.unknown for word in command.words] == [False, True, False, False]

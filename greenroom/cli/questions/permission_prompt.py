@@ -120,7 +120,8 @@ def _remarks(request: PermissionRequest) -> Iterator[str]:
     if request.remembers:
         yield f"remembered as: {', '.join(exact(rule) for rule in request.remembers)}"
     else:
-        yield "no narrow rule fits, so a yes can't be remembered"
+        why = exact(request.unremembered) or "no narrow rule fits"
+        yield f"{why}, so a yes can't be remembered"
     if request.forbids:
         yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
     if request.remembers or request.forbids:

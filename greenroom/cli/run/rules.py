@@ -12,6 +12,7 @@ from greenroom.permissions import (
     PermissionRule,
     RuleMatcher,
     RuleScope,
+    Sandboxed,
     asking_everything,
     check_mode,
     is_trusted,
@@ -44,7 +45,11 @@ class RunRules:
 
 
 def rules_of_run(
-    workspace: Path, allow: Sequence[str] = (), deny: Sequence[str] = (), mode: str = "default"
+    workspace: Path,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    mode: str = "default",
+    sandboxed: Sandboxed = "ask",
 ) -> RunRules:
     """Put the rules of a run together; it reads files.
 
@@ -78,7 +83,7 @@ def rules_of_run(
         mode = mode if mode in _STRICT else "default"
         manager = PermissionManager(asking_everything(rules), mode=cast("PermissionMode", mode))
         return RunRules(manager, warnings=tuple(map(_fault, faults)))
-    manager = PermissionManager(rules, mode=cast("PermissionMode", mode))
+    manager = PermissionManager(rules, mode=cast("PermissionMode", mode), sandboxed=sandboxed)
     ignored = tuple(rule for rule in project if rule not in usable)
     notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
     return RunRules(manager, notes, (_BYPASS,) if mode == "bypass" else (), ignored)

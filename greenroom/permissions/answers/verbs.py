@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
 
-from greenroom.permissions.shell.programs.wrappers import ELSEWHERE, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 
 __all__ = ["Reach", "reach", "verb_length", "wraps"]
 
@@ -109,7 +109,7 @@ _INTERPRETERS = frozenset(
     | {"pypy", "python", "R", "Rscript", "ruby", "scala", "swift", "ts-node", "tsx"}
 )
 _NEVER = frozenset(
-    {*SHELLS, *WRAPPERS, *ELSEWHERE}
+    {*SHELLS, *WRAPPERS, *RUNNERS}
     | {".", "alias", "eval", "export", "set", "source", "trap"}
     | {"awk", "expect", "gawk", "ghci", "guile", "ipython", "irb", "jshell", "mawk", "nawk"}
     | {"osascript", "sed", "tclsh", "wish"}

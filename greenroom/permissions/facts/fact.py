@@ -24,13 +24,12 @@ __all__ = [
     "Whole",
 ]
 
-Stars: TypeAlias = Literal["none", "files", "search", "guess"]
+Stars: TypeAlias = Literal["none", "files", "search"]
 """What the stars in a path are.
 
 - none: it has none, or they stand for themselves.
 - files: the shell's, in whose place the files come that fit.
 - search: a program's that searches folders by itself, as `find -name`.
-- guess: of ours, for parts that are only known at run time.
 """
 
 MAX_SHOWN = 200
@@ -47,8 +46,8 @@ class Command:
         start: where in the outer command's words this one begins.
         cautions: places of words that make the program do more than its name says, and why.
         loose: the program is one that we don't know, so it may run what its words say.
-        captured: what it prints goes to another program, or into its words.
         place: where the relative paths among its words begin, or None.
+        settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
     """
 
     argv: tuple[Word, ...]
@@ -57,8 +56,8 @@ class Command:
     start: int = 0
     cautions: tuple[tuple[int, str], ...] = ()
     loose: bool = False
-    captured: bool = False
     place: "Place | None" = field(default=None, repr=False)
+    settings: tuple[str, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -123,9 +122,18 @@ class HostUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A variable set or a function defined; no rule for a command covers it."""
+    """A variable set or a function defined.
+
+    Attributes:
+        reason: what is set or defined, in words.
+        command: the command that the variable is set for, if it is set for one alone.
+        setting: the same as "NAME=value" if the value is written out; a rule for the command
+            that names this setting covers it, and no other rule for commands does.
+    """
 
     reason: str
+    command: Command | None = field(default=None, hash=False, repr=False)
+    setting: str = ""
     guard: bool = field(default=False, init=False)
 
     def __str__(self) -> str:

@@ -134,20 +134,13 @@ class PathPattern:
         """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
         return self._walks_along(path, anchors, _meet)
 
-    def is_spelled(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a pattern not only may stand for such a path, but spells it.
+    def is_sought(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a program that looks for this pattern at any depth looks for such a path.
 
-        It does if at least half of each name that this one writes out stands in it, before its first
-        star and behind its last: `.e*` spells `.env`, and `*.txt` does not spell `secrets.txt`.
+        It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
+        look for `secrets.py`, though it may find it.
         """
-        return self._walks_along(path, anchors, _spells)
-
-    def is_guessed(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a word whose stars stand for what can't be told may name such a path.
-
-        Only a path whose last name is written out is recognised, by the part of it that can be told.
-        """
-        return self._walks_along(path, anchors, _may_spell)
+        return self._walks_along(path, anchors, _seeks)
 
     def _walks_along(self, path: str, anchors: Anchors, meet: _Meet) -> bool:
         start = () if self.text.startswith("**") else self._start(anchors.folded)
@@ -211,12 +204,6 @@ def _overlap(pattern: Segments, names: Segments, meet: _Meet) -> bool:
     return any(set(pattern[at:]) <= {"**"} for at in places)
 
 
-def _may_spell(pattern: str, glob: str) -> bool:
-    """Tell whether a name that is written out may be what a partly unknown word says."""
-    told = glob.replace("*", "")
-    return bool(told) and _glob(pattern).plain and _glob(glob).fits(pattern)
-
-
 def _meet(pattern: str, glob: str) -> bool:
     """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
     if glob[:1] in ("*", "?", "[") and pattern[:1] == ".":
@@ -235,16 +222,10 @@ def _agree(first: Glob, last: Glob) -> bool:
     return begins and (first.tail.endswith(last.tail) or last.tail.endswith(first.tail))
 
 
-def _spells(pattern: str, glob: str) -> bool:
-    """Tell whether names fit both, and the one says at least half of what the other writes out."""
+def _seeks(pattern: str, glob: str) -> bool:
     wanted, given = _glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob)
-    if not _agree(wanted, given):
-        return False
-    if given.plain or wanted.fits(glob):
-        return True
-    written = len(pattern) if wanted.plain else len(wanted.head) + len(wanted.tail)
-    same = min(len(wanted.head), len(given.head)) + min(len(wanted.tail), len(given.tail))
-    return 0 < written <= 2 * same
+    spelled = 2 * (len(given.head) + len(given.tail)) >= len(pattern)
+    return wanted.fits(glob) or (spelled and _agree(wanted, given))
 
 
 @lru_cache(maxsize=1024)

@@ -1,34 +1,33 @@
-"""Words of commands: what they say, and how much of it is certain."""
+"""Words of commands: what they say, and how much of it is known before the command runs."""
 
 from typing import NamedTuple
 
-__all__ = ["Opening", "Word", "basename"]
+__all__ = ["UNKNOWN", "Piece", "Word", "basename"]
+
+UNKNOWN = "\0"
+"""What a `shape` has in place of a part that is not known; no word can hold it."""
 
 
-class Opening(NamedTuple):
-    """What a word that is only known at run time may begin with, which may make it an option.
+class Piece(NamedTuple):
+    """Part of a word, as it was read.
 
     Attributes:
-        text: its beginning, as far as that is certain.
-        names: variables whose values come next, or anywhere if the word may become several.
-        printed: text that can't be told comes next, such as what a command prints.
-        dash: behind variables, which may be empty, comes a dash.
-        parts: all variables in it, wherever they stand.
-        unsure: text that can't be told stands anywhere in it, or blanks before a dash may.
-        whole: the word is the value of one variable, and nothing else.
-        number: the word is a number, or several.
-        glob: the word with a star for each part that can't be told.
+        text: its text; of a part that is only known at run time as it was written.
+        quoted: it was quoted.
+        dynamic: it is only known at run time.
+        split: it is dynamic outside quotes, so it may become several words, or none.
+        number: it is dynamic, and surely a number, or a descriptor as of `<(ls)`.
+        name: it is the value of this variable, and nothing else.
+        choices: the values that a loop over literals gives the variable.
     """
 
-    text: str = ""
-    names: tuple[str, ...] = ()
-    printed: bool = False
-    dash: bool = False
-    parts: tuple[str, ...] = ()
-    unsure: bool = False
-    whole: bool = False
+    text: str
+    quoted: bool = True
+    dynamic: bool = False
+    split: bool = False
     number: bool = False
-    glob: str = ""
+    name: str = ""
+    choices: tuple["Piece", ...] = ()
 
 
 class Word(NamedTuple):
@@ -40,7 +39,7 @@ class Word(NamedTuple):
         pattern: it holds unquoted characters that match file names.
         split: it is dynamic outside quotes, so it may become several words, or none.
         quoted: part of it was quoted, so it is no keyword and no tilde path.
-        opening: what it begins with, if part of it is only known at run time.
+        pieces: the parts of a dynamic word.
     """
 
     text: str
@@ -48,12 +47,46 @@ class Word(NamedTuple):
     pattern: bool = False
     split: bool = False
     quoted: bool = False
-    opening: Opening | None = None
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def static(self) -> bool:
         """Whether the text is exactly what the program will be given."""
         return not (self.dynamic or self.pattern)
+
+    @property
+    def number(self) -> bool:
+        """Whether every part that is not known is surely a number, or a descriptor."""
+        return bool(self.pieces) and all(not each.dynamic or each.number for each in self.pieces)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether part of it may be any text."""
+        return self.dynamic and not self.number
+
+    @property
+    def shape(self) -> str:
+        """The text, with `UNKNOWN` in place of each part that is not known."""
+        if not self.dynamic:
+            return self.text
+        parts = (UNKNOWN if each.dynamic else each.text for each in self.pieces)
+        return "".join(parts) or UNKNOWN
+
+    @property
+    def may_be_option(self) -> bool:
+        """Whether it may turn out to be an option that its text does not show.
+
+        Example:
+            >>> text = Piece("$x", dynamic=True)
+            >>> Word("--out=$x", dynamic=True, pieces=(Piece("--out="), text)).may_be_option
+            False
+            >>> Word("--o$x", dynamic=True, pieces=(Piece("--o"), text)).may_be_option
+            True
+        """
+        if not self.unknown:
+            return False
+        begins = self.shape.partition(UNKNOWN)[0]
+        return self.split or not begins or (begins.startswith("-") and "=" not in begins)
 
 
 def basename(program: str) -> str:

@@ -15,6 +15,7 @@ from greenroom.core import (
     Opaque,
     ReadPath,
     RuleFileError,
+    SandboxReport,
     ShellCommand,
     WritePath,
 )
@@ -80,6 +81,7 @@ class Call:
         facts: the same taken apart; never empty.
         place: where its paths begin.
         unless_denied: whether it is allowed unless a rule says otherwise.
+        sandbox: what was found to hold it, or None.
     """
 
     tool: str
@@ -89,6 +91,7 @@ class Call:
     facts: tuple[Fact, ...]
     place: Place
     unless_denied: bool = False
+    sandbox: SandboxReport | None = None
 
     @cached_property
     def anchors(self) -> tuple[Anchors, Anchors]:
@@ -106,7 +109,12 @@ class Call:
         return {}
 
 
-def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentContext) -> Call:
+def read_call(
+    tool: AnyTool,
+    arguments: Mapping[str, object],
+    context: AgentContext,
+    sandbox: SandboxReport | None = None,
+) -> Call:
     """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error."""
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
@@ -121,6 +129,7 @@ def read_call(tool: AnyTool, arguments: Mapping[str, object], context: AgentCont
         tuple(_distinct(facts)) or (Whole(tool=name),),
         place,
         unless_denied=not getattr(tool, "requires_permission", True),
+        sandbox=sandbox,
     )
 
 

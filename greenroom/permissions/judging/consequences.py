@@ -1,23 +1,23 @@
 """What a call does beyond the workspace and beyond itself, in words for the person who is asked."""
 
-import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from greenroom.core import PermissionEffects, clip, visible
 from greenroom.permissions.facts.fact import Change, Command, HostUse, PathUse
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.pattern import segments
+from greenroom.permissions.facts.word import basename
 from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.fingerprint import named_files, outermost
 
 __all__ = ["consequences"]
 
 _MOST = 20  # of each kind; the parts of the call have them all
 _TEXT = 300  # characters of each
-_WORDS = 256  # of a command that may be names
-_LONGEST = 4_096  # characters of a word that may be a name
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
-_AWAY = re.compile(r"(?:^|[=@])(~?/|~|\.\.(?:/|$))|/\.\.(?:/|$)")
+_NAMES = 256  # of files, in the words of one command
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _TALKERS = frozenset({"echo", "printf"})  # their words are only text
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
@@ -25,16 +25,17 @@ _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sud
 
 def consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
-    commands = [fact for fact in call.facts if isinstance(fact, Command)]
+    commands = [fact for fact in call.facts if isinstance(fact, Command) and fact.argv]
+    commands = [each for each in commands if each.argv[0].text not in _TALKERS]
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
     changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
     return PermissionEffects(
         reads=_listed(_named(fact) for fact in paths if fact.kind == "read"),
         writes=_listed(_named(fact) for fact in paths if fact.kind == "write"),
-        names=_listed(_from_words(commands, lambda command: _names(command, call))),
-        hosts=_listed([*_contacted(call), *_from_words(commands, _hosts)]),
+        names=_listed(name for each in outermost(commands) for name in _names(each, call)),
+        hosts=_listed(_hosts(call, commands)),
         changes=_listed(changes),
-        privileges=_listed(_privileges(commands)),
+        privileges=_listed(each.text for each in commands if _is_privileged(each)),
     )
 
 
@@ -66,51 +67,22 @@ def _named(fact: PathUse) -> str:
     return fact.text if is_same else f"{fact.text} (which is {real})"
 
 
-def _from_words(
-    commands: Iterable[Command], find: Callable[[Command], Iterator[str]]
-) -> Iterator[str]:
-    for command in commands:
-        if command.argv and command.argv[0].text not in _TALKERS:
-            yield from find(command)
-
-
 def _names(command: Command, call: Call) -> Iterator[str]:
-    place, seen = command.place or call.place, set[str]()
-    for word in command.argv[1:]:
-        if len(word.text) > _LONGEST or "://" in word.text or not _AWAY.search(word.text):
-            continue
-        if len(seen) == _WORDS:  # each takes a look at the disk
+    for at, use in enumerate(named_files(command.argv[1:], command.place or call.place)):
+        if at == _NAMES:  # each takes a look at the disk
             yield "more, which were not looked at"
             return
-        if word.text in seen:
-            continue
-        seen.add(word.text)
-        name = (
-            re.split("[=@]", word.text, maxsplit=1)[-1] if word.text[0] not in "~/." else word.text
-        )
-        fact = place.use("read", name, tilde=not word.quoted, guard=True)
-        if isinstance(fact, PathUse) and _is_outside(fact, call):
-            yield _named(fact)
+        if _is_outside(use, call):
+            yield _named(use)
 
 
-def _contacted(call: Call) -> Iterator[str]:
-    for fact in call.facts:
-        if isinstance(fact, HostUse):
-            yield _host(fact.url, fact.host)
+def _hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
+    """Name the hosts that URLs lead to; all of a URL where readers may differ on that."""
+    used = ((fact.url, fact.host) for fact in call.facts if isinstance(fact, HostUse))
+    urls = (url for command in commands for url in _URL.findall(command.text))
+    for url, host in chain(used, ((url, Host.of(url)) for url in urls)):
+        yield host.exact or url
 
 
-def _hosts(command: Command) -> Iterator[str]:
-    for word in command.argv[1:]:
-        for url in _URL.findall(word.text[:_LONGEST]):
-            yield _host(url, Host.of(url))
-
-
-def _host(url: str, host: Host) -> str:
-    """Return the host that a URL leads to; all of the URL where readers may differ on that."""
-    return host.exact or url
-
-
-def _privileges(commands: Iterable[Command]) -> Iterator[str]:
-    for command in commands:
-        if command.argv and posixpath.basename(command.argv[0].text) in _PRIVILEGED:
-            yield command.text
+def _is_privileged(command: Command) -> bool:
+    return basename(command.argv[0].text) in _PRIVILEGED

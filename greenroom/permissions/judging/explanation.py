@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, is_dataclass, replace
 
 from greenroom.core import PermissionEffects, PermissionPart, RuleDecision
-from greenroom.permissions.facts.fact import Command, Fact, PathUse
+from greenroom.permissions.facts.fact import Change, Command, Fact, PathUse
 from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.fingerprint import fingerprint
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["Explanation", "digest_of"]
@@ -24,10 +25,13 @@ class Explanation:
         rule: the rule that decided, or None.
         parts: the verdict on each part of the call.
         digest: SHA-256 over the tool, the input, the folder, and every byte of what the tool
-            states and what follows from it, such as the words of a command and resolved paths; if
-            it differs when the call runs, what was approved is not what runs.
+            states and what follows from it, such as the words of a command and resolved paths; where
+            a person is asked, over the files that commands name and the programs that they run as
+            well. If it differs when the call runs, what was approved is not what runs.
+        call: what was judged.
         remembers: the rules that an "always" would add, each for one part of the call; a part for
             which no narrow rule exists is asked about again. Empty if there is none at all.
+        unremembered: why there is none, where that is not for want of a narrow rule.
         forbids: the rule that a "never" would add, or none if it can't be told what was meant.
         message: what the model is told when the call is denied.
         effects: what it would do beyond the workspace and itself, where a person is asked.
@@ -38,10 +42,31 @@ class Explanation:
     rule: PermissionRule | None
     parts: tuple[PermissionPart, ...]
     digest: str
+    call: Call = field(repr=False, compare=False)
     remembers: tuple[PermissionRule, ...] = ()
     forbids: tuple[PermissionRule, ...] = ()
+    unremembered: str = ""
     message: str = ""
     effects: PermissionEffects = field(default_factory=PermissionEffects)
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether the call runs commands, which may name files."""
+        return any(isinstance(fact, Command) for fact in self.call.facts)
+
+    def with_files(self) -> "Explanation":
+        """Let the digest cover the files of commands, as they are now; reads them: call it in a thread.
+
+        Where they are too many or too long to look at all of them, nothing is to be remembered.
+        """
+        if not self.runs_commands:
+            return self
+        files, excess = fingerprint(self.call)
+        digest = hashlib.sha256(f"{self.digest} {files}".encode()).hexdigest()
+        if not excess:
+            return replace(self, digest=digest)
+        why = f"it names {excess}, too much to tell whether they stay as they are"
+        return replace(self, digest=digest, remembers=(), unremembered=why)
 
 
 def digest_of(call: Call) -> str:
@@ -60,7 +85,7 @@ def _told_once(facts: Sequence[Fact]) -> list[object]:
     for fact in facts:
         if isinstance(fact, Command) and id(fact.outer) in numbers:
             told.append((numbers[id(fact.outer)], replace(fact, outer=None)))
-        elif isinstance(fact, PathUse) and id(fact.command) in numbers:
+        elif isinstance(fact, PathUse | Change) and id(fact.command) in numbers:
             told.append((numbers[id(fact.command)], replace(fact, command=None)))
         else:
             told.append(fact)

@@ -1,16 +1,27 @@
 """How far a rule is about a fact: exactly for allowances, generously for denials and questions."""
 
 import logging
+from collections.abc import Iterable
 from itertools import product
 
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unknown, Unread
+from greenroom.permissions.facts.fact import (
+    Change,
+    Command,
+    Fact,
+    HostUse,
+    PathUse,
+    Unknown,
+    Unread,
+)
 from greenroom.permissions.facts.pattern import Anchors, PathPattern
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.anywhere import stands_in
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.prefix import Likeness, begins, contains, resembles
+from greenroom.permissions.judging.prefix import Likeness, begins, program_name, resembles
 from greenroom.permissions.judging.protection import protected_words, protections, protects
 from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.shell.programs.wrappers import RUNNERS
+from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["covers", "holds", "touches"]
 
@@ -32,12 +43,18 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     """Tell whether an allowance is about all of this fact; what is protected it has to name."""
     if isinstance(fact, Unknown):
         return False
+    if matcher.about_calls and isinstance(fact, Command):
+        return next(protected_words(fact, call), None) is None
     if matcher.about_calls:
         return not (isinstance(fact, PathUse) and protects(fact, call))
     if isinstance(fact, Command):
         return _covers_command(matcher, fact, call)
     if isinstance(fact, PathUse):
         return _covers_path(matcher, fact, call)
+    if isinstance(fact, Change):
+        # What names the settings of a command names exactly those, so this one is among them.
+        named = matcher.settings and fact.setting and fact.command
+        return bool(named and _reach(matcher, named, call))
     return isinstance(fact, HostUse) and any(each.matches(fact.host) for each in matcher.hosts)
 
 
@@ -56,11 +73,13 @@ def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
 def _reach(matcher: RuleMatcher, fact: Command, call: Call) -> int:
     """Say how many words of the command the matcher names; 0 if it is not about the command."""
     reaches = []
+    if matcher.settings and matcher.settings != frozenset(fact.settings):
+        return 0
     if matcher.command_prefix:
         named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
         reaches.append(max((len(each) for each in named if begins(fact.argv, each)), default=0))
-    if matcher.argv_exact:
-        same = len(fact.argv) == len(matcher.argv_exact) and begins(fact.argv, matcher.argv_exact)
+    if matcher.exact:
+        same = len(fact.argv) == len(matcher.exact) and begins(fact.argv, matcher.exact)
         reaches.append(len(fact.argv) if same else 0)
     if matcher.expressions and all(reaches):
         # An expression says nothing of single words, so it reaches no further than the program.
@@ -102,7 +121,7 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     if matcher.about_calls:
         return Likeness.YES
     if isinstance(fact, Command) and matcher.about_commands:
-        return _touches_command(matcher, fact)
+        return _touches_command(matcher, fact, call)
     if isinstance(fact, Unread) and matcher.about_commands:
         return Likeness(2 * _touches_unread(matcher, fact))
     if isinstance(fact, PathUse) and matcher.paths:
@@ -112,22 +131,40 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     return Likeness.NO
 
 
-def _touches_command(matcher: RuleMatcher, fact: Command) -> Likeness:
+def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likeness:
     likeness = Likeness.YES
     if matcher.prefixes:
         likeness = max(resembles(fact.argv, each) for each in matcher.prefixes)
-        if fact.loose and not likeness:
-            likeness = Likeness(any(contains(fact.argv, each) for each in matcher.prefixes))
-    if matcher.argv_exact and likeness:
-        likeness = min(likeness, _same_words(matcher.argv_exact, fact))
+        if fact.loose and not likeness:  # it may run what its words say
+            words = words_of(fact.text)
+            surely = 1 + (program_name(fact.argv[0].text) in RUNNERS)
+            likeness = Likeness(surely * any(stands_in(words, each) for each in matcher.prefixes))
+    if matcher.exact and likeness:
+        likeness = min(likeness, _same_words(matcher.exact, fact))
     if matcher.expressions and likeness:
         likeness = min(likeness, _found(matcher, fact))
+    if likeness and not matcher.settings.issubset(fact.settings):
+        likeness = min(
+            likeness, _may_be_set(matcher.settings.difference(fact.settings), fact, call)
+        )
     return likeness
+
+
+def _may_be_set(settings: Iterable[str], fact: Command, call: Call) -> Likeness:
+    """Tell whether the call may set these variables in another way than before the command."""
+    others = [
+        str(each)
+        for each in call.facts
+        if each is not fact
+        and not (isinstance(each, Change) and each.setting and each.command is fact)
+    ]
+    names = (setting.partition("=")[0] for setting in settings)
+    return Likeness(all(any(name in each for each in others) for name in names))
 
 
 def _touches_unread(matcher: RuleMatcher, fact: Unread) -> bool:
     named = not matcher.prefixes or any(stands_in(fact.words, each) for each in matcher.prefixes)
-    named = named and (not matcher.argv_exact or stands_in(fact.words, matcher.argv_exact))
+    named = named and (not matcher.exact or stands_in(fact.words, matcher.exact))
     return named and (
         not matcher.expressions
         or any(each.search(fact.text) is not False for each in matcher.expressions)
@@ -165,15 +202,11 @@ def _may_stand_for(pattern: PathPattern, path: str, fact: PathUse, anchors: Anch
 
     What there is decides, and what it spells out; if neither can be told, that it may.
     """
-    if fact.stars == "guess":
-        return Likeness(pattern.is_guessed(path, anchors))
     if fact.stars == "search":  # it may find anything, and what there is takes long to tell
-        return Likeness(2 * pattern.is_spelled(path, anchors))
+        return Likeness(2 * pattern.is_sought(path, anchors))
     if not pattern.overlaps(path, anchors):
         return Likeness.NO
     there = fact.fitting.with_any(pattern.marks)
     if any(pattern.touches(each, anchors) for each in there) or fact.fitting.crowded:
-        return Likeness.YES
-    if pattern.is_spelled(path, anchors):
         return Likeness.YES
     return Likeness.NO if fact.fitting.told else Likeness.MAYBE

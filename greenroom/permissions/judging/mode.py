@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from greenroom.core import ConfigurationError, RuleDecision
-from greenroom.permissions.facts.fact import PathUse
+from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
+from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.protection import protections, writes_own_rules
+from greenroom.permissions.judging.protection import protected_words, protections, writes_own_rules
 
-__all__ = ["PermissionMode", "apply_mode", "check_mode"]
+__all__ = ["PermissionMode", "Sandboxed", "apply_mode", "check_mode"]
 
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
 """How open questions are settled.
@@ -24,26 +24,36 @@ PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "
   Greenroom's own rules are written, it is asked nevertheless.
 """
 
+Sandboxed: TypeAlias = Literal["ask", "allow"]
+"""How open questions about a command are settled that runs in a sandbox which holds files and network.
 
-def check_mode(mode: str) -> None:
-    """Refuse a mode that does not exist.
+- ask: as those about others.
+- allow: it needs no question, except where it names what is protected, or where it can't be told
+  whether a rule denies it.
+"""
+
+
+def check_mode(mode: str, sandboxed: str = "ask") -> None:
+    """Refuse a mode that does not exist, and another way to settle questions than there is.
 
     Raises:
         ConfigurationError: it names those that do.
     """
-    if mode not in get_args(PermissionMode):
-        known = ", ".join(get_args(PermissionMode))
-        raise ConfigurationError(f"no permission mode {mode!r}", hint=f"one of {known}")
+    modes, ways = get_args(PermissionMode), get_args(Sandboxed)
+    for what, value, known in (("permission mode", mode, modes), ("sandboxed", sandboxed, ways)):
+        if value not in known:
+            raise ConfigurationError(f"no {what} {value!r}", hint=f"one of {', '.join(known)}")
 
 
 def apply_mode(
-    verdicts: Sequence[Verdict], call: Call, mode: PermissionMode
+    verdicts: Sequence[Verdict], call: Call, mode: PermissionMode, sandboxed: Sandboxed
 ) -> tuple[Verdict, ...]:
-    """Settle what the rules left open, as the mode says."""
-    return tuple(_settled(verdict, call, mode) for verdict in verdicts)
+    """Settle what the rules left open, as the mode says, and `sandboxed` of what a sandbox holds."""
+    held = sandboxed == "allow" and _is_held(call)
+    return tuple(_settled(verdict, call, mode, held=held) for verdict in verdicts)
 
 
-def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
+def _settled(verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool) -> Verdict:
     asks = verdict.decision is RuleDecision.ASK
     if verdict.decision is RuleDecision.DENY:
         return verdict
@@ -53,6 +63,8 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
         return _as(verdict, RuleDecision.DENY, "in the mode plan only reading is allowed")
     if not asks:
         return verdict
+    if held and verdict.rule is None and not (verdict.doubt or _is_protected(verdict, call)):
+        return _as(verdict, RuleDecision.ALLOW, "its sandbox holds files and network")
     if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
         return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
     if mode == "bypass" and not (verdict.doubt or writes_own_rules(verdict.fact, call)):
@@ -64,6 +76,21 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode) -> Verdict:
 
 def _as(verdict: Verdict, decision: RuleDecision, reason: str) -> Verdict:
     return replace(verdict, decision=decision, reason=reason)
+
+
+def _is_held(call: Call) -> bool:
+    """Tell whether all that the call does are commands, in a sandbox that was found to hold them."""
+    is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
+    held = call.sandbox.enforced if call.sandbox else {}
+    is_whole = "files" in held and "network" in held
+    return is_whole and is_command and bool(call.effects) and call.category == "execute"
+
+
+def _is_protected(verdict: Verdict, call: Call) -> bool:
+    fact = verdict.fact
+    if isinstance(fact, Command):
+        return any(True for _ in protected_words(fact, call))
+    return isinstance(fact, PathUse) and any(names for _, _, names in protections(fact, call))
 
 
 def _is_edit(verdict: Verdict, call: Call) -> bool:

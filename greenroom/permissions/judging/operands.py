@@ -1,26 +1,28 @@
 """Files and hosts that the words of a command name, for denials only.
 
-A rule that denies a file denies `cat` of it as well as `Read`. Which words a program takes as
-names can't be known, so an operand never allows anything.
+A rule that denies a file denies `cat` of it as well as `Read`. Which words a program takes as names
+can't be known, so an operand never allows anything; and a word that is not known may be any name.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Stars, Unknown, Unread
 from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import UNKNOWN, Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.judging.searches import left_out, sought
+from greenroom.permissions.shell.programs.cautions import only_prints
 
-__all__ = ["operands"]
+__all__ = ["candidates", "operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
-_TALKERS = frozenset({"echo", "printf", "true", "false", ":"})  # their words are only text …
+_LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
+_BEHIND = re.compile(r"[=@:]")
+_PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
 
 
@@ -39,29 +41,23 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
             if key in seen:
                 continue
             seen.add(key)
+            if word.unknown:
+                yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
             if hosts and "://" in word.text:
                 yield from _hosts(word)
             if paths:
                 yield from _paths(word, place or call.place)
                 crowded |= place is not None and place.crowded and word.text[:1] not in "-/"
-        if paths and isinstance(fact, Command) and fact.argv:
-            yield from _searches(fact.argv, fact.place or call.place)
     if crowded and rules.careful_folders:
         yield Unknown(reason="changes to more folders than can be told apart")
 
 
-def _words(fact: Fact) -> Iterable[Word]:
+def _words(fact: Fact) -> Iterator[Word]:
     """Collect the words of a fact that may name something."""
     if isinstance(fact, Unread):
-        return (Word(word) for word in fact.words)
-    if not isinstance(fact, Command) or not fact.argv:
-        return ()
-    # … unless it goes to a program that takes it for its words.
-    talks = fact.argv[0].text in _TALKERS and not fact.captured
-    if talks:
-        return ()
-    skipped = left_out(fact.argv)
-    return [word for at, word in enumerate(fact.argv) if at and at not in skipped]
+        yield from (Word(word) for word in fact.words)
+    elif isinstance(fact, Command) and not only_prints(fact.argv):
+        yield from fact.argv[1:]
 
 
 def _hosts(word: Word) -> Iterator[Fact]:
@@ -70,34 +66,31 @@ def _hosts(word: Word) -> Iterator[Fact]:
 
 
 def _paths(word: Word, place: Place) -> Iterator[Fact]:
-    for name in _candidates(word.text):
-        if len(name) > MAX_LENGTH:
-            continue
+    for name in candidates(word):
         stars: Stars = "files" if word.pattern else "none"
-        told = loosened(name, quoted=word.quoted) if word.pattern else name
-        fact = place.use("read", told, tilde=not word.quoted, guard=True, stars=stars)
+        text = loosened(name, quoted=word.quoted) if word.pattern else name
+        fact = place.use("read", text, tilde=not word.quoted, guard=True, stars=stars)
         if fact.guard:
             yield fact
-    glob = word.opening.glob if word.opening else ""
-    if glob.replace("*", "") and len(glob) <= MAX_LENGTH:
-        guess = place.use("read", glob, guard=True, stars="guess")
-        yield from [guess] if guess.guard else []
 
 
-def _searches(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
-    for pattern in sought(argv):
-        if len(pattern) <= MAX_LENGTH:
-            fact = place.use("read", pattern, tilde=False, guard=True, stars="search")
-            yield from [fact] if fact.guard else []
+def candidates(word: Word) -> Iterator[str]:
+    """Find the names of files that a word may hold: itself, and what stands behind an option.
 
+    A part that is not known counts as nothing.
 
-def _candidates(word: str) -> Iterator[str]:
-    """Take the word itself, and what stands behind `=`, `@` or a short option in it."""
-    if word and not word.startswith("-"):
-        yield word
-    elif len(word) > 2 and word[1] != "-":
-        yield word[2:]
-    for mark in ("=", "@"):
-        value = word.partition(mark)[2]
-        if value:
-            yield value
+    Example:
+        >>> list(candidates(Word("--out=a:b"))), list(candidates(Word("-oa"))), list(candidates(Word("a")))
+        (['a:b', 'b'], ['a'], ['a'])
+    """
+    text = word.shape.replace(UNKNOWN, "")
+    found: list[str] = []
+    if _LEFT_OUT.match(text):
+        return
+    if not text.startswith("-"):
+        found.append(text)
+    elif not text.startswith("--"):
+        begins = _PATH_BEGINS.search(text)
+        found += [text[2:], text[begins.start() :] if begins else ""]
+    found += [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
+    yield from (each for each in dict.fromkeys(found) if each and len(each) <= MAX_LENGTH)

@@ -9,7 +9,6 @@ from greenroom.permissions.facts.word import Word, basename
 __all__ = [
     "Likeness",
     "begins",
-    "contains",
     "gives",
     "is_flag",
     "program_name",
@@ -154,18 +153,3 @@ def gives(word: str, option: str) -> bool:
 def _abbreviates(word: str, option: str) -> bool:
     name = word.partition("=")[0]
     return len(name) > 3 and option.startswith(name)
-
-
-def contains(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
-    """Tell whether the words of the prefix stand one after the other somewhere behind the first.
-
-    A program that we don't know may run them.
-    """
-    wanted = list(prefix)
-    return any(
-        word.static
-        and basename(word.text) == wanted[0]
-        and [each.text for each in argv[at + 1 : at + len(wanted)]] == wanted[1:]
-        for at, word in enumerate(argv)
-        if at
-    )

@@ -1,14 +1,16 @@
 """What is protected of the paths that a call would write."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, own_rules, protected_names
-from greenroom.permissions.facts.fact import Command, Fact, PathUse
+from greenroom.permissions.facts.fact import Command, Fact, PathUse, Stars
 from greenroom.permissions.facts.pattern import Anchors, Segments, segments
-from greenroom.permissions.facts.word import Word, basename
+from greenroom.permissions.facts.word import UNKNOWN, Word, basename
 from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.operands import candidates
+from greenroom.permissions.shell.programs.cautions import only_prints, only_reads
+from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
 
 __all__ = [
     "protected_text",
@@ -17,20 +19,6 @@ __all__ = [
     "protects",
     "writes_own_rules",
 ]
-
-# Programs whose operands are what they write. What others write can't be told by their words.
-_WRITERS = frozenset(
-    {"chmod", "chown", "cp", "dd", "install", "ln", "mkdir", "mv", "patch", "rm", "rmdir", "rsync"}
-    | {"shred", "tee", "touch", "truncate", "unlink"}
-)
-# Programs that fill a folder, which these options name.
-_UNPACKERS = {
-    "tar": ("-C", "--directory"),
-    "bsdtar": ("-C", "--directory"),
-    "unzip": ("-d",),
-    "cpio": ("-D", "--directory"),
-}
-_IN_PLACE = re.compile(r"-[A-Za-z]*i|--in-p")  # with it sed and perl write, too
 
 
 def protections(fact: PathUse, call: Call) -> Iterator[tuple[str, Anchors, tuple[Segments, ...]]]:
@@ -68,41 +56,31 @@ def protected_words(fact: Command, call: Call) -> Iterator[int]:
 
 
 def _protected(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
-    place = fact.place or call.place
-    for at, name in _written(fact.argv):
-        word = fact.argv[at]
-        use = place.use("write", name, tilde=not word.quoted, guard=True)
-        if isinstance(use, PathUse):
-            names = tuple(each for _, _, found in protections(use, call) for each in found)
-            names += _fitting(name) if word.pattern else ()
-            if names:
-                yield at, names
+    """Find what is protected among the words of a command that may write what they name."""
+    argv, place = fact.argv, fact.place or call.place
+    if not argv or only_prints(argv) or (only_reads(argv) and not fact.cautions):
+        return
+    wrapper = WRAPPERS.get(basename(argv[0].text))
+    inner = inner_start(argv, wrapper) if wrapper else None
+    for at, word in enumerate(argv[1:inner], 1):
+        found = dict.fromkeys(_fitting(word))
+        for name in candidates(word):
+            stars: Stars = "files" if word.pattern else "none"
+            use = place.use("write", name, tilde=not word.quoted, guard=True, stars=stars)
+            if isinstance(use, PathUse):
+                found |= dict.fromkeys(
+                    each for *_, names in protections(use, call) for each in names
+                )
+        if found:
+            yield at, tuple(found)
 
 
-def _written(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    """Find the names among the words of a command that it writes, as far as words tell."""
-    program = basename(argv[0].text) if argv else ""
-    in_place = program in ("sed", "perl") and any(_IN_PLACE.match(word.text) for word in argv[1:])
-    if program in _UNPACKERS:
-        yield from _folders(argv, _UNPACKERS[program])
-    elif in_place or program in _WRITERS:
-        for at, word in enumerate(argv[1:], start=1):
-            names = {word.text, word.text.partition("=")[2]}
-            yield from ((at, name) for name in names if name)
-
-
-def _folders(argv: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Find the folders that options name, apart or attached."""
-    for at, word in enumerate(argv[1:], start=1):
-        if argv[at - 1].text in options:
-            yield at, word.text
-        for option in options:
-            if word.text.startswith(option) and len(word.text) > len(option):
-                yield at, word.text.removeprefix(option).removeprefix("=")
-
-
-def _fitting(pattern: str) -> tuple[Segments, ...]:
-    """Find the protected names that a hidden name with wildcards may stand for, as `.g*` does."""
-    hidden = [each.casefold() for each in segments(pattern) if each.startswith(".")]
+def _fitting(word: Word) -> Iterator[Segments]:
+    """Find the protected names that a hidden name with parts unknown may stand for, as `.g*` does."""
+    if word.static:
+        return
+    hidden = [
+        each.casefold() for each in segments(word.shape.replace(UNKNOWN, "*")) if each[0] == "."
+    ]
     known = PROTECTED_FOLDERS | PROTECTED_FILES
-    return tuple((name,) for each in hidden for name in known if fnmatchcase(name, each))
+    yield from ((name,) for each in hidden for name in known if fnmatchcase(name, each))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, PathUse, Unread
+from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unread
 from greenroom.permissions.facts.glob import Glob
 from greenroom.permissions.facts.pattern import (
     PathPattern,
@@ -18,6 +18,7 @@ from greenroom.permissions.facts.pattern import (
 from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
+from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["RuleIndex"]
 
@@ -73,7 +74,7 @@ class RuleIndex:
             self._commands.add(number)
             if matcher.regex:
                 self._expressions.add(number)
-            for words in (*matcher.prefixes, matcher.argv_exact):
+            for words in (*matcher.prefixes, matcher.exact):
                 if words:
                     self._programs[program_name(words[0])][_last_plain(words)].add(number)
         elif matcher.path:
@@ -96,6 +97,8 @@ class RuleIndex:
                 numbers |= self._about_program(fact.command)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
+        elif isinstance(fact, Change) and fact.command is not None:
+            numbers |= self._about_program(fact.command)
         return [self._rules[number] for number in sorted(numbers)]
 
     def _about_path(self, fact: PathUse) -> set[int]:
@@ -138,6 +141,8 @@ class RuleIndex:
             numbers = self._expressions
             return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
         words = {word.text for word in fact.argv}
+        if fact.loose:
+            words.update(words_of(fact.text))
         told = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.expressions.expression import Expression
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
-from greenroom.permissions.shell.grammar.split import split_words
+from greenroom.permissions.rules.expression import Expression
+from greenroom.permissions.shell.grammar.split import split_settings, split_words
+from greenroom.permissions.shell.variables import is_display_setting
 
 __all__ = ["Predicate", "RuleMatcher"]
 
@@ -24,8 +25,10 @@ class RuleMatcher:
     Attributes:
         tool: exact names of tools.
         category: categories of tools.
-        command_prefix: first words of a simple command, such as "git status".
-        argv_exact: all words of a simple command, or empty.
+        command_prefix: first words of a simple command, such as "git status". Settings before them,
+            as in "CI=1 npm test", are about a command with exactly these, in any order; those that
+            only change how output looks, such as NO_COLOR, don't count.
+        argv_exact: all words of a simple command, or empty; settings as above.
         path: patterns of files that are read or written.
         domain: hosts that are contacted.
         regex: patterns of a simple command's words joined by blanks; an allowance must match all
@@ -75,7 +78,7 @@ class RuleMatcher:
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
         # Reading them here makes a bad one an error at once, not at the first call.
-        _ = self.prefixes, self.paths, self.hosts, self.expressions, self.targets
+        _ = self.settings, self.paths, self.hosts, self.expressions, self.targets
 
     @cached_property
     def about_commands(self) -> bool:
@@ -89,8 +92,30 @@ class RuleMatcher:
 
     @cached_property
     def prefixes(self) -> tuple[tuple[str, ...], ...]:
-        """The command prefixes, split into words as the shell would."""
-        return tuple(split_words(each) for each in self.command_prefix)
+        """The command prefixes, split into words as the shell would, without their settings."""
+        return tuple(split_settings(split_words(each))[1] for each in self.command_prefix)
+
+    @cached_property
+    def exact(self) -> tuple[str, ...]:
+        """All words of a command, without the settings before them."""
+        return split_settings(self.argv_exact)[1]
+
+    @cached_property
+    def settings(self) -> frozenset[str]:
+        """The variables that are set for the command, such as "CI=1"."""
+        named = [*map(split_words, self.command_prefix), *filter(None, (self.argv_exact,))]
+        parts = [split_settings(words) for words in named]
+        if not all(words for _, words in parts):
+            raise RuleFileError(
+                "a rule about a command names its program", hint="such as CI=1 npm test"
+            )
+        found = {frozenset(x for x in given if not is_display_setting(x)) for given, _ in parts}
+        if len(found) > 1:
+            raise RuleFileError(
+                "the commands of one rule differ in the variables that are set for them",
+                hint="write one rule for each",
+            )
+        return next(iter(found), frozenset())
 
     @cached_property
     def prefixes_of(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
@@ -148,6 +173,8 @@ class RuleMatcher:
 
 def quoted_words(words: tuple[str, ...]) -> str:
     """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
-    import shlex
+    from shlex import join, quote
 
-    return shlex.join(words)
+    settings, command = split_settings(words)
+    named = (each.partition("=") for each in settings)
+    return " ".join([*(f"{name}={quote(value)}" for name, _, value in named), join(command)])

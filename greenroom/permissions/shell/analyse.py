@@ -1,30 +1,45 @@
-"""A shell command, taken apart into facts."""
+"""A shell command, taken apart into facts.
 
+A word is known if the text alone says what it will be. Nothing follows the others: what they may turn
+out to be is not guessed, and a command is asked about wherever that matters.
+"""
+
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Piece, Word, basename
 from greenroom.permissions.shell.commands import CommandReader
-from greenroom.permissions.shell.grammar.nodes import Assignment, Script, SimpleCommand
+from greenroom.permissions.shell.grammar.nodes import (
+    Assignment,
+    Finding,
+    Redirection,
+    Script,
+    SimpleCommand,
+)
 from greenroom.permissions.shell.grammar.parser import parse
+from greenroom.permissions.shell.grammar.word_reader import join
 from greenroom.permissions.shell.hidden import hidden_characters
+from greenroom.permissions.shell.programs.wrappers import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.unread import words_of
-from greenroom.permissions.shell.variables.assignments import (
+from greenroom.permissions.shell.variables import (
     changes_programs,
     computes,
     is_display,
     may_hold_code,
-    renames,
-    runs_in_subscript,
+    redefines,
+    run_values,
+    sets,
 )
-from greenroom.permissions.shell.variables.substituted import TooManyValuesError, substituted
 
 __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
-MAX_VALUES = 1 << 16  # characters of commands with the values of their variables
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
+MAX_COMMANDS = 256  # that one command in a loop stands for
+_FOLDERS = frozenset({"HOME", "PWD", "OLDPWD", "CDPATH"})
 
 
 def analyse(command: str, place: Place) -> Sequence[Fact]:
@@ -79,13 +94,12 @@ class _Analyser:
         """Begin in a place; `length` bounds how much text inside texts is read."""
         self._commands = CommandReader(place, self.facts)
         self._budget = 4 * length + 4096
-        self._room = 4 * length + MAX_VALUES
         self._scripts: dict[str, Script] = {}  # texts inside texts are often the same
-        self._crowded = False  # whether there were more values than could be written out
         self._computes = False
+        self._written: set[str] = set()  # names of the files that the command writes
         self._holds_code = False
         self._said: set[tuple[SimpleCommand, int, bool]] = set()
-        self._state = self._commands.state
+        self._place = place  # where that was said
 
     def facts(self, text: str, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Take a text apart; texts that its commands run come back here, one level deeper."""
@@ -96,88 +110,100 @@ class _Analyser:
             return
         script = self._scripts.get(text)
         if script is None:
-            script = self._scripts[text] = parse(text)
+            script = self._scripts[text] = self._parse(text)
         different = dict.fromkeys(script.found)
-        self._commands.texts.note(different)
-        self._commands.bindings.note(different)
+        self._written |= {name for node in different for name in _written(node)}
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(computes(node) for node in different)
         self._holds_code |= any(may_hold_code(node) for node in different)
-        if "~" in text and any(map(self._commands.bindings.is_set, ("HOME", "PWD", "OLDPWD"))):
-            yield Unknown(reason="~ stands for what the command sets a variable to")
+        if any(sets(node, _FOLDERS) for node in different):
+            yield Unknown(reason="sets a variable that says where paths begin")
         for node in script.found:
             if isinstance(node, SimpleCommand):
                 yield from self._once(node, level, guard)
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
-                yield from self._commands.setting(node.name, node.value, level)
+                    yield Unread(words=words_of(node.value.text))
             elif node.change:
                 yield Change(reason=node.reason)
             else:
                 yield Unknown(reason=node.reason)
         for unread in script.unread:
             yield Unread(words=words_of(unread))
-        if self._computes and (self._holds_code or self._commands.gives_code):
+        if self._computes and self._holds_code:
             yield Unknown(reason="computes with a variable whose value may run a command")
 
+    def _parse(self, text: str) -> Script:
+        place = self._commands.place
+        splits = "cd" in text or "pushd" in text or "popd" in text or not place.is_plain
+        return parse(text, home=os.path.expanduser("~"), folder_splits=splits)
+
     def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
-        """Say what a command does, if nothing has changed since the same was said of it."""
-        if self._commands.state != self._state:
-            self._state = self._commands.state
+        """Say what a command does, if the same was not said of it in this place."""
+        if self._commands.place != self._place:
+            self._place = self._commands.place
             self._said.clear()
         said = (node, level, guard)  # what is only looked at for denials was not judged
         if said not in self._said:
             self._said.add(said)
-            yield from self.simple(node, level, guard)
+            for each in _in_loops(node):
+                yield from self.simple(each, level, guard)
 
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Say what one simple command does."""
-        for assignment in node.assignments:
-            if not is_display(assignment):
-                yield Change(reason=f"sets the variable {assignment.name}")
-            yield from self._commands.setting(assignment.name, assignment.value, level)
-        if renames(node):
-            yield Unknown(reason="makes a name stand for another one")
-        if runs_in_subscript(node):
-            yield Unknown(reason="evaluates a subscript that runs a command")
-        command: Command | None = None
+        if redefines(node):
+            yield Unknown(reason="changes what later words mean, or may run a command in a name")
+        for value in run_values(node):
+            yield Unread(words=words_of(value.text))
+            if value.unknown:
+                yield Unknown(reason=f"a program may run what is only known later: {value.text}")
+        if self._runs_written(node):
+            yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
-        self._commands.source = node.source
-        self._commands.captured = node.captured
-        fed = self._commands.fed
-        self._commands.fed = node.fed or (level > 0 and fed)
         guard = guard or _only_steers(node.words)
-        for fact in self._commands.command(node.words, level=level, guard=guard):
-            command = command or (fact if isinstance(fact, Command) else None)
-            yield fact
-        yield from self._substituted(node, level)
+        self._commands.fed = node.fed or (level > 0 and self._commands.fed)
+        settings, around = _settings(node.assignments), self._commands.settings
+        self._commands.settings = tuple(filter(None, settings.values()))
+        facts = list(self._commands.command(node.words, level=level, guard=guard))
+        command = _main(facts)
+        for name, setting in settings.items():
+            yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
+        yield from facts
         for redirection in node.redirections:
             yield from redirection_facts(redirection, command, place)
-        self._commands.fed = fed
+        self._commands.settings = around
 
-    def _substituted(self, node: SimpleCommand, level: int) -> Iterator[Fact]:
-        """Look for denials behind the variables that the text sets."""
-        values = self._commands.bindings.values
-        place = self._commands.place
-        targets = tuple(each.target for each in node.redirections)
-        try:
-            for words in substituted((*node.words, *targets), values, self._spend):
-                for fact in self._commands.command(words, level=level, guard=True):
-                    if isinstance(fact, Command | Unread):
-                        yield fact
-                self._commands.place = place
-        except TooManyValuesError:
-            yield Unknown(reason="variables of more values than can be told apart")
-            if not self._crowded:
-                self._crowded = True
-                yield Unread(words=tuple(self._commands.bindings.texts()))
+    def _runs_written(self, node: SimpleCommand) -> bool:
+        names = [basename(word.text) for word in node.words]
+        runs = names[1:] if names[:1] and names[0] in SHELLS | {".", "source"} else names[:1]
+        return not self._written.isdisjoint(runs)
 
-    def _spend(self, characters: int) -> bool:
-        """Take room for a command that is written out; False if there is none left."""
-        self._room -= characters
-        return self._room >= 0
+
+def _written(node: Finding) -> Iterator[str]:
+    """Name the files, without their folders, that a command writes as far as it says."""
+    if isinstance(node, SimpleCommand):
+        yield from (
+            basename(each.target.text) for each in node.redirections if ">" in each.operator
+        )
+        if node.words and basename(node.words[0].text) == "tee":
+            yield from (basename(word.text) for word in node.words[1:])
+
+
+def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
+    """Find the variables that are set, and to which plain value; empty if that can't be told."""
+    found: dict[str, str] = {}
+    for each in assignments:
+        if not is_display(each):
+            found[each.name] = "" if each.name in found else each.setting
+    return found
+
+
+def _main(facts: Sequence[Fact]) -> Command | None:
+    """Find the command that others only lead to, as `timeout` does."""
+    commands = [fact for fact in facts if isinstance(fact, Command)]
+    return next((each for each in commands if not each.guard), next(iter(commands), None))
 
 
 def _only_steers(words: Sequence[Word]) -> bool:
@@ -187,3 +213,34 @@ def _only_steers(words: Sequence[Word]) -> bool:
         and words[0].text in ("break", "continue")
         and all(word.static and word.text.isdecimal() for word in words[1:])
     )
+
+
+def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Write a command out for each value of the loops that it stands in, if these are known."""
+    words = (*node.words, *(each.target for each in node.redirections))
+    choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
+    number = 1
+    for each in choices.values():
+        number *= len(each)
+    if not choices or number > MAX_COMMANDS:
+        yield node
+        return
+    for chosen in product(*choices.values()):
+        values = dict(zip(choices, chosen, strict=True))
+        redirections = (
+            Redirection(each.operator, _filled(each.target, values), each.body)
+            for each in node.redirections
+        )
+        yield SimpleCommand(
+            tuple(_filled(word, values) for word in node.words),
+            node.assignments,
+            tuple(redirections),
+            node.fed,
+        )
+
+
+def _filled(word: Word, values: dict[str, Piece]) -> Word:
+    """Put the values of loops into a word."""
+    if not any(piece.name in values for piece in word.pieces):
+        return word
+    return join([values.get(piece.name, piece) for piece in word.pieces])

@@ -43,11 +43,10 @@ def redirection_facts(
 
 
 def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iterator[Fact]:
-    """Look for denials of the files that the target may stand for; writing to them is asked about."""
-    if target.pattern:
-        text = loosened(target.text, quoted=target.quoted)
-        yield place.use(kind, text, guard=True, stars="files")
-    elif target.opening is not None and target.opening.glob.replace("*", ""):
-        yield place.use(kind, target.opening.glob, guard=True, stars="guess")
-    if kind == "write":
-        yield Unknown(reason=f"writes to a file only known at run time: {target.text}")
+    """Look for denials of the files that the target may stand for; others are asked about."""
+    if target.pattern and not target.unknown:
+        yield place.use(
+            kind, loosened(target.text, quoted=target.quoted), guard=True, stars="files"
+        )
+    if kind == "write" or target.unknown:
+        yield Unknown(reason=f"{kind}s a file only known at run time: {target.text}")

@@ -2,9 +2,12 @@
 
 import os
 import pwd
+import stat
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from greenroom.core import (
@@ -37,6 +40,10 @@ _START_UP_FILES = frozenset(
 """What shells and git read in a home folder, and run."""
 
 
+_MAX_NAMES = 5_000
+"""Hidden files that are looked at for other names, before each command."""
+
+
 @dataclass(frozen=True)
 class Ground:
     """Real paths, and what a command may do there.
@@ -50,6 +57,8 @@ class Ground:
         unprotected: names that should be protected, and can't be, since a symbolic link is or leads to them.
         pinned: folders around what is protected, which must stay where they are with it.
         is_searched: whether all nested repositories that are looked for were found.
+        linked: hidden files that have another name (a hard link) which is not hidden.
+        is_traced: whether all hidden files were looked at for that.
     """
 
     cwd: str
@@ -60,6 +69,8 @@ class Ground:
     unprotected: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     is_searched: bool = True
+    linked: tuple[str, ...] = ()
+    is_traced: bool = True
 
     @classmethod
     def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "Ground":
@@ -77,16 +88,21 @@ class Ground:
         named = list(dict.fromkeys((*_protected(writable), *repositories)))
         open_ = (each for each in named if not _is_linked(each))
         protected = tuple(each for each in open_ if each not in writable)
-        hidden = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
+        denied = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
+        hidden = tuple(dict.fromkeys(each for each in denied if os.path.exists(each)))
+        cwd = os.path.realpath(workspace.cwd)
+        linked, is_traced = _linked(hidden, frozenset((*writable, *shown, cwd)))
         return cls(
-            cwd=os.path.realpath(workspace.cwd),
+            cwd=cwd,
             writable=tuple(dict.fromkeys(writable)),
             protected=protected,
-            hidden=tuple(dict.fromkeys(each for each in hidden if os.path.exists(each))),
+            hidden=hidden,
             shown=tuple(shown),
             unprotected=tuple(each for each in named if _is_linked(each)),
             pinned=tuple(dict.fromkeys(_around(protected, writable))),
             is_searched=all(each.is_complete for each in nested),
+            linked=linked,
+            is_traced=is_traced,
         )
 
 
@@ -97,6 +113,27 @@ def _is_linked(name: str) -> bool:
     """
     # The real path of a link to itself is its own.
     return os.path.islink(name) or os.path.realpath(name) != name
+
+
+def _linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[str, ...], bool]:
+    """Find hidden files that have more names than are hidden, and whether all were looked at."""
+    names: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
+    seen, left = set[str](), list(hidden)
+    while left and len(seen) < _MAX_NAMES:
+        path = left.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        with suppress(OSError):  # gone, or closed to us
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
+                with os.scandir(path) as found:
+                    below = islice(found, _MAX_NAMES)
+                    left += [each.path for each in below if each.path not in open_]
+            elif status.st_nlink > 1:
+                names[status.st_dev, status.st_ino, status.st_nlink].append(path)
+    linked = (paths[0] for (*_, count), paths in names.items() if len(paths) < count)
+    return tuple(linked), not left
 
 
 def _absolute(path: str, root: Path) -> str:

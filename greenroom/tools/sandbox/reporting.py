@@ -61,6 +61,7 @@ _BY: dict[SandboxTier, dict[SandboxPart, str]] = {
     ),
     "limits": _SECCOMP,
 }
+_NAMED = 3  # files in a reason
 _NOT_FOR_ROOT = "RLIMIT_NPROC does nothing for root, no control group can be made"
 _WHY: dict[SandboxPart, str] = {
     "attributes": "Landlock knows no right for modes, owners and times",
@@ -142,7 +143,23 @@ def in_place(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> Sandbox
     if loose and report.tier == "landlock":
         why = f"{', '.join(loose)}: it can be moved, and read by the next command"
         report = _without(report, sandbox, "hidden", why)
-    return report
+    return _without_linked(report, sandbox, ground)
+
+
+def _without_linked(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> SandboxReport:
+    """Say where a hidden file can be read by another name: what is held is a path, not a file."""
+    if "hidden" not in report.enforced:
+        return report
+    if ground.linked:
+        more = len(ground.linked) - _NAMED
+        named = f"{', '.join(ground.linked[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
+        why = f"{named}: it can be read by another name that it has (a hard link)"
+        return _without(report, sandbox, "hidden", why)
+    if ground.is_traced:
+        return report
+    by = "but other names (hard links) were looked for among some of the files only"
+    enforced = {**report.enforced, "hidden": f"{report.enforced['hidden']}, {by}"}
+    return replace(report, enforced=enforced)
 
 
 def _without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str) -> SandboxReport:

@@ -114,7 +114,8 @@ def _remarks(
         lines.append(f"the model is told: {found.message}")
     if found.decision == "ask":
         rules = ", ".join(str(rule) for rule in found.remembers)
-        lines.append(f"an always would store: {rules}" if rules else "no always is offered")
+        why = f": {found.unremembered}" if found.unremembered else ""
+        lines.append(f"an always would store: {rules}" if rules else f"no always is offered{why}")
         if found.forbids:
             lines.append(f"a never would store: {', '.join(str(each) for each in found.forbids)}")
     lines.append(f"digest: {found.digest}")

@@ -4,7 +4,6 @@ import re
 
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.nodes import Assignment
-from greenroom.permissions.shell.grammar.openings import added
 from greenroom.permissions.shell.grammar.redirection_reader import RedirectionReader
 
 __all__ = ["AssignmentReader"]
@@ -27,7 +26,9 @@ class AssignmentReader(RedirectionReader):
             self._array(found[1])
             return Assignment(found[1], Word("(…)", dynamic=True))
         value = self.word() or Word("")
-        return Assignment(found[1], added(found[1], value) if "+" in found[0] else value)
+        if "+" in found[0]:
+            value = Word(f"${{{found[1]}}}{value.text}", dynamic=True)
+        return Assignment(found[1], value)
 
     def _subscript(self) -> Assignment | None:
         """Refuse `a[…]=…`, whose subscript is evaluated; other words with a bracket are words."""

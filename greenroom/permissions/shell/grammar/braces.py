@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TypeAlias
 
-from greenroom.permissions.shell.grammar.piece import Piece
+from greenroom.permissions.facts.word import Piece
 
 __all__ = ["expand"]
 

@@ -4,7 +4,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable
 
-from greenroom.permissions.facts.word import Opening, Word
+from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.shell.grammar.assignment_reader import AssignmentReader
 from greenroom.permissions.shell.grammar.cursor import NotASumError, ShellSyntaxError
 from greenroom.permissions.shell.grammar.nodes import Assignment
@@ -23,7 +23,13 @@ _PLAIN = re.compile(
     re.ASCII,
 )
 _NAME = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-_ARGUMENTS = Word('"$@"', dynamic=True, split=True, opening=Opening(names=("@",), parts=("@",)))
+_ARGUMENTS = Word('"$@"', dynamic=True, split=True)
+MAX_LOOPS = 64  # of which the values are looked at
+MAX_CHOICES = 64  # values of a loop's variable that are looked at one by one
+_SETTERS = re.compile(
+    r"\b(?:IFS|read|mapfile|readarray|printf\s+-v|getopts|declare|typeset|local|export|readonly|let"
+    r"|unset|eval|source|alias|set)\b|(?:^|[\s;&|({])\.\s"
+)
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
 # Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
 _EVALUATING = frozenset(
@@ -103,39 +109,59 @@ class CompoundReader(AssignmentReader):
 
     def _for(self) -> None:
         self.skip_blanks()
+        name = ""
+        values: tuple[Piece, ...] = ()
         if self.looking_at("(("):
             self.accept("((")
             self.unclear("counts in an arithmetic loop", change=True)
             self.sum("))")
         else:
-            self._for_words()
+            name, values = self._for_words()
         self.skip_blanks()
         self.accept(";")
         self.skip_lines()
+        outer = self.findings.loops
+        if name and name in outer:
+            self.unclear(f"a loop over {name} inside another one")
+        self.findings.loops = {**outer, name: values}
         if self.accept("{"):
             self.commands("}")
         else:
             self._keyword("do")
             self.commands("done")
+        self.findings.loops = outer
 
-    def _for_words(self) -> None:
+    def _for_words(self) -> tuple[str, tuple[Piece, ...]]:
+        """Read the head of a loop: its variable, and the values if they are known."""
         name = self.take(_NAME)
         if not name.isidentifier():
             raise ShellSyntaxError(f"a loop without its variable {self.here}")
         self.skip_lines()
         if not re.match(r"in(?=[ \t\n;])", self.text[self.at : self.at + 3]):
             self.findings.nodes.append(Assignment(name, _ARGUMENTS))
-            return
+            return name, ()
         self.at += 2
+        found: list[Word] = []
         while True:
             self.skip_blanks()
             words = self.words()
             if words is None:
                 break
-            for word in words:
-                self.findings.nodes.append(Assignment(name, word))
+            found += words
+        self.findings.nodes += [Assignment(name, word) for word in found]
         if self.peek() not in (";", "\n"):
             raise ShellSyntaxError(f"a loop that is not understood {self.here}")
+        self.findings.loops_read += 1
+        known = len(found) <= MAX_CHOICES and not any(word.unknown for word in found)
+        if not known or self.findings.loops_read > MAX_LOOPS or self._is_set(name):
+            return name, ()
+        return name, tuple(
+            Piece(word.text, word.static, word.dynamic, word.split, word.number) for word in found
+        )
+
+    def _is_set(self, name: str) -> bool:
+        """Tell whether the text may set a loop's variable by another way, to be on the safe side."""
+        return bool(_SETTERS.search(self.text) or re.search(rf"\b{name}(?:\+?=|\[)", self.text))
 
     def _keyword(self, word: str) -> None:
         if self.keyword() != word:
@@ -198,9 +224,11 @@ class CompoundReader(AssignmentReader):
         """Read the body of a function, which is judged as if it ran."""
         self.unclear(f"defines the function {name}", change=True)
         self.skip_lines()
+        loops, self.findings.loops = self.findings.loops, {}  # it may be called from elsewhere
         with self.nested():
             if not self.command():
                 raise ShellSyntaxError(f"a function without its body {self.here}")
+        self.findings.loops = loops
 
     def _coproc(self) -> None:
         self.unclear("starts a coprocess")

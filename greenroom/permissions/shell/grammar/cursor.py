@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Self
 
-from greenroom.permissions.shell.grammar.nodes import Finding, SimpleCommand, Unclear
+from greenroom.permissions.facts.word import Piece
+from greenroom.permissions.shell.grammar.nodes import Finding, Unclear
 
 __all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError", "TooDeepError"]
 
@@ -45,6 +46,10 @@ class Findings:
         deferred: texts and places where the reading stopped because they lie too deep.
         given_up: texts and places where too much was not understood.
         unread: texts that are not taken apart.
+        home: what `$HOME` is.
+        folder_splits: whether `$PWD` outside of quotes may become several words.
+        loops: the values of variables that the loops around this place go through.
+        loops_read: how many loops there were.
     """
 
     nodes: list[Finding] = field(default_factory=list)
@@ -53,17 +58,10 @@ class Findings:
     deferred: list[tuple[str, int]] = field(default_factory=list)
     given_up: list[tuple[str, int]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-
-    def mark(self, known: int, *, captured: bool = False, fed: bool = False) -> None:
-        """Note of the commands from here on that what they print is captured, or they are fed."""
-        for at, node in enumerate(self.nodes[known:], known):
-            if isinstance(node, SimpleCommand) and (
-                captured > node.captured or fed > node.fed  # most are marked already
-            ):
-                self.nodes[at] = node._replace(
-                    captured=node.captured or captured, fed=node.fed or fed
-                )
-
+    home: str = ""
+    folder_splits: bool = True
+    loops: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    loops_read: int = 0
     _separators: dict[str, int] = field(default_factory=dict)
     _line: tuple[str, int, int] = ("", 0, 1)
 

@@ -2,7 +2,9 @@
 
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 
+from greenroom.permissions.facts.word import Piece
 from greenroom.permissions.shell.grammar.arithmetic import HELD, NAMES, SAFE_OFFSET
 from greenroom.permissions.shell.grammar.cursor import (
     Cursor,
@@ -10,13 +12,13 @@ from greenroom.permissions.shell.grammar.cursor import (
     NotASumError,
     ShellSyntaxError,
 )
-from greenroom.permissions.shell.grammar.nodes import Unclear
-from greenroom.permissions.shell.grammar.openings import beginning
-from greenroom.permissions.shell.grammar.output import Output
-from greenroom.permissions.shell.grammar.piece import Piece
+from greenroom.permissions.shell.grammar.nodes import Finding, SimpleCommand, Unclear
 from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
 
-__all__ = ["Expander"]
+__all__ = ["FOLDER", "Expander"]
+
+FOLDER = "PWD"
+"""The variable that holds the current folder."""
 
 MAX_FAILED_SUMS = 8
 MAX_PARENTHESES = 100
@@ -31,8 +33,14 @@ _IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 
 _SINGLE = re.compile(r"'([^']*)'")
 _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_NUMBER = re.compile(r"\$(?:[?#$!]|\{#\w+\})|\$\(\(")
 
 
+_PRINTS_NUMBERS = re.compile(
+    r"nproc|seq(?: -?[0-9.]+)+|wc(?: -[clmw]+)+|date \+(?:%[sYmdHMS])+|id -[gu]"
+)
+_TAKEN_APART = re.compile(r"\A\Z|[\s*?\[]")  # what the shell does to a value outside quotes
 _QUOTED = Piece("")  # quotes make a word, whatever they hold
 
 
@@ -42,9 +50,6 @@ class Expander(Cursor):
     def __init__(self, text: str, at: int = 0, *, findings: Findings, depth: int = 0) -> None:
         """Begin at a place."""
         super().__init__(text, at, findings=findings, depth=depth)
-        self.printed: Output | None = (
-            None  # what the expansion just read prints, if it is a command
-        )
         self._no_sum: set[int] = set()  # places of `((` that turned out to be two parentheses
 
     @abstractmethod
@@ -105,8 +110,7 @@ class Expander(Cursor):
 
     def expansion(self, *, quoted: bool) -> Piece:
         """Read what begins with a dollar sign or a backtick."""
-        start = self.at
-        self.printed = None
+        start, known = self.at, len(self.findings.nodes)
         with self.nested():
             static = None
             if self.peek() == "`":
@@ -116,16 +120,36 @@ class Expander(Cursor):
         if static is not None:
             return static
         raw = self.text[start : self.at]
-        if not raw.startswith(("`", "$(")):
-            self.printed = None
-        names, unsure = beginning(raw)
-        if self.printed is not None:
-            names, unsure = (), self.printed is Output.TEXT
-        split = not quoted or "@" in raw
-        if self.peek() == "{" and not raw.endswith(("}", ")", "`")):
-            unsure = True  # `$x{a,b}` is `$xa $xb`
-        number = self.printed is Output.NUMBERS
-        return Piece(raw, quoted, True, split, names, printed=unsure, number=number)
+        piece = Piece(raw, quoted, dynamic=True, split=not quoted or "@" in raw)
+        if raw.startswith(("`", "$(")) and not self.is_number(raw):
+            return _printed(self.findings.nodes[known:], piece, self.findings.folder_splits)
+        named = _VARIABLE.fullmatch(raw)
+        if named is None or (named[1] and self.peek() == "{"):  # `$x{a,b}` is `$xa $xb`
+            return piece._replace(number=self.is_number(raw))
+        return self._valued(piece, named[1] or named[2])
+
+    def is_number(self, raw: str) -> bool:
+        """Tell whether an expansion that was just read surely is a number."""
+        return _NUMBER.match(raw) is not None and self._was_sum(raw)
+
+    def _was_sum(self, raw: str) -> bool:
+        return not raw.startswith("$((") or self.at - len(raw) not in self._no_sum
+
+    def _valued(self, piece: Piece, name: str) -> Piece:
+        """Put in the value of a variable that is known; one outside of quotes is taken apart."""
+        findings = self.findings
+        if (
+            name == "HOME"
+            and findings.home
+            and (piece.quoted or not _TAKEN_APART.search(findings.home))
+        ):
+            return Piece(findings.home)
+        if name == FOLDER:
+            return _current_folder(piece, findings.folder_splits)
+        choices = findings.loops.get(name, ())
+        if not piece.quoted and any(_TAKEN_APART.search(each.text) for each in choices):
+            return piece
+        return piece._replace(name=name, choices=choices)
 
     def _backticks(self, *, quoted: bool) -> None:
         body = self.take(_BACKTICKS)
@@ -218,7 +242,6 @@ class Expander(Cursor):
         self.at += len(opening)
         try:
             self.sum(closing)
-            self.printed = Output.NUMBERS
         except NotASumError:
             self.no_sum(start, known)
             self.at = start
@@ -277,9 +300,31 @@ class Expander(Cursor):
         """Read an expansion in arithmetic: what it turns into is evaluated like the rest."""
         piece = self.expansion(quoted=True)
         self.findings.computes |= piece.dynamic
-        numbers = self.printed in (None, Output.NUMBERS)
-        if piece.printed or not numbers:
+        if piece.dynamic and not (piece.number or piece.name):
             self.unclear("computes with text that is only known at run time")
 
     def _odd_sum(self, char: str) -> None:
         self.unclear(f"uses {char!r} in arithmetic, which may run what it names")
+
+
+def _printed(nodes: Sequence[Finding], piece: Piece, splits: bool) -> Piece:
+    """Say what a substitution is replaced by where that is known: `$(pwd)`, or a text of its own."""
+    first = nodes[0] if nodes else None
+    if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):
+        return piece
+    words = tuple(word.text for word in first.words)
+    if words == ("pwd",) and len(nodes) == 1 and first == SimpleCommand(first.words):
+        return _current_folder(piece, splits)
+    if len(nodes) == 1 and _PRINTS_NUMBERS.fullmatch(" ".join(words)):
+        return piece._replace(number=True)
+    # "$(cat <<'END' …)" is how a long message is written.
+    last = nodes[-1]
+    if words == ("cat",) and len(nodes) == 2 and isinstance(last, SimpleCommand) and piece.quoted:
+        bodies = [each.body for each in last.redirections if each.body is not None]
+        if len(first.redirections) == 1 and bodies and bodies[0].static and not last.words:
+            return Piece(bodies[0].text.rstrip("\n"))
+    return piece
+
+
+def _current_folder(piece: Piece, splits: bool) -> Piece:
+    return piece if splits and not piece.quoted else piece._replace(name=FOLDER)

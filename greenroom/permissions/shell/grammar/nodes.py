@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.grammar.output import Output
 
 __all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear"]
 
@@ -18,6 +17,12 @@ class Assignment(NamedTuple):
 
     name: str
     value: Word
+
+    @property
+    def setting(self) -> str:
+        """The same as "NAME=value"; empty if the value is not written out in it."""
+        plain = self.value.static and "~" not in self.value.text
+        return f"{self.name}={self.value.text}" if plain else ""
 
 
 class Redirection(NamedTuple):
@@ -37,17 +42,13 @@ class SimpleCommand(NamedTuple):
         words: the program and its words.
         assignments: variables set for it.
         redirections: of its descriptors.
-        source: what its standard input brings.
         fed: its standard input is a pipe, a file or a text.
-        captured: what it prints goes to another command, or into its words.
     """
 
     words: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    source: Output = Output.TEXT
     fed: bool = False
-    captured: bool = False
 
 
 class Unclear(NamedTuple):

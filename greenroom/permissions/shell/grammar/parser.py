@@ -11,7 +11,6 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
 from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
 from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, Script, SimpleCommand
-from greenroom.permissions.shell.grammar.output import Output, printed_by
 
 __all__ = ["parse"]
 
@@ -34,13 +33,7 @@ MAX_ERRORS = 50
 class Parser(CompoundReader):
     """Reads lists of commands."""
 
-    def __init__(self, text: str, at: int = 0, *, findings: Findings, depth: int = 0) -> None:
-        """Begin at a place."""
-        super().__init__(text, at, findings=findings, depth=depth)
-        self.source = Output.TEXT  # what the standard input brings
-        self.piped = False  # whether the standard input is a pipe
-        self.output = Output.NUMBERS  # what the commands of this list have printed
-        self.simple = False  # whether the last command was a simple one
+    fed = False  # whether the standard input is a pipe
 
     def commands(self, *ends: str, empty: bool = False) -> str:
         """Read a list of commands up to one of these ends, which is moved over and returned.
@@ -80,38 +73,19 @@ class Parser(CompoundReader):
 
     def _pipeline(self) -> bool:
         """Read commands joined by `|`, `&&` and `||`."""
-        source, piped = self.source, self.piped
+        fed = self.fed
         while True:
             timed = False
             while self.peek() in ("!", "t") and self.take(_PREFIX):
                 timed = True
                 self.skip_blanks()
-            known = len(self.findings.nodes)
-            if not self.command():
-                self.source, self.piped = source, piped
-                return timed
+            is_command = self.command()
             self.skip_blanks()
-            connector = self.take(_CONNECTOR)
-            prints = Output.TEXT
-            if connector == "|" or self.output is not Output.TEXT:
-                prints = self._prints(known)
-            self.source = prints if connector == "|" else source
-            if connector in ("|", "|&"):
-                self.piped = True
-                self.findings.mark(known, captured=True)
-            else:
-                self.piped = piped
-                self.output = min(self.output, prints)
+            connector = self.take(_CONNECTOR) if is_command else ""
+            self.fed = fed or connector in ("|", "|&")
             if not connector:
-                return True
+                return is_command or timed
             self.skip_lines()
-
-    def _prints(self, known: int) -> Output:
-        """Say what the command just read prints; of a compound one nothing is known."""
-        last = self.findings.nodes[-1] if len(self.findings.nodes) > known else None
-        if not self.simple or not isinstance(last, SimpleCommand):
-            return Output.TEXT
-        return printed_by(last.words, last.source)
 
     def command(self) -> bool:
         """Read one command; False if none begins here."""
@@ -120,12 +94,11 @@ class Parser(CompoundReader):
         known = len(self.findings.nodes)
         if not self.compound():
             return self._simple()
-        self.simple = False
         redirections = self._redirections()
         if any(each.operator.startswith("<") for each in redirections):
-            self.findings.mark(known, fed=True)
-            if self.source:
-                self.unclear("reads a file in the place of a pipe")
+            for at, node in enumerate(self.findings.nodes[known:], known):
+                if isinstance(node, SimpleCommand) and not node.fed:
+                    self.findings.nodes[at] = node._replace(fed=True)
         if redirections:
             self.findings.nodes.append(SimpleCommand(redirections=redirections))
         return True
@@ -171,17 +144,9 @@ class Parser(CompoundReader):
         redirections: Sequence[Redirection],
     ) -> bool:
         """Note a simple command."""
-        self.simple = True
-        reads = any(each.operator.startswith("<") for each in redirections)
-        self.findings.nodes.append(
-            SimpleCommand(
-                tuple(words),
-                tuple(assignments),
-                tuple(redirections),
-                source=Output.TEXT if reads else self.source,
-                fed=reads or self.piped,
-            )
-        )
+        fed = self.fed or any(each.operator.startswith("<") for each in redirections)
+        found = SimpleCommand(tuple(words), tuple(assignments), tuple(redirections), fed)
+        self.findings.nodes.append(found)
         return True
 
     def _function_here(self, name: Word) -> bool:
@@ -204,12 +169,8 @@ class Parser(CompoundReader):
         """Read the commands of a substitution up to its end, which is moved over."""
         waiting, self.waiting = self.waiting, []
         outer, self.outer_waiting = self.outer_waiting, self.outer_waiting or bool(waiting)
-        output, self.output = self.output, Output.NUMBERS
-        known = len(self.findings.nodes)
         self.commands(end, empty=True)
         self.finish_here_documents()
-        self.findings.mark(known, captured=True)
-        self.printed, self.output = self.output, output
         self.waiting, self.outer_waiting = waiting, outer
 
     def read_apart(self, text: str, *, commands: bool) -> bool:
@@ -218,11 +179,8 @@ class Parser(CompoundReader):
         try:
             if not commands:
                 return reader.here_document()
-            known = len(self.findings.nodes)
             reader.commands("", empty=True)
             reader.finish_here_documents()
-            self.findings.mark(known, captured=True)
-            self.printed = reader.output
         except TooDeepError:
             self.findings.deferred.append((self.text, self.at))
             raise
@@ -232,18 +190,21 @@ class Parser(CompoundReader):
         return True
 
 
-def parse(text: str) -> Script:
+def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
     """Find every simple command in a text. It never raises, whatever the text is.
+
+    Args:
+        text: the text.
+        home: what `$HOME` is; empty if that is not known.
+        folder_splits: whether `$PWD` outside of quotes may become several words.
 
     Example:
         >>> script = parse("cd src && git log | head")
         >>> [" ".join(word.text for word in node.words) for node in script.found]
         ['cd src', 'git log', 'head']
     """
-    findings = Findings()
-    reader = Parser(text, findings=findings)
-    reader.output = Output.TEXT  # nobody asks what all of it prints
-    _read(reader)
+    findings = Findings(home=home, folder_splits=folder_splits)
+    _read(Parser(text, findings=findings))
     resumes = 0
     while findings.deferred and resumes < MAX_RESUMES:
         resumes += 1

@@ -1,18 +1,19 @@
 """Words: pieces of text and expansions, with braces written out."""
 
 import re
+from collections.abc import Sequence
 
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.shell.grammar.braces import expand
-from greenroom.permissions.shell.grammar.expander import Expander
-from greenroom.permissions.shell.grammar.openings import opening
-from greenroom.permissions.shell.grammar.piece import Piece
+from greenroom.permissions.shell.grammar.expander import FOLDER, Expander
 
 __all__ = ["PLAIN_WORDS", "WordReader", "join"]
 
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
+# `~-` and `~2` name folders that only the shell knows.
+_ODD_TILDE = r"~(?:-|\+?[0-9])"
 # Words without quotes, expansions, braces and patterns, which is most of them.
-_PLAIN_WORD = r"[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"
+_PLAIN_WORD = rf"(?!{_ODD_TILDE})[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"
 PLAIN_WORDS = re.compile(rf"{_PLAIN_WORD}(?:[ \t]++(?!#){_PLAIN_WORD})*+", re.ASCII)
 _STAR = re.compile(r"[*?]")
 
@@ -40,7 +41,7 @@ class WordReader(Expander):
                 start = self.at
                 if not self.process_substitution():
                     return pieces
-                pieces.append(Piece(self.text[start : self.at], dynamic=True))
+                pieces.append(Piece(self.text[start : self.at], dynamic=True, number=True))
             else:
                 return pieces
 
@@ -76,23 +77,34 @@ class WordReader(Expander):
         return [join(each) for each in expanded]
 
 
-def join(pieces: list[Piece]) -> Word:
+def join(pieces: Sequence[Piece]) -> Word:
     """Make a word of its pieces; usually it is one."""
-    if len(pieces) == 1:
-        (one,) = pieces
-        told = opening(pieces) if one.dynamic else None
-        return Word(one.text, one.dynamic, _is_pattern(pieces), one.split, one.quoted, told)
+    if pieces and re.match(_ODD_TILDE, pieces[0].text) and not pieces[0].quoted:
+        pieces = [pieces[0]._replace(dynamic=True), *pieces[1:]]
+    dynamic = any(piece.dynamic for piece in pieces)
+    if dynamic:
+        pieces = [_folder(pieces, at) for at in range(len(pieces))]
+        dynamic = any(piece.dynamic for piece in pieces)
     return Word(
-        "".join(piece.text for piece in pieces),
-        dynamic=any(piece.dynamic for piece in pieces),
+        "".join([piece.text for piece in pieces]),
+        dynamic=dynamic,
         pattern=_is_pattern(pieces),
-        split=any(piece.split for piece in pieces),
+        split=dynamic and any(piece.split for piece in pieces),
         quoted=any(piece.quoted for piece in pieces),
-        opening=opening(pieces),
+        pieces=tuple(pieces) if dynamic else (),
     )
 
 
-def _is_pattern(pieces: list[Piece]) -> bool:
+def _folder(pieces: Sequence[Piece], at: int) -> Piece:
+    """Write `.` for the current folder where a path begins with it, else leave it unknown."""
+    before, piece = "".join([each.text for each in pieces[:at]]), pieces[at]
+    behind = [each for each in pieces[at + 1 :] if each.text]
+    begins = not before or before.endswith("=")
+    ends = not behind or (not behind[0].dynamic and behind[0].text[0] in "/:")
+    return Piece(".") if piece.name == FOLDER and begins and ends else piece
+
+
+def _is_pattern(pieces: Sequence[Piece]) -> bool:
     """Tell whether the shell would look for file names; a bracket alone, as in `[ -f a ]`, is none."""
     opened = False
     for piece in pieces:

@@ -16,11 +16,85 @@ from greenroom.permissions.shell.programs.careful_words import CAREFUL_WORDS
 from greenroom.permissions.shell.programs.options import Options, ends_options, letter_of
 from greenroom.permissions.shell.programs.scripts import awk_scripts, sed_scripts
 from greenroom.permissions.shell.programs.settings import make_settings
-from greenroom.permissions.shell.programs.unseen_options import unseen_options
-from greenroom.permissions.shell.variables.assignments import changes_programs
-from greenroom.permissions.shell.variables.bindings import Bindings
+from greenroom.permissions.shell.variables import changes_programs
 
-__all__ = ["cautions"]
+__all__ = ["cautions", "only_prints", "only_reads"]
+
+_PRINTS = frozenset(["echo", "true", "false", ":", "test", "["])
+_READS = frozenset(
+    [
+        "cat",
+        "ls",
+        "head",
+        "tail",
+        "wc",
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "find",
+        "diff",
+        "stat",
+        "du",
+        "file",
+        "sort",
+        "uniq",
+        "cut",
+        "jq",
+        "tree",
+        "which",
+        "cd",
+        "pwd",
+        "tr",
+        "basename",
+        "dirname",
+        "realpath",
+        "readlink",
+        "nl",
+        "tac",
+        "rev",
+        "seq",
+        "date",
+        "cmp",
+        "comm",
+        "id",
+        "whoami",
+        "uname",
+        "sed",
+        "awk",
+    ]
+)
+_GIT_READS = frozenset(
+    [
+        "status",
+        "diff",
+        "log",
+        "show",
+        "blame",
+        "grep",
+        "ls-files",
+        "rev-parse",
+        "branch",
+        "describe",
+    ]
+)
+
+
+def only_prints(argv: Sequence[Word]) -> bool:
+    """Stub."""
+    name = argv[0].text
+    if name == "printf":
+        return len(argv) > 1 and not argv[1].text.startswith("-v") and not argv[1].may_be_option
+    return name in _PRINTS
+
+
+def only_reads(argv: Sequence[Word]) -> bool:
+    """Stub."""
+    name = basename(argv[0].text)
+    if name == "git":
+        return len(argv) > 1 and argv[1].text in _GIT_READS
+    return name in _READS
+
 
 _GIT_GLOBAL = ("-c", "--config-env", "--exec-path", "-p", "--paginate")
 _GIT_ANY = Options(
@@ -62,13 +136,25 @@ _GIT_CAREFUL = frozenset({"filter-branch", "mergetool", "config"})  # whatever t
 _GIT_PLAIN = frozenset({"status", "rev-parse", "merge-base", "describe", "ls-files"})
 
 
-def cautions(argv: Sequence[Word], bindings: Bindings) -> tuple[tuple[int, str], ...]:
+def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why."""
     found = known_cautions(argv)
     careful = careful_options(argv)
     if careful and any(word.dynamic for word in argv):
-        found += unseen_options(argv, careful, bindings, known_cautions)
+        found += _unseen(argv, careful)
     return tuple(sorted(found))
+
+
+def _unseen(argv: Sequence[Word], careful: Sequence[Options]) -> Iterator[tuple[int, str]]:
+    for at, word in enumerate(argv[1:], 1):
+        if ends_options(argv, at, careful):
+            return
+        before = argv[at - 1].text
+        is_value = any(
+            letter_of(before, each.values, each.letters) == len(before) - 1 for each in careful
+        )
+        if word.may_be_option and not (is_value and not word.split):
+            yield at, f"{word.text[:40]} may turn out to be an option that does more"
 
 
 def careful_options(argv: Sequence[Word]) -> tuple[Options, ...]:

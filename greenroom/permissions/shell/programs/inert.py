@@ -1,7 +1,7 @@
 """Programs that don't run what their words say, so that a word such as `rm` there is only a word."""
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.programs.wrappers import ELSEWHERE, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.wrappers import SHELLS, WRAPPERS
 
 __all__ = ["is_known"]
 
@@ -34,7 +34,7 @@ _DEVELOPMENT = (
 )
 _KNOWN = frozenset(
     (*_BUILTINS.split(), *_TEXT.split(), *_FILES.split(), *_SYSTEM.split(), *_DEVELOPMENT.split())
-) | {*WRAPPERS, *ELSEWHERE, *SHELLS}
+) | {*WRAPPERS, *SHELLS}
 
 
 def is_known(program: Word) -> bool:

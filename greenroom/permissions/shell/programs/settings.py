@@ -32,8 +32,6 @@ def make_settings(argv: Sequence[Word]) -> Iterator[tuple[int, str]]:
         found = _SETTING.match(text)
         if not found or word.text.startswith("-"):
             continue
-        # What only the shell will know stands as it was written: `$(…)` is the shell's there.
-        told = word.text if word.opening is None else word.opening.text
-        is_run = _RUNS.match(text) or "$" in told or _FUNCTION.search(word.text)
+        is_run = _RUNS.match(text) or "$" in word.shape or _FUNCTION.search(word.text)
         if is_run or found[1] in _PROGRAMS:
             yield at, f"{word.text[:40]} lets make run programs"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word
 
-__all__ = ["ELSEWHERE", "SHELLS", "WRAPPERS", "Wrapper", "inner_start"]
+__all__ = ["RUNNERS", "SHELLS", "WRAPPERS", "Wrapper", "inner_start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class Wrapper:
         operands: how many words stand before the program.
         transparent: the program is all that matters; allowing it allows the wrapped call.
         text: its words are joined and read as a command.
+        fills: it adds words from its standard input, also in the place of `{}`.
     """
 
     values: str = ""
@@ -25,6 +26,7 @@ class Wrapper:
     operands: int = 0
     transparent: bool = False
     text: bool = False
+    fills: bool = False
 
 
 SHELLS = frozenset(
@@ -35,117 +37,41 @@ WRAPPERS: dict[str, Wrapper] = {
     "timeout": Wrapper(
         "ks --kill-after --signal", "v --foreground --preserve-status --verbose", 1, True
     ),
-    "nice": Wrapper("n --adjustment", "0123456789", 0, True),
+    "nice": Wrapper("n --adjustment", "0123456789", transparent=True),
     "nohup": Wrapper(transparent=True),
-    "stdbuf": Wrapper("ioe --input --output --error", "", 0, True),
-    "command": Wrapper("", "p", 0, True),
-    "ionice": Wrapper("cn --class --classdata", "t --ignore", 0, True),
-    "setsid": Wrapper("", "cfw --ctty --fork --wait", 0, True),
-    "env": Wrapper("uC --unset --chdir", "i0v --ignore-environment --null", 0),
+    "stdbuf": Wrapper("ioe --input --output --error", transparent=True),
+    "command": Wrapper("", "p", transparent=True),
+    "ionice": Wrapper("cn --class --classdata", "t --ignore", transparent=True),
+    "setsid": Wrapper("", "cfw --ctty --fork --wait", transparent=True),
+    "env": Wrapper("uC --unset --chdir", "i0v --ignore-environment --null"),
     "time": Wrapper("fo --format --output", "apqvV --portability --append --verbose"),
     "sudo": Wrapper(
-        "ugpCrtThDRUa --user --group --prompt --chdir --host --role --type --chroot",
-        "AbEHiKklnPSsVv --askpass --background --login --non-interactive --preserve-env --shell",
+        "ugpCrtThDRUa --user --group --prompt --chdir", "AbEHKknPSVv --non-interactive"
     ),
-    "doas": Wrapper("uC", "Lns"),
+    "doas": Wrapper("uC", "Ln"),
     "xargs": Wrapper(
         "IEnPLsda --max-args --max-procs --replace --delimiter --arg-file --max-lines --max-chars",
         "0rtxpo --null --no-run-if-empty --verbose --exit --interactive --open-tty",
+        fills=True,
     ),
     "exec": Wrapper("a", "cl"),
     "builtin": Wrapper(),
     "busybox": Wrapper(),
-    "toybox": Wrapper(),
     "watch": Wrapper("n --interval", "bcdegptx --beep --color --differences", text=True),
     "flock": Wrapper("wE --timeout --conflict-exit-code", "sxneuoF --shared --exclusive", 1),
     "strace": Wrapper("eopPsSuaIOEXbU", "cCdDffhiknqrtTvVwxyzZ"),
-    "ltrace": Wrapper("eopsuaxlnAF", "cCfhiLrStTV"),
-    "chroot": Wrapper(" --userspec --groups", " --skip-chdir", 1),
-    "unshare": Wrapper("RwSGl", "imnpuUCTrcfh --fork --user --pid --net --mount --map-root-user"),
-    "nsenter": Wrapper("tSGW --target", "amuinpCUTrwFZeh --all --mount --uts --ipc --net --pid"),
-    "setpriv": Wrapper(" --reuid --regid --groups", "d --clear-groups --no-new-privs"),
-    "taskset": Wrapper("", "acp", 1),
-    "chrt": Wrapper("TPD", "bdfiormapv", 1),
-    "parallel": Wrapper("jnNIaSP --jobs --max-args", "0kmXv --keep-order --dry-run", text=True),
-    "sem": Wrapper("j --jobs --id", " --fg --wait", text=True),
-    "gosu": Wrapper(operands=1),
-    "su-exec": Wrapper(operands=1),
-    "pkexec": Wrapper(" --user"),
-    "runuser": Wrapper("ugG --user --group"),
-    "setarch": Wrapper(operands=1),
-    "prlimit": Wrapper("p"),
-    "numactl": Wrapper("ipmNC"),
-    "systemd-run": Wrapper("pMEudH --property --unit", "tPqGS --user --scope --pty --wait"),
-    "fakeroot": Wrapper("lfis"),
-    "faketime": Wrapper("f", "m", 1),
-    "unbuffer": Wrapper(flags="p"),
-    "xvfb-run": Wrapper("efnpsw", "al"),
-    "dbus-run-session": Wrapper(),
-    "proxychains": Wrapper("f", "q"),
-    "proxychains4": Wrapper("f", "q"),
-    "torsocks": Wrapper(),
-    "catchsegv": Wrapper(),
-    "valgrind": Wrapper(),
-    "rlwrap": Wrapper("abcCDefHlmMOpPqsStTwz"),
-    "entr": Wrapper(flags="acdnprsxz"),
-    "caffeinate": Wrapper("tw", "dimsu"),
-    "tini": Wrapper("ep", "gsvw"),
-    "dumb-init": Wrapper("r", "cv"),
-    "hyperfine": Wrapper("wrmMpsScn --warmup --runs", "iN", text=True),
-    "bwrap": Wrapper(),
-    "firejail": Wrapper(),
-    "sg": Wrapper(operands=1, text=True),
-    "ssh-agent": Wrapper("atEPO", "cDdks"),
-    "start-stop-daemon": Wrapper("xanupc --exec --startas", "SKbmqv --start --background"),
+    "parallel": Wrapper("jnNIaSP --jobs --max-args", "0kmXv --keep-order", text=True, fills=True),
 }
 
-# They run a program too, but in another environment, which their own rule has to speak for.
-ELSEWHERE = frozenset(
-    (
-        "npx",
-        "bunx",
-        "uvx",
-        "pipx",
-        "uv",
-        "poetry",
-        "pipenv",
-        "pdm",
-        "rye",
-        "hatch",
-        "conda",
-        "mamba",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "bundle",
-        "fd",
-        "fdfind",
-        "nix-shell",
-        "docker",
-        "podman",
-        "kubectl",
-        "nix",
-        "direnv",
-        "mise",
-        "asdf",
-        "ssh",
-        "mosh",
-        "vagrant",
-        "perf",
-        "gdb",
-        "screen",
-        "tmux",
-        "chpst",
-        "softlimit",
-        "cgexec",
-        "lxc",
-        "machinectl",
-        "toolbox",
-        "distrobox",
-        "flatpak",
-    )
-)
+
+# They run what their words say too, somewhere else or later: their own rule has to speak for it.
+_RUNNERS = """
+    npx bunx uvx pipx uv poetry pipenv pdm rye hatch conda mamba npm pnpm yarn bun bundle fd fdfind
+    nix nix-shell docker podman kubectl direnv mise asdf ssh mosh vagrant perf gdb screen tmux chpst
+    softlimit cgexec lxc machinectl toolbox distrobox flatpak chroot unshare nsenter setpriv taskset
+    chrt toybox ltrace runuser pkexec systemd-run entr unbuffer hyperfine sem gosu
+"""
+RUNNERS = frozenset(_RUNNERS.split())
 
 
 def inner_start(argv: Sequence[Word], wrapper: Wrapper, begin: int = 0) -> int | None:

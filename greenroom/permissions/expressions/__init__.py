@@ -1,1 +1,0 @@
-"""Regular expressions that take time in proportion to the text, whatever they are."""

@@ -1,0 +1,129 @@
+"""Variables: which settings change what runs, and which builtins set them."""
+
+import re
+from collections.abc import Iterator
+
+from greenroom.permissions.facts.word import Word
+from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
+from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
+
+__all__ = [
+    "changes_programs",
+    "computes",
+    "is_display",
+    "is_display_setting",
+    "may_hold_code",
+    "redefines",
+    "run_values",
+    "sets",
+]
+
+_DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
+_INFLUENCE = re.compile(
+    r"IFS|ENV|HOME|SHELL|PS[0-4]|CDPATH|GLOBIGNORE|TMPDIR|EDITOR|VISUAL|MAKEFLAGS|BROWSER|PERL5DB"
+    r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
+    r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
+    r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
+    r"|RUNNER|LINKER|VISUAL|_SHELL)|[a-z]+_proxy"
+)
+# They say where something is found, or who did it.
+_NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
+_PLAIN = re.compile(r"[\w.@:+-]*")
+_PREFIXES = frozenset({"builtin", "command"})
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
+_DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
+_BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
+_REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
+_ATTRIBUTES = re.compile(r"[-+]\w*[in]\w*")  # `-n` makes a name stand for another, `-i` computes
+_TABLES = re.compile(r"BASH_(?:CMDS|ALIASES)")  # of what names stand for
+_SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
+
+
+def is_display(assignment: Assignment) -> bool:
+    """Tell whether it only changes how output looks: a known name with a plain value."""
+    return is_display_setting(assignment.setting)
+
+
+def is_display_setting(setting: str) -> bool:
+    """Tell the same of a setting such as "LANG=C"."""
+    name, _, value = setting.partition("=")
+    return _DISPLAY.fullmatch(name) is not None and _PLAIN.fullmatch(value) is not None
+
+
+def changes_programs(name: str) -> bool:
+    """Tell whether the shell or a program reads this variable to find what it runs.
+
+    Example:
+        >>> changes_programs("GIT_PAGER"), changes_programs("PATH"), changes_programs("MESSAGE")
+        (True, True, False)
+    """
+    return _INFLUENCE.fullmatch(name) is not None
+
+
+def run_values(node: SimpleCommand) -> Iterator[Word]:
+    """Find the values of variables that a program may run as a command, such as `PAGER`."""
+    given = [(each.name, each.value) for each in node.assignments]
+    if _builtin(node) in _DECLARERS:
+        parts = ((word.text.partition("="), word) for word in node.words[1:])
+        given += [(name, word._replace(text=value)) for (name, _, value), word in parts]
+    for name, value in given:
+        if changes_programs(name) and not _NOT_RUN.fullmatch(name):
+            yield value
+
+
+def redefines(node: SimpleCommand) -> bool:
+    """Tell whether a builtin changes what later words mean, or runs a command in a subscript."""
+    program, texts = _builtin(node), [word.text for word in node.words[1:]]
+    if program in _REDEFINERS:
+        return bool(texts) and texts != ["-r"]
+    if program in ("declare", "typeset", "local"):
+        unclear = any(word.may_be_option for word in node.words)
+        if unclear or any(_ATTRIBUTES.fullmatch(text) for text in texts):
+            return True
+    if program == "printf" and not any(text.startswith("-v") for text in texts):
+        return False
+    return program in _BUILTINS and any(
+        _TABLES.search(text) or _SUBSCRIPT.search(text) for text in texts
+    )
+
+
+def sets(node: Finding, names: frozenset[str]) -> bool:
+    """Tell whether it may set one of these variables."""
+    if isinstance(node, Assignment):
+        return node.name in names
+    if not isinstance(node, SimpleCommand):
+        return False
+    if any(each.name in names for each in node.assignments):
+        return True
+    return _builtin(node) in _READERS | _DECLARERS | {"unset"} and any(
+        word.text.partition("=")[0].removeprefix("-v") in names for word in node.words[1:]
+    )
+
+
+def computes(node: Finding) -> bool:
+    """Tell whether it is a builtin that evaluates its words as arithmetic."""
+    return isinstance(node, SimpleCommand) and _builtin(node) == "let"
+
+
+def may_hold_code(node: Finding) -> bool:
+    """Tell whether it gives a variable a value that arithmetic would run as a command."""
+    if isinstance(node, Assignment):
+        return not _is_plain(node.value)
+    if not isinstance(node, SimpleCommand):
+        return False
+    values = [assignment.value for assignment in node.assignments]
+    program = _builtin(node)
+    if program in _DECLARERS:
+        values += node.words[1:]
+    return program in _READERS or not all(map(_is_plain, values))
+
+
+def _builtin(node: SimpleCommand) -> str:
+    """Name the builtin that a command runs, also behind `command` and `builtin`."""
+    texts = (word.text for word in node.words)
+    return next((each for each in texts if each not in _PREFIXES and each[:1] != "-"), "")
+
+
+def _is_plain(value: Word) -> bool:
+    """Tell whether it is surely not code; the name of a file may be some."""
+    return value.number or (not value.pattern and is_plain_value(value.text))

@@ -1,1 +1,0 @@
-"""What variables may hold, and what they change."""
