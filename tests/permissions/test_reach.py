@@ -74,12 +74,15 @@ def harm(attempt, reached, manager):
     """
     ran = ["evil"] if reached.ran else []
     if manager is WHOLE:
-        hidden = attempt.seed in (*HIDING, *PRYING)
-        return (*reached.read, *reached.denied, *([] if hidden else ran))
+        if attempt.seed in PRYING:
+            return ()
+        return (*reached.read, *reached.denied, *([] if attempt.seed in HIDING else ran))
     if manager is BUILT_IN:
         return (*reached.changed, *ran, *(["outside"] if reached.left else []))
     if manager is GUARDED:
         return (*reached.read, *ran)
+    if attempt.seed in PRYING:  # git notes its own settings, and reads whole folders
+        return ran
     return (*reached.read, *reached.written, *ran)
 
 
