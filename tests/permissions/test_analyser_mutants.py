@@ -186,7 +186,7 @@ MUTANTS = {
     "builtins set variables": (
         [
             ("shell.programs.cautions.changes_programs", no),
-            ("shell.programs.cautions._evaluates_names", nothing),
+            ("shell.programs.cautions._FINDERS", {}),
         ],
         ["env", "subst"],
     ),
@@ -236,12 +236,12 @@ MUTANTS = {
         ["wrap"],
     ),
     "find runs its actions": ([("shell.commands.find_actions", nothing)], ["wrap"]),
-    "options that write or run": ([("shell.programs.options.Options.names", no)], ["flags"]),
-    "scripts of sed": ([("shell.programs.scripts.sed_only_prints", yes)], ["flags"]),
-    "scripts of awk": ([("shell.programs.scripts.awk_only_prints", yes)], ["flags"]),
-    "options of git": ([("shell.programs.cautions._git_any", no)], ["flags"]),
+    "options that write or run": ([("shell.programs.table.Program.is_caution", no)], ["flags"]),
+    "scripts of sed": ([("shell.programs.cautions.sed_only_prints", yes)], ["flags"]),
+    "scripts of awk": ([("shell.programs.cautions.awk_only_prints", yes)], ["flags"]),
+    "options of git": ([("shell.programs.table._is_verb", no)], ["flags"]),
     "what programs do with their own words": (
-        [("shell.programs.cautions._SPECIAL", {})],
+        [("shell.programs.cautions._FINDERS", {})],
         ["flags"],
     ),
     "braces are written out": (

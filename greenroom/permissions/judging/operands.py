@@ -15,7 +15,7 @@ from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import UNKNOWN, Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.shell.programs.cautions import only_prints
+from greenroom.permissions.shell.programs.reading import only_prints
 
 __all__ = ["candidates", "operands"]
 

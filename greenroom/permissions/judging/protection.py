@@ -9,7 +9,7 @@ from greenroom.permissions.facts.pattern import Anchors, Segments, segments
 from greenroom.permissions.facts.word import UNKNOWN, Word, basename
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.operands import candidates
-from greenroom.permissions.shell.programs.cautions import only_prints, only_reads
+from greenroom.permissions.shell.programs.reading import only_prints, writes_no_named_file
 from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
 
 __all__ = [
@@ -58,7 +58,7 @@ def protected_words(fact: Command, call: Call) -> Iterator[int]:
 def _protected(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Find what is protected among the words of a command that may write what they name."""
     argv, place = fact.argv, fact.place or call.place
-    if not argv or only_prints(argv) or (only_reads(argv) and not fact.cautions):
+    if not argv or only_prints(argv) or (writes_no_named_file(argv) and not fact.cautions):
         return
     wrapper = WRAPPERS.get(basename(argv[0].text))
     inner = inner_start(argv, wrapper) if wrapper else None

@@ -7,10 +7,11 @@ from typing import TypeAlias
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.programs.cautions import cautions, only_prints, only_reads
+from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import Evaluated, evaluated
-from greenroom.permissions.shell.programs.inert import is_known
 from greenroom.permissions.shell.programs.inputs import FROM_INPUT, find_actions, with_input
+from greenroom.permissions.shell.programs.reading import only_prints, only_reads
+from greenroom.permissions.shell.programs.table import is_known
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, WRAPPERS, Wrapper, inner_start
 from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables import changes_programs
@@ -96,7 +97,7 @@ class CommandReader:
         elif name in RUNNERS and self.fed:
             yield Unknown(reason=f"{name} may run what its standard input brings")
         elif name == "find":
-            if any(word.may_be_option for word in command.argv[1:]):
+            if any(command.argv[at].may_be_option for at, _ in command.cautions):
                 yield Unknown(reason="a word that is only known at run time may let find run it")
             for start, end in find_actions(command.argv):
                 inner = tuple(with_input(each) for each in command.argv[start:end])
