@@ -95,6 +95,7 @@ CHANGES = {
     "content alone": ("bash run.sh", rewrite_unseen),
     "the file alone": ("bash run.sh", replace_unseen),
     "a file that was not there": ("bash new.sh", lambda at: (at / "new.sh").touch()),
+    "a name in the workspace": ("frob .", lambda at: (at / "new").touch()),
     "a name in a folder": ("frob sub", lambda at: (at / "sub/new").touch()),
 }
 
@@ -111,9 +112,21 @@ async def test_what_changed_meanwhile_does_not_run(folder, name, remember):
 @pytest.mark.parametrize("remember", [None, "session"])
 async def test_what_is_as_it_was_runs(folder, command, remember):
     def change_others(folder):
-        (folder / "unnamed").write_text("x")
+        (folder.parent / "unnamed").write_text("x")
 
     assert (await ask(folder, command, change_others, remember=remember)).text == "ran"
+
+
+@pytest.mark.parametrize("folder_named", [".", "../work"])
+async def test_what_greenroom_makes_in_the_workspace_itself_is_no_change(folder, folder_named):
+    def use_a_sandbox(folder):  # which keeps such names from being made
+        (folder / ".git").mkdir()
+        (folder / ".git").rmdir()
+
+    command = f"make -C {folder_named}"
+    result = await ask(folder, command, use_a_sandbox, remember="project")
+    assert (folder / ".greenroom/permissions.json").exists()
+    assert result.text == "ran"
 
 
 async def test_what_a_person_wrote_is_bound_to_its_files_as_well(folder):

@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
+from greenroom.core import CONFIGURATION_FOLDERS
 from greenroom.permissions.facts.fact import Command, PathUse, Stars
 from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.place import Place
@@ -29,20 +30,25 @@ def fingerprint(call: Call) -> tuple[str, str]:
     """Look at the files that the commands of a call name, and at the programs that they run.
 
     Of each file the inode, the size, the time and the first 1 MiB count, of a folder and of a link
-    the inode and the time. Nothing but a regular file is ever opened.
+    the inode and the time, of the workspace itself the names in it. Nothing but a regular file is
+    ever opened.
 
     Returns:
         A digest, and what there is too much of to look at all of it: empty if there is nothing.
     """
     paths = [path for path in dict.fromkeys(_paths(call)) if not path.startswith(_MADE_UP)]
     excess = f"more than {MAX_NAMES:,} names" if len(paths) > MAX_NAMES else ""
+    roots = (call.place.root, os.path.realpath(call.place.root))
     digest, seen, left = hashlib.sha256(), set[tuple[int, int]](), MAX_BYTES
     for path in paths[:MAX_NAMES]:
         try:
             status = os.lstat(path)
+            # In the workspace itself we make names: a folder of rules, placeholders of a sandbox.
+            names = sorted(set(os.listdir(path)) - CONFIGURATION_FOLDERS) if path in roots else []
         except OSError:
             continue
-        digest.update(repr((path, *_identity(status))).encode())
+        identity = _identity(status, dated=path not in roots)
+        digest.update(repr((path, *identity, *names)).encode())
         if stat.S_ISLNK(status.st_mode) or (status.st_dev, status.st_ino) in seen:
             continue
         seen.add((status.st_dev, status.st_ino))
@@ -90,10 +96,10 @@ def _paths(call: Call) -> Iterator[str]:
         yield from (*use.lexical, *use.real, *use.fitting.paths)
 
 
-def _identity(status: os.stat_result) -> tuple[int, ...]:
+def _identity(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
     """Say what tells a file from another one in its place."""
     identity = (status.st_mode, status.st_dev, status.st_ino)
-    if stat.S_IFMT(status.st_mode) not in _DATED:
+    if not dated or stat.S_IFMT(status.st_mode) not in _DATED:
         return identity
     # Where not all of it is read, the time counts that no program can set.
     unread = status.st_ctime_ns if status.st_size > MAX_READ else 0

@@ -107,7 +107,7 @@ def judge_case(case: Case, usual: PermissionManager, folder: str) -> Judged:
             agent_type=case.context.get("agent", "coder"),
             workspace=Workspace(root),
         )
-        found = manager.explain(_tool(case), data, context)
+        found = manager.explain(_tool(case), data, context, files=False)
         return Judged(found.decision, found.reason, left_out)
 
 
