@@ -48,7 +48,7 @@ def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules
     assert first == f"  allowed git status  (the rule 'user/git-read' allows this; {source})"
     assert second == "  asks    make  (no rule is about this)"
     assert third == "  asks    write log.txt  (no rule is about this)"
-    assert always == "  no always is offered"
+    assert always == "  an always would store: allow Bash(make, > log.txt)"
     assert digest.startswith("  digest: ")
     assert not (project / "log.txt").exists()
 

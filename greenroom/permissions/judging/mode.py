@@ -6,10 +6,14 @@ from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
 from greenroom.permissions.facts.fact import Command, PathUse
-from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.protection import protected_words, protections, writes_own_rules
+from greenroom.permissions.judging.protection import (
+    protected_words,
+    protections,
+    writes_inside,
+    writes_own_rules,
+)
 
 __all__ = ["PermissionMode", "Sandboxed", "apply_mode", "check_mode"]
 
@@ -95,9 +99,4 @@ def _is_protected(verdict: Verdict, call: Call) -> bool:
 
 def _is_edit(verdict: Verdict, call: Call) -> bool:
     fact = verdict.fact
-    if not isinstance(fact, PathUse) or call.category != "write":
-        return False
-    return all(
-        segments(path)[: len(anchors.root)] == anchors.root and not protected
-        for path, anchors, protected in protections(fact, call)
-    )
+    return isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)

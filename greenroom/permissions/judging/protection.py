@@ -17,6 +17,7 @@ __all__ = [
     "protected_words",
     "protections",
     "protects",
+    "writes_inside",
     "writes_own_rules",
 ]
 
@@ -33,6 +34,14 @@ def protections(fact: PathUse, call: Call) -> Iterator[tuple[str, Anchors, tuple
 def protects(fact: PathUse, call: Call) -> bool:
     """Tell whether something is protected of what the fact writes."""
     return any(names for _, _, names in protections(fact, call))
+
+
+def writes_inside(fact: PathUse, call: Call) -> bool:
+    """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
+    return all(
+        segments(path)[: len(anchors.root)] == anchors.root and not protected
+        for path, anchors, protected in protections(fact, call)
+    )
 
 
 def protected_text(fact: PathUse, call: Call) -> str:

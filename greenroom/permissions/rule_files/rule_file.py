@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greenroom.core import RuleDecision, RuleFileError, serde
-from greenroom.permissions.rule_files.atomic import write_atomically
 from greenroom.permissions.rule_files.examples import check_examples
 from greenroom.permissions.rule_files.json_place import place_of
+from greenroom.permissions.rule_files.small_file import read_text, write_atomically
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
@@ -35,15 +35,11 @@ def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
     """Read a rule file.
 
     Raises:
-        RuleFileError: the file can't be read, is no JSON, has a key that stands twice, an unknown
+        RuleFileError: it can't be read, is no regular file, is larger than 1 MiB, is no JSON, has a key that stands twice, an unknown
             field or version, or a rule that can't be used. It names line, column and field; no
             rule of the file is used.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
-    return parse_rules(text, str(path))
+    return parse_rules(read_text(path), str(path))
 
 
 def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:

@@ -24,7 +24,8 @@ _INFLUENCE = re.compile(
     r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
     r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
     r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
-    r"|RUNNER|LINKER|VISUAL|_SHELL)|[a-z]+_proxy"
+    r"|RUNNER|LINKER|VISUAL|_SHELL|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
+    r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*|CORECLR_.*|OPENSSL_.*"
 )
 # They say where something is found, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")

@@ -68,8 +68,9 @@ def _row(rule: PermissionRule) -> tuple[str, ...]:
     extras += [f"priority {rule.priority}"] if rule.priority else []
     extras += [f"until {rule.expires.astimezone():%Y-%m-%d %H:%M}"] if rule.expires else []
     name = "" if rule.id == rule.generated_id else rule.id
-    cells = (rule.decision, str(rule.matcher), name, ", ".join([scope, *extras]))
-    return (*(one_line(each) for each in cells), below_home(one_line(rule.source)))
+    cells = map(one_line, (name, ", ".join([scope, *extras])))
+    # A matcher is shown whole, so that it can be given to --allow and --deny.
+    return (str(rule.decision), str(rule.matcher), *cells, below_home(one_line(rule.source)))
 
 
 def _table(rows: list[tuple[str, ...]]) -> "Table":
