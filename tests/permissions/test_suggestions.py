@@ -16,7 +16,7 @@ def context(tmp_path):
 
 
 def remembers(tool, data, context, *rules):
-    explanation = PermissionManager(rules).explain(tool, data, context)
+    explanation = PermissionManager(rules, read_only=False).explain(tool, data, context)
     return [str(rule) for rule in explanation.remembers]
 
 

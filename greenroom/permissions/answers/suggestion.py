@@ -17,7 +17,7 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.judging.likeness import covers
-from greenroom.permissions.judging.protection import protects, writes_inside, writes_own_rules
+from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
@@ -130,6 +130,6 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
     if path.startswith(root):
         pattern = path.removeprefix(root)
         folder = posixpath.dirname(pattern)
-        if folder and "/." not in f"/{folder}" and not protects(fact, call):
+        if folder and "/." not in f"/{folder}" and not protected(fact, call):
             pattern = f"{folder}/**"
     return RuleMatcher(tool=(call.tool,), path=(pattern,))

@@ -7,8 +7,17 @@ can't be known, so an operand never allows anything; and a word that is not know
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Literal
 
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, Stars, Unknown, Unread
+from greenroom.permissions.facts.fact import (
+    Command,
+    Fact,
+    HostUse,
+    PathUse,
+    Stars,
+    Unknown,
+    Unread,
+)
 from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
@@ -17,7 +26,7 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.shell.programs.reading import only_prints
 
-__all__ = ["candidates", "operands"]
+__all__ = ["named_files", "operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
@@ -46,7 +55,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
             if hosts and "://" in word.text:
                 yield from _hosts(word)
             if paths:
-                yield from _paths(word, place or call.place)
+                yield from named_files(word, place or call.place, "read")
                 crowded |= place is not None and place.crowded and word.text[:1] not in "-/"
     if crowded and rules.careful_folders:
         yield Unknown(reason="changes to more folders than can be told apart")
@@ -65,32 +74,30 @@ def _hosts(word: Word) -> Iterator[Fact]:
         yield HostUse(url=url, host=Host.of(url), guard=True)
 
 
-def _paths(word: Word, place: Place) -> Iterator[Fact]:
-    for name in candidates(word):
-        stars: Stars = "files" if word.pattern else "none"
-        text = loosened(name, quoted=word.quoted) if word.pattern else name
-        fact = place.use("read", text, tilde=not word.quoted, guard=True, stars=stars)
-        if fact.guard:
-            yield fact
-
-
-def candidates(word: Word) -> Iterator[str]:
-    """Find the names of files that a word may hold: itself, and what stands behind an option.
+def named_files(word: Word, place: Place, kind: Literal["read", "write"]) -> Iterator[PathUse]:
+    """Find the files that a word may name: itself, and what stands behind an option.
 
     A part that is not known counts as nothing.
 
     Example:
-        >>> list(candidates(Word("--out=a:b"))), list(candidates(Word("-oa"))), list(candidates(Word("a")))
-        (['a:b', 'b'], ['a'], ['a'])
+        >>> [use.text for use in named_files(Word("--out=a:b"), Place("/w", "/w"), "read")]
+        ['a:b', 'b']
     """
     text = word.shape.replace(UNKNOWN, "")
-    found: list[str] = []
+    names: list[str] = []
     if _LEFT_OUT.match(text):
         return
     if not text.startswith("-"):
-        found.append(text)
+        names.append(text)
     elif not text.startswith("--"):
         begins = _PATH_BEGINS.search(text)
-        found += [text[2:], text[begins.start() :] if begins else ""]
-    found += [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
-    yield from (each for each in dict.fromkeys(found) if each and len(each) <= MAX_LENGTH)
+        names += [text[2:], text[begins.start() :]] if begins else [text[2:]]
+        names = [name for name in names if name != "/"]  # a separator, as in `cut -d/`
+    names += [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
+    for name in dict.fromkeys(names):
+        if name and len(name) <= MAX_LENGTH:
+            stars: Stars = "files" if word.pattern else "none"
+            exact = loosened(name, quoted=word.quoted) if word.pattern else name
+            use = place.use(kind, exact, tilde=not word.quoted, guard=True, stars=stars)
+            if isinstance(use, PathUse):
+                yield use

@@ -52,6 +52,7 @@ _SSH = re.compile(
     r"|SecurityKeyProvider|XAuthLocation|Include|Match)\b",
     re.IGNORECASE,
 )
+_IMPORTS = re.compile(r"\b(?:import|include)\b")
 _FROM_OUTSIDE = re.compile(
     r"(?:.*,)?(?:(?:src|source)=)?(?:/|~|\$\{?HOME|\.\.(?:/|:|,|$))|[^:,]*/\.\.(?:/|:|,|$)"
 )
@@ -85,7 +86,7 @@ def _found(
         yield from finder(argv, seen)
     if name in _COMPILED:
         yield from _texts(argv, seen, _COMPILED[name])
-    if (program.is_careful or name in _FINDERS or name in _COMPILED) and not program.is_("plain"):
+    if (program.is_careful or name in _COMPILED) and not program.is_("plain"):
         for at in _unseen(argv, seen, program):
             yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"
 
@@ -180,6 +181,12 @@ def _awk(argv: Sequence[Word], seen: Sequence[Part]) -> Found:
         yield at, "this awk script may write files or run programs"
 
 
+def _jq(argv: Sequence[Word], seen: Sequence[Part]) -> Found:
+    for at, word in enumerate(argv[1:], 1):
+        if _IMPORTS.search(word.text):
+            yield at, "this jq filter reads other files"
+
+
 def _ssh(argv: Sequence[Word], seen: Sequence[Part]) -> Found:
     """Find the settings that run a command here; behind the host stands the remote command."""
     for part in seen:
@@ -211,6 +218,7 @@ _FINDERS: dict[str, tuple[_Finder, ...]] = {
     "date": (_system,),
     "sed": (_sed,),
     "awk": (_awk,),
+    "jq": (_jq,),
     "docker": (_mounts,),
     "tar": (_tar,),
     **dict.fromkeys(("ssh", "scp", "sftp"), (_ssh,)),

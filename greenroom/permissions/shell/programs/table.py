@@ -15,6 +15,7 @@ from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 
 __all__ = [
+    "READ_ONLY",
     "Part",
     "Program",
     "abbreviates",
@@ -30,7 +31,7 @@ __all__ = [
 #   =kt +-date,-grep    options whose value is only text (long ones lack their first dash)
 #   @f @-newer    options whose value is a file    %I    whose value is never apart
 #   ^1    no options behind so many operands    plain    no word of it can turn out to be careful
-#   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none
+#   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none, or an option
 #   always    it is careful, whatever its words are    stores    it writes no file that it names
 #   reads    it only reads its operands    prints    they are only text    pattern    the first is
 _TEXT = """
@@ -180,11 +181,11 @@ _TEXT = """
     git stash: reads $list,show
     git reflog: reads $-,show
     git worktree: reads $list
-    git branch: reads stores $- &arvi &--all &--remotes &--verbose &--list &--show-current &--sort
+    git branch: reads stores $-,--list &arvi &--all &--remotes &--verbose &--list &--show-current &--sort
     git branch: &--contains &--no-contains &--merged &--no-merged &--points-at &--format &--color
     git branch: &--no-color &--column &--no-column &--ignore-case &--abbrev
     git branch: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
-    git tag: reads stores =mFu $- &lni &--list &--contains &--no-contains &--merged &--no-merged &--sort
+    git tag: reads stores =mFu $-,--list,-l &lni &--list &--contains &--no-contains &--merged &--no-merged &--sort
     git tag: &--points-at &--format &--color &--no-color &--column &--no-column &--ignore-case %n
     git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
     git add, git fetch, git push: stores
@@ -321,6 +322,11 @@ def _with_verbs(programs: dict[str, Program]) -> dict[str, Program]:
 
 _PROGRAMS = _with_verbs(_read(_TEXT))
 _UNKNOWN = Program("", {})
+READ_ONLY = tuple(
+    name for name, program in _PROGRAMS.items() if program.is_("reads") or program.is_("prints")
+)
+"""The names of the programs, and of the verbs of git, that only read or print."""
+
 # Options of git before its verb with a value in the next word.
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 
