@@ -33,6 +33,8 @@ FILES = {
     "b": "hello\n",
     "names": "secrets/key\n",
     "names0": "secrets/key\0",
+    "index": "a[$(evil)]\n",
+    "option": "-va[$(evil)]\n",
     "big": "".join(f"{number}\n" for number in range(5000)),
     "src/app.py": "import os\n\n\ndef foo():\n    return 1\n",
     "src/canary": "alive\n",
