@@ -114,9 +114,17 @@ def test_no_value_of_json_is_an_error(name, data):
             assert manager.check(TOOLS[name], data, CONTEXT) is decision
 
 
-def test_a_deep_value_is_no_error():
-    deep = []
-    for _ in range(100_000):
-        deep = [deep]
-    for data in (deep, {"file_path": deep}, {"file_path": "a", "x": deep}):
-        MANAGERS[0].check("Read", data, CONTEXT)
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = [value, {"a": value}] if depth < 10 else {"a": [value]}
+    return value
+
+
+def test_a_value_that_is_nested_too_deeply_is_refused_with_the_reason():
+    for data in (nested(100_000), {"file_path": "a", "x": nested(1000)}, {"x": nested(100)}):
+        for name in ("Read", "Todo", "unknown"):
+            found = MANAGERS[2].explain(name, data, CONTEXT)
+            assert found.decision is DENY
+            assert "200 levels" in found.reason
+    assert DENY not in answers("Read", {"file_path": "a", "x": nested(90)})

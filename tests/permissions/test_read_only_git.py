@@ -148,8 +148,7 @@ HARMLESS = """\
     fetch = +refs/heads/*:refs/remotes/origin/*
 [branch "a.b\\"c"] remote = origin
 [user]
-    name = A \\
-[core] fsmonitor = x
+    name = A
 [alias]
     st = !rm -rf x
     flag

@@ -16,37 +16,23 @@ MAX_CACHED = 64
 MAX_CONFIG = 1 << 20
 MAX_INDEX = 1 << 26
 
-_HARMLESS = re.compile(
-    r"core\.(?:abbrev|autocrlf|bare|bigfilethreshold|checkstat|commentchar|commitgraph|compression|eol"
-    r"|filemode|ignorecase|logallrefupdates|longpaths|multipackindex|precomposeunicode|preloadindex"
-    r"|protecthfs|protectntfs|quotepath|repositoryformatversion|safecrlf|sparsecheckout"
-    r"|sparsecheckoutcone|symlinks|trustctime|untrackedcache|whitespace)"
-    r"|(?:advice|author|blame|checkout|color|column|commit|committer|fetch|gc|grep|gui|help|i18n|index"
-    r"|init|maintenance|merge|pack|pull|push|rebase|rerere|stash|status|submodule|tag|transfer|user"
-    r"|versionsort)\.[a-z0-9-]+"
-    r"|(?:alias|branch|credential|http|url)\.(?:\*\.)?[a-z0-9-]+"
-    r"|color\.\*\.[a-z0-9-]+"
-    r"|remote\.\*\.(?:url|pushurl|fetch|push|tagopt|prune|mirror|gh-resolved|skipfetchall)"
-    r"|remote\.pushdefault"
-    r"|submodule\.\*\.(?:url|active|branch|fetchrecursesubmodules|ignore|path)"
-    r"|diff\.(?:algorithm|autorefreshindex|colormoved|colormovedws|context|dirstat|ignoresubmodules"
-    r"|indentheuristic|interhunkcontext|mnemonicprefix|noprefix|relative|renamelimit|renames|submodule"
-    r"|suppressblankempty|tool|wserrorhighlight)"
-    r"|diff\.\*\.(?:algorithm|binary|funcname|wordregex|xfuncname)"
-    r"|log\.(?:abbrevcommit|date|decorate|diffmerges|excludedecoration|follow|graphcolors|showroot)"
-    r"|lfs\.(?:\*\.)?(?:access|locksverify|repositoryformatversion|url)"
-    r"|extensions\.(?:noop|preciousobjects|refstorage|relativeworktrees|worktreeconfig)"
-)
-_TOKEN = re.compile(
-    r"[ \t\n]++|[#;][^\n]*+"
-    r'|\[(?P<section>[A-Za-z0-9.-]++)(?P<sub>[ \t]++"(?:[^"\\\n]|\\[^\n])*+")?\]'
-    r"|(?P<key>[A-Za-z][A-Za-z0-9-]*+)[ \t]*+"
-    r'(?:=(?P<value>(?:[^\n"\\#;]|\\[ntb"\\\n]|"(?:[^"\\\n]|\\[ntb"\\\n])*+")*+)(?:[#;][^\n]*+)?)?'
-    r"(?=\n|\Z)"
+_SECTIONS = """
+    advice alias author blame branch checkout color column commit core credential diff extensions fetch gc
+    help http i18n index init lfs log maintenance merge pack pull push rebase remote rerere stash
+    status submodule tag transfer url user
+"""
+_PROGRAMS = """
+    alternaterefscommand askpass attributesfile clean cmd command driver editor external fsmonitor
+    gitproxy helper hookspath objectformat pager partialclone partialclonefilter process promisor
+    proxy receivepack showsignature smudge sshcommand textconv update uploadpack vcs worktree
+"""
+_HARMLESS = frozenset(_SECTIONS.split()), frozenset(_PROGRAMS.split())
+_LINE = re.compile(
+    r'[ \t]*(?:\[(?P<section>[A-Za-z0-9-]+)(?:\.[^\]\n"\\]*|[ \t]+"(?:[^"\\\n]|\\.)*")?\][ \t]*)?'
+    r"(?:(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(?P<value>[^\n]*[^\\\n]|))?)?(?:[#;][^\n]*)?"
 )
 _OFF = frozenset({"false", "no", "off", "0"})
 _GITLINK = b"\0\0\xe0\0"  # the mode of an entry of the index that is another repository
-_NAME_BEHIND = 38  # bytes from there to the entry's name, with hashes of 20 bytes
 
 _cached: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
@@ -107,7 +93,7 @@ def _reasons(gitdir: str) -> Iterator[str]:
         if os.path.lexists(hook := os.path.join(each, "hooks/post-index-change")):
             yield f"git may run {hook}"
     for submodule in _kept(os.path.join(gitdir, "index"), _submodules):
-        yield f"git may run what is set in the submodule {submodule}"
+        yield f"git may run what is set in a submodule of {submodule}"
 
 
 def _kept(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
@@ -140,37 +126,22 @@ def _read(path: str, most: int) -> bytes:
 
 def _keys(path: str) -> tuple[str, ...]:
     """Find the keys of a configuration that are not known to be harmless."""
-    text = _read(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n")
-    found, section, at = dict[str, None](), "", 0
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        if token is None or "\0" in token[0]:
-            raise _UnclearError(f"{path} is not understood, line {text.count(chr(10), 0, at) + 1}")
-        at = token.end()
-        if name := token["section"]:
-            first, dot, _ = name.lower().partition(".")
-            section = f"{first}.*" if dot or token["sub"] else first
-        elif token["key"]:
-            key = f"{section}.{token['key'].lower()}"
-            is_off = key == "core.fsmonitor" and (token["value"] or "").strip().lower() in _OFF
-            if not (is_off or _HARMLESS.fullmatch(key)):
-                found[key] = None
+    found, section = dict[str, None](), ""
+    sections, programs = _HARMLESS
+    for line in _read(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n").split("\n"):
+        parts = _LINE.fullmatch(line)
+        if parts is None or "\0" in line:
+            raise _UnclearError(f"{path} is not understood: {line[:60]!r}")
+        section = (parts["section"] or section).lower()
+        key = (parts["key"] or "").lower()
+        is_off = key == "fsmonitor" and (parts["value"] or "").strip().lower() in _OFF
+        if key and not is_off and (section not in sections or key in programs):
+            found[f"{section}.{key}"] = None
     return tuple(found)
 
 
 def _submodules(path: str) -> tuple[str, ...]:
-    """Find a submodule among the entries of an index, in which git looks for changes as well."""
-    if any(name.startswith("sharedindex") for name in os.listdir(os.path.dirname(path))):
-        raise _UnclearError(f"{path} is only a part of the index")
-    data = _read(path, MAX_INDEX)
-    if data[:4] != b"DIRC" or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
-        return (f"in {path}",) if _GITLINK in data else ()
-    at = data.find(_GITLINK)
-    while at >= 0:
-        flags, begin = int.from_bytes(data[at + 36 : at + 38]), at + _NAME_BEHIND
-        begin += 2 if flags & 0x4000 else 0  # further flags come first
-        name = data[begin : data.find(b"\0", begin)]
-        if flags & 0xFFF == min(len(name), 0xFFF):
-            return (os.fsdecode(name),)
-        at = data.find(_GITLINK, at + 1)
-    return ()
+    """Tell whether the index may hold a submodule, in which git looks for changes as well."""
+    beside = os.listdir(os.path.dirname(path))
+    has_others = any(name.startswith("sharedindex") for name in beside) or "modules" in beside
+    return (path,) if has_others or _GITLINK in _read(path, MAX_INDEX) else ()

@@ -3,7 +3,7 @@
 import logging
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -32,6 +32,8 @@ __all__ = ["Call", "JudgedTool", "read_call"]
 
 _logger = logging.getLogger("greenroom.permissions")
 
+MAX_DEPTH = 200  # of an input
+_NESTED = (list, tuple, ValuesView)
 # The built-in tools: their categories, and whether a call has to be allowed.
 _USUAL = {
     **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
@@ -118,15 +120,24 @@ def read_call(
     context: AgentContext,
     sandbox: SandboxReport | None = None,
 ) -> Call:
-    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error."""
+    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error.
+
+    One that is nested too deeply is refused, since not even a prompt or a digest could be made of it.
+    """
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
     category, needs_permission = _USUAL.get(name, ("", True))
     if not isinstance(tool, str):
         category = str(tool.category)
         needs_permission = bool(getattr(tool, "requires_permission", True))
-    effects = tuple(_effects(tool, name, arguments, context))
-    facts = [fact for effect in effects for fact in _facts(effect, place)]
+    effects: tuple[Effect, ...] = ()
+    facts: list[Fact]
+    if _is_deep(arguments):
+        why = f"the input is nested more than {MAX_DEPTH} levels deep"
+        arguments, facts = {}, [Unknown(reason=why, refused=True)]
+    else:
+        effects = tuple(_effects(tool, name, arguments, context))
+        facts = [fact for effect in effects for fact in _facts(effect, place)]
     return Call(
         name,
         category,
@@ -137,6 +148,16 @@ def read_call(
         unless_denied=not needs_permission,
         sandbox=sandbox,
     )
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, Mapping) else each for each in level)
+        level = [each for values in inner if isinstance(values, _NESTED) for each in values]
+        if not level:
+            return False
+    return True
 
 
 def _distinct(facts: Iterable[Fact]) -> Iterator[Fact]:
