@@ -27,7 +27,7 @@ from tests.permissions.reach import (
 )
 from tests.permissions.reach_oracle import Project
 
-CASES = int(os.environ.get("GREENROOM_BASH_CASES", "1000"))
+CASES = int(os.environ.get("GREENROOM_BASH_CASES", "800"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "0"))
 BROAD = PermissionManager(rules())
 FINAL = PermissionManager(rules(final=True))
@@ -74,9 +74,8 @@ def harm(attempt, reached, manager):
     """
     ran = ["evil"] if reached.ran else []
     if manager is WHOLE:
-        if attempt.seed in PRYING:
-            return ()
-        return (*reached.read, *reached.denied, *([] if attempt.seed in HIDING else ran))
+        hidden = attempt.seed in (*HIDING, *PRYING)
+        return () if hidden else (*reached.read, *reached.denied, *ran)
     if manager is BUILT_IN:
         return (*reached.changed, *ran, *(["outside"] if reached.left else []))
     if manager is GUARDED:
