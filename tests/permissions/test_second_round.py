@@ -94,7 +94,7 @@ OFFERED = [
     ("python -m pip install -r requirements/dev.txt", None),
     ("uv sync && poetry install", ["uv sync", "poetry install"]),
     # the rest of a day
-    ("sed -n 1,5p a.py", ["sed -n:*"]),
+    ("sed -n 1,5p a.py", ["sed:*"]),
     ("awk '{print $1}' a", ["awk '{print $1}' a"]),
     ("curl -s http://localhost:8000/health", None),
     ("curl -X POST -H 'A: b' -d @x.json localhost:3000", None),
@@ -242,7 +242,7 @@ def test_what_is_too_broad_or_leads_out_of_the_workspace_is_not_offered(root, co
         (f"source {ACTIVATE}", [f"source x/{ACTIVATE}", f"source {ACTIVATE} x", f"sh {ACTIVATE}"]),
         (
             "sed -n p a",
-            ["sed -n 1e a", "sed -n 'w x' a", "sed -n -i p a", "sed p a", "sed -n p a > x"],
+            ["sed -n 1e a", "sed -n 'w x' a", "sed -n -i p a", "sed -f p a", "sed -n p a > x"],
         ),
         (".venv/bin/pytest", ["pytest", "away/.venv/bin/pytest", ".venv/bin/python -m pytest"]),
         ("npm ci", ["npm ci x", "npm install", "CI=1 npm ci"]),
