@@ -10,7 +10,8 @@ from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.protection import protections, writes_inside
-from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
+from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.notation import quoted_words
 from greenroom.permissions.shell.variables import changes_programs
 
 __all__ = ["activates", "command_matcher", "forbidden_command"]

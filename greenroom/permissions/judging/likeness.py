@@ -75,8 +75,8 @@ def _reach(matcher: RuleMatcher, fact: Command) -> int:
     if matcher.settings and matcher.settings != frozenset(fact.settings):
         return 0
     if matcher.command_prefix:
-        named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
-        reaches.append(max((len(each) for each in named if begins(fact.argv, each)), default=0))
+        named = (len(each) for each in matcher.prefixes if begins(fact.argv, each))
+        reaches.append(max(named, default=0))
     if matcher.exact:
         same = len(fact.argv) == len(matcher.exact) and begins(fact.argv, matcher.exact)
         reaches.append(len(fact.argv) if same else 0)

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 
 from greenroom.core import RuleFileError
+from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
 from greenroom.permissions.shell.grammar.nodes import SimpleCommand
-from greenroom.permissions.shell.grammar.parser import parse
+from greenroom.permissions.shell.grammar.parser import Parser
 
 __all__ = ["split_settings", "split_words"]
 
+_LAST = "."
 _SETTING = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
@@ -23,11 +25,18 @@ def split_words(text: str) -> tuple[str, ...]:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    found = parse(text).found
-    command = found[0] if len(found) == 1 else None
+    findings = Findings()
+    # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls # x`.
+    reader = Parser(f"{text.strip()} {_LAST}", findings=findings)
+    try:
+        is_read = reader.command() and reader.at == len(reader.text)
+    except (ShellSyntaxError, TooDeepError):
+        is_read = False
+    command = findings.nodes[0] if is_read and len(findings.nodes) == 1 else None
     plain = (
         isinstance(command, SimpleCommand)
-        and command.words
+        and len(command.words) > 1
+        and command.words[-1].text == _LAST
         and not command.redirections
         and all(word.static for word in command.words)
         and all(each.setting for each in command.assignments)
@@ -39,7 +48,7 @@ def split_words(text: str) -> tuple[str, ...]:
             hint="write its words alone, without operators or variables, such as: git status",
         )
     settings = (each.setting for each in command.assignments)
-    return (*settings, *(word.text for word in command.words))
+    return (*settings, *(word.text for word in command.words[:-1]))
 
 
 def split_settings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
