@@ -14,7 +14,7 @@ from itertools import product
 from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.operands import candidates
+from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.judging.protection import writes_inside
 from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.shell.programs.reading import is_version, only_reads
@@ -214,7 +214,8 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
 def _stays(word: Word, fact: Command, call: Call) -> bool:
     """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
-    named = [_inside(each, fact, call) for each in candidates(word)]
+    uses = named_files(word, fact.place or call.place, "write")
+    named = [use.lexical if writes_inside(use, call) else () for use in uses]
     return all(paths and (fills or call.place.root not in paths) for paths in named)
 
 
