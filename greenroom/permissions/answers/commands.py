@@ -16,7 +16,8 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.judging.protection import writes_inside
-from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
+from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.notation import quoted_words
 from greenroom.permissions.shell.programs.reading import is_version, only_reads
 from greenroom.permissions.shell.programs.table import program_of
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
