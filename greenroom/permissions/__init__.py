@@ -3,7 +3,7 @@
 The rooms, each importing only those before it: `facts` are what one tool call would do; `shell` takes
 a command apart into them; `rules` are what a person decides beforehand; `judging` makes one decision
 of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and keeps those
-of one session. `manager` is what users hold (with `rule_book`, `who` and `statistics`).
+of one session. `manager` is what users hold, with `rule_book`.
 """
 
 from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper
@@ -13,6 +13,7 @@ from greenroom.permissions.judging.mode import PermissionMode as PermissionMode
 from greenroom.permissions.judging.mode import Sandboxed as Sandboxed
 from greenroom.permissions.judging.mode import check_mode as check_mode
 from greenroom.permissions.manager import PermissionManager as PermissionManager
+from greenroom.permissions.manager import PermissionStatistics as PermissionStatistics
 from greenroom.permissions.rule_files.location import remembered_path as remembered_path
 from greenroom.permissions.rule_files.location import user_rules_path as user_rules_path
 from greenroom.permissions.rule_files.rule_file import asking_everything as asking_everything
@@ -30,7 +31,6 @@ from greenroom.permissions.rules.matcher import RuleMatcher as RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule as PermissionRule
 from greenroom.permissions.rules.rule import RuleScope as RuleScope
 from greenroom.permissions.shell.programs.reading import read_only_commands as read_only_commands
-from greenroom.permissions.statistics import PermissionStatistics as PermissionStatistics
 
 __all__ = [
     "Explanation",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -19,13 +19,24 @@ from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
 from greenroom.permissions.judging.explanation import Explanation, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
-from greenroom.permissions.rule_book import RuleBook
+from greenroom.permissions.rule_book import RuleBook, Who
 from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
-from greenroom.permissions.rules.rule import PermissionRule
-from greenroom.permissions.statistics import PermissionStatistics
-from greenroom.permissions.who import Who
+from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["PermissionManager"]
+__all__ = ["PermissionManager", "PermissionStatistics"]
+
+
+@dataclass(frozen=True)
+class PermissionStatistics:
+    """A look at one permission manager.
+
+    Attributes:
+        rules: how many rules of its own stand in each scope that has any.
+        inherited: how many rules of the managers above it hold too.
+    """
+
+    rules: Mapping[RuleScope, int]
+    inherited: int
 
 
 class PermissionManager:

@@ -1,17 +1,49 @@
-"""The rules that one manager holds."""
+"""The rules that one manager holds, and for whom they do."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Self
 
-from greenroom.core import RuleFileError
+from greenroom.core import AgentContext, RuleDecision, RuleFileError
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rule_files.examples import check_examples
 from greenroom.permissions.rules.rule import PermissionRule
-from greenroom.permissions.who import Who
 
-__all__ = ["RuleBook"]
+__all__ = ["RuleBook", "Who"]
 
 MAX_CACHED = 256
+
+
+class Who(NamedTuple):
+    """The sessions and agent types whose rules hold for a call, as pairs such as ("agent", "coder").
+
+    Attributes:
+        granted: those of which allowances hold.
+        bound: those of which denials and questions hold; the agents above are among them.
+        takes_grants: whether every step so far passes on what is allowed above it.
+    """
+
+    granted: frozenset[tuple[str, str]]
+    bound: frozenset[tuple[str, str]]
+    takes_grants: bool = True
+
+    @classmethod
+    def of(cls, context: AgentContext) -> Self:
+        """Take those of one agent, and the rules that name none."""
+        own = {("session", context.session_id), ("agent", context.agent_type)}
+        names = frozenset(own | {("session", ""), ("agent", "")})
+        return cls(names, names)
+
+    def below(self, spawner: Self, *, pass_grants: bool) -> Self:
+        """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
+        takes = self.takes_grants and pass_grants
+        granted = self.granted | spawner.granted if takes else self.granted
+        return self._replace(granted=granted, bound=self.bound | spawner.bound, takes_grants=takes)
+
+    def is_bound_by(self, rule: PermissionRule) -> bool:
+        """Tell whether a rule holds for the call."""
+        names = self.granted if rule.decision is RuleDecision.ALLOW else self.bound
+        return {("session", rule.session), ("agent", rule.agent)} <= names
 
 
 class RuleBook:

@@ -435,7 +435,7 @@ def test_a_command_that_names_a_denied_file_or_host_is_denied(context):
 
 
 def test_output_may_be_redirected_where_a_rule_says_so(context):
-    matcher = RuleMatcher(tool="Bash", command_prefix=("make",), redirect_to=("build/**",))
+    matcher = RuleMatcher(command_prefix=("make",), redirect_to=("build/**",))
     manager = PermissionManager(
         [
             PermissionRule(decision=ALLOW, matcher=matcher),
@@ -443,7 +443,7 @@ def test_output_may_be_redirected_where_a_rule_says_so(context):
             PermissionRule.allow_path("logs/**"),
         ]
     )
-    assert str(matcher) == "Bash(make:*, > build/**)"
+    assert str(matcher) == "*(make:*, > build/**)"
 
     def check(command):
         return manager.check("Bash", {"command": command}, context)

@@ -184,8 +184,17 @@ class RuleMatcher:
         Raises:
             RuleFileError: it has none of the known forms.
         """
-        make: type = cls  # which checks itself what it is given
-        matcher: Self = make(**read_notation(text))
+        return cls.of(read_notation(text))
+
+    @classmethod
+    def of(cls, fields: Mapping[str, object]) -> Self:
+        """Make one of its fields, as a file or a short form has them; they are checked.
+
+        Raises:
+            RuleFileError: as for a matcher.
+        """
+        make: type = cls
+        matcher: Self = make(**fields)
         return matcher
 
     def __str__(self) -> str:

@@ -82,7 +82,7 @@ def _read_value(value: str, tool: str) -> tuple[str, Sequence[str]]:
     if found := _KIND.match(value):
         return found[1] or "redirect_to", [value[found.end() :].strip()]
     value = value.strip()
-    if tool == "Bash" and value.endswith((":*", " *")):
+    if tool in ("*", "Bash") and value.endswith((":*", " *")):
         return "command_prefix", [value[:-2]]
     if tool == "Bash":
         return "argv_exact", split_words(value)

@@ -1,14 +1,14 @@
 """Permission rules: a decision, what it is about, and for whom it holds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Self
+from typing import Protocol, Self, TypedDict, Unpack
 
 from greenroom.core import RuleDecision, RuleFileError, clock
-from greenroom.permissions.rules.builders import RuleBuilders
-from greenroom.permissions.rules.matcher import RuleMatcher, Texts
+from greenroom.permissions.rules.matcher import Predicate, RuleMatcher, Texts
 
 __all__ = ["ANSWER", "ANSWERED", "PermissionRule", "RuleScope"]
 
@@ -29,12 +29,46 @@ class RuleScope(StrEnum):
     GLOBAL = "global"
 
 
-SCOPE_ORDER = {scope: place for place, scope in enumerate(RuleScope)}
-_DECISION_ORDER = {RuleDecision.DENY: 0, RuleDecision.ASK: 1, RuleDecision.ALLOW: 2}
+_ALLOW, _DENY, _ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
+_STRICTEST_FIRST, _SCOPES = (_DENY, _ASK, _ALLOW), tuple(RuleScope)
+
+
+class _Options(TypedDict, total=False):
+    """The fields of a rule besides its decision and matcher."""
+
+    id: str
+    scope: RuleScope
+    agent: str
+    session: str
+    priority: int
+    description: str
+    message: str
+    final: bool
+    expires: datetime | None
+    match: str | Sequence[str]
+    not_match: str | Sequence[str]
+
+
+class _Builder(Protocol):
+    def __call__(self, *texts: str, **options: Unpack[_Options]) -> "PermissionRule": ...
+
+
+def _builders(kind: str, what: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
+    """Make three functions that make a rule: to allow, to deny, to ask about."""
+
+    def builder(decision: RuleDecision, does: str) -> _Builder:
+        def build(*texts: str, **options: Unpack[_Options]) -> "PermissionRule":
+            matcher = RuleMatcher.of({kind: texts, **others})
+            return PermissionRule(decision=decision, matcher=matcher, **options)
+
+        build.__doc__ = f"{does} {what}; takes the rule's other fields by name."
+        return build
+
+    return builder(_ALLOW, "Allow"), builder(_DENY, "Deny"), builder(_ASK, "Always ask about")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PermissionRule(RuleBuilders):
+class PermissionRule:
     """What may be done without asking, what may not, and what is always asked about.
 
     Attributes:
@@ -85,18 +119,70 @@ class PermissionRule(RuleBuilders):
     source: str = field(default="", compare=False)
     tightens: bool = field(default=False, compare=False)
 
+    allow_tool, deny_tool, ask_for_tool = _builders("tool", "tools of these exact names")
+    allow_category, deny_category, ask_for_category = _builders(
+        "category", "all tools of these categories, such as read"
+    )
+    allow_command, deny_command, ask_for_command = _builders(
+        "command_prefix", "simple commands that begin with these words", tool="Bash"
+    )
+    allow_path, deny_path, ask_for_path = _builders(
+        "path", "reading and writing files of these patterns, by any tool"
+    )
+    allow_domain, deny_domain, ask_for_domain = _builders("domain", "contacting these hosts")
+
+    @classmethod
+    def parse(cls, text: str, decision: RuleDecision | str, **options: Unpack[_Options]) -> Self:
+        """Make a rule of its short form, which is also how its matcher is shown.
+
+        The usual forms are `Read`, `Bash(git status:*)`, `Bash(npm run *)`, `Bash(exact command)`,
+        `Edit(src/**)`, `WebFetch(domain:docs.python.org)` and `*`.
+
+        Raises:
+            RuleFileError: it has none of these forms.
+        """
+        return cls(decision=RuleDecision(decision), matcher=RuleMatcher.parse(text), **options)
+
+    @classmethod
+    def allow_bash_prefix(
+        cls, prefixes: str | Sequence[str], **options: Unpack[_Options]
+    ) -> "PermissionRule":
+        """Do the same as `allow_command`, for one prefix or a list of them."""
+        return cls.allow_command(
+            *([prefixes] if isinstance(prefixes, str) else prefixes), **options
+        )
+
+    @classmethod
+    def allow_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
+        """Allow calls for which a function of the tool's name and the input is true."""
+        return cls(decision=_ALLOW, matcher=RuleMatcher(predicate=predicate), **options)
+
+    @classmethod
+    def deny_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
+        """Deny calls for which a function is true; where it fails, the call is asked about."""
+        return cls(decision=_DENY, matcher=RuleMatcher(predicate=predicate), **options)
+
+    @classmethod
+    def allow_all(cls, **options: Unpack[_Options]) -> Self:
+        """Allow every call whose effects can be told."""
+        return cls(decision=_ALLOW, matcher=RuleMatcher(all=True), **options)
+
+    @classmethod
+    def deny_all(cls, **options: Unpack[_Options]) -> Self:
+        """Deny every call that no earlier rule allows."""
+        return cls(decision=_DENY, matcher=RuleMatcher(all=True), **options)
+
     def __post_init__(self) -> None:
         try:  # a plain "allow" would be compared as if it were something else
             object.__setattr__(self, "decision", RuleDecision(self.decision))
             object.__setattr__(self, "scope", RuleScope(self.scope))
         except ValueError as error:
             raise RuleFileError(f"a rule has no such decision or scope: {error}") from error
-        if self.scope is RuleScope.AGENT and not self.agent:
+        if self.scope.value in ("agent", "session") and not getattr(self, self.scope):
             raise RuleFileError(
-                "a rule of the scope agent names its agent", hint='"agent": "coder"'
+                f"a rule of the scope {self.scope} names its {self.scope}",
+                hint=f'such as "{self.scope}": "coder"',
             )
-        if self.scope is RuleScope.SESSION and not self.session:
-            raise RuleFileError("a rule of the scope session names its session")
         if self.expires is not None and self.expires.tzinfo is None:
             raise RuleFileError("expires needs a time zone", hint='such as "2026-11-20T12:00:00Z"')
         if not self.id:
@@ -105,13 +191,13 @@ class PermissionRule(RuleBuilders):
     @property
     def generated_id(self) -> str:
         """The name that a rule without an id of its own is given."""
-        limits = [part for part in (self.agent, self.session) if part]
-        return f"{self} for {', '.join(limits)}" if limits else str(self)
+        limits = ", ".join(filter(None, (self.agent, self.session)))
+        return f"{self} for {limits}" if limits else str(self)
 
     @cached_property
     def order(self) -> tuple[bool, int, int, int]:
         """Its place among the rules; what compares less is asked first."""
-        scope, decision = SCOPE_ORDER[self.scope], _DECISION_ORDER[self.decision]
+        scope, decision = _SCOPES.index(self.scope), _STRICTEST_FIRST.index(self.decision)
         if self.final:  # nothing overrides one, so of several the strictest is asked first
             return (False, decision, scope, -self.priority)
         return (True, scope, -self.priority, decision)
@@ -120,12 +206,6 @@ class PermissionRule(RuleBuilders):
     def expired(self) -> bool:
         """Whether its time is over."""
         return self.expires is not None and clock.now() >= self.expires
-
-    def holds_for(self, sessions: frozenset[str], agents: frozenset[str]) -> bool:
-        """Tell whether it is a rule for one of these sessions and one of these agent types."""
-        return (not self.session or self.session in sessions) and (
-            not self.agent or self.agent in agents
-        )
 
     def within(self, session_id: str) -> Self:
         """Return the same rule as a rule of this session."""
