@@ -37,7 +37,7 @@ _OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
 _LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
 _MAGIC = re.compile(r":(?:\([^)]*\)|[/!^]*:?)")  # of git, before a pattern
 _WILD = re.compile(r"[*?\[]")
-_BEHIND = re.compile(r"[=@:]")
+_BEHIND = re.compile(r"[=@]|:(?!//)")
 _PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
 
