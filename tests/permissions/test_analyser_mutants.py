@@ -314,7 +314,10 @@ MUTANTS = {
         ["benign"],
     ),
     "words that are not known may be denied": (
-        [("facts.word.Word.unknown", property(no))],
+        [
+            ("facts.word.Word.unknown", property(no)),
+            ("facts.word.Word.may_be_option", property(no)),
+        ],
         ["path"],
     ),
     "the values of loops are known": (

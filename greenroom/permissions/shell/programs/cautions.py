@@ -41,11 +41,6 @@ _TEXTS = {
     ),
     "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
     "curl": r".*%output\{",
-    "sqlite3": r"(?is)(?:.*\n)?\s*\.(?!(?:databases|dump|exit|headers?|help|indexes|indices|mode|quit"
-    r"|schema|show|stats|tables|timer|width)\b)|.*\b(?:writefile|edit|load_extension)\s*\(",
-    "psql": r"(?is).*(?:\\(?!d|l|x|q|t|z|a\b|\?|h)|\b(?:to|from)\s+program\b)",
-    "mysql": r"(?is).*(?:\\[!PTe.]|\binto\s+(?:out|dump)file\b)|(?:.*[;\n])?\s*(?:system|pager|tee"
-    r"|source|edit)\b",
 }
 _COMPILED = {name: re.compile(each, re.DOTALL) for name, each in _TEXTS.items()}
 _SSH = re.compile(
@@ -155,7 +150,7 @@ def _second_file(argv: Sequence[Word], seen: Sequence[Part]) -> Found:
 
 
 def _system(argv: Sequence[Word], seen: Sequence[Part]) -> Found:
-    """Find the operand that hostname and date take for the new name, or the new time."""
+    """Find the operand that date takes for the new time."""
     for part in seen:
         if not part.option and not argv[part.at].text.startswith("+"):
             yield part.at, f"{argv[part.at].text[:40]} is set for the whole system"
@@ -218,7 +213,6 @@ _FINDERS: dict[str, tuple[_Finder, ...]] = {
     "git": (_git,),
     "uniq": (_second_file,),
     "xxd": (_second_file,),
-    "hostname": (_system,),
     "date": (_system,),
     "sed": (_sed,),
     "awk": (_awk,),

@@ -60,7 +60,6 @@ _TEXT = """
     tree: reads !oR ~l ~--fromfile
     file: reads !Cm =FPe @f --compile --magic-file ~fszZ ~--files-from ~--uncompress ~--uncompress-noreport
     date: reads !s =d @fr %I --set +-date
-    hostname: reads !Fb --file --boot
     sed, gsed: reads pattern !i =efl --in-place +-expression,-file,-line-length
     find: reads -delete -fprint -fprint0 -fprintf -fls ~-L ~-follow ~-files0-from
     find: ~-exec ~-execdir ~-ok ~-okdir +name,iname,path,ipath,wholename,iwholename,regex,iregex,lname
@@ -83,76 +82,30 @@ _TEXT = """
     curl: --remote-name --remote-name-all --engine
     wget: !Pea ?Oo =BTtwQARDIXUl --output-document? --output-file? --append-output --directory-prefix
     wget: --execute --use-askpass --config --save-cookies --warc-file --rejected-log --hsts-file
-    ag, ack, bat, batcat: --pager
-    yq: !i --in-place --inplace --split-exp
-    perl: !i
-    clang-format: !i --in-place --inplace
-    xmllint, gpg: !o --output
-    pandoc: !oF --output --filter --lua-filter --pdf-engine
-    openssl: -out -keyout -writerand -config -engine -provider
     fd, fdfind: !xX =etdEc --exec --exec-batch
-    split: --filter
-    journalctl: --vacuum-size --vacuum-time --vacuum-files --rotate --flush --relinquish-var
-    journalctl: --setup-keys --update-catalog --cursor-file
     # pagers and editors
     less: !oOk =bhjpPtTxyzD --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content
     vim, vi, nvim, view, ex, vimdiff, gvim: !cSsuUwW =TtVi --cmd --log --startuptime --remote-expr
-    nano: !sf =TrYQCoX --speller --rcfile
-    emacs, emacsclient: -l --load -f --funcall --eval -eval --execute -execute -e -x -script --script
     # what is built and checked
     make, gmake: !fE =CIjloW --file --makefile --eval
-    mypy: --python-executable --install-types
-    eslint: !o =cf --output-file --rulesdir
-    ruff: !o --output-file
     cargo: --config
     go: -exec -toolexec -vettool -overlay --exec --toolexec
     npm, pnpm: --script-shell --git --node-options --globalconfig --userconfig
     node: !rep --require --import --eval --loader
     pytest: --basetemp --pastebin
-    gofmt: !wr --w
     gcc, cc, c++, g++, clang, clang++, c99: !B =oDILl -wrapper -fplugin -specs --specs --config
-    tox: !x =cefnopr --override
-    nox: !f =ekprst --noxfile
-    cmake: !PE =BCDGSTUA
-    ninja: !f =Cdjkltw
-    gradle: !Ibc =DPpgx --init-script --build-file --settings-file
-    prettier: --plugin
-    pylint: --init-hook --load-plugins --output
-    flake8: --output-file
-    bandit: !o =cfiklnpstx --output
-    helm: --post-renderer
-    pip, pip3: --python --log
-    latex, pdflatex, xelatex, lualatex, tex, pdftex: -shell-escape --shell-escape -enable-write18
-    latex: --enable-write18
-    nm, objdump, ar, ranlib: --plugin
     # the system, and what is elsewhere
     ssh: !FEI =BbcDeiJLlmOopQRSWw ^2
     scp: !FSD =cilPoXJ
     sftp: !FSDb =BcilPoRsXJ
     docker, podman: =vewuplhmca +-volume,-mount --privileged --cap-add --device --security-opt --pid
     docker: --userns --ipc --uts --cgroupns
-    kubectl: --kubeconfig
-    tcpdump: !zw =icr
-    nc: !ec =wpsi
-    nmap: --script --resume -oN -oX -oG -oA -oS
-    ssh-keygen: !D =CPNbftOIVnm
-    apt, apt-get, apt-cache: !oc =t --option --config-file
-    rpm: !ED --eval --define --load --macros --pipe
-    svn: --diff-cmd --diff3-cmd --merge-cmd --editor-cmd --config-option --config-dir
-    hg: --config
-    sqlite3: -init --init -A
-    psql: !oLf =cdhpPUvFRT --output --log-file --file
-    mysql, mariadb: --pager --tee --init-command
     # the shell's own
     wait: !p
     jobs: !x
     ., source: always
     hash: !p
     enable: !f
-    bind: !xf
-    complete: !CF
-    compgen: !CFW
-    history: !warns
     mapfile, readarray: !C
     # git, and its verbs
     git: --output --ext-diff --textconv --open-files-in-pager --upload-pack --receive-pack
@@ -192,16 +145,13 @@ _TEXT = """
     git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
     git add, git fetch, git push: stores
     # known to run nothing that their words say
-    alias, bg, break, builtin, command, continue, declare, dirs, disown, eval, exec, exit, export, fc:
-    fg, getopts, help, kill, let, local, logout, popd, pushd, read, readonly, return, set, shift:
-    shopt, suspend, times, trap, typeset, ulimit, umask, unalias, unset, whereis, col, csplit:
-    expand, expr, fmt, hexdump, join, locate, look, more, od, paste, pr, ptx, strings, sum, tee, tsort:
-    zcat, zgrep, chgrp, chmod, chown, cp, dd, install, ln, mkdir, mkfifo, mktemp, mv, rm, rmdir, shred:
-    touch, truncate, unlink, unzip, gzip, gunzip, bzip2, xz, brew, dpkg, free, killall, lsof, mount:
-    nproc, pgrep, ping, pkill, printenv, ps, reboot, service, shutdown, sleep, systemctl, top, uptime:
-    user, dig, host, netstat, ss, gh, ld, rustc, rustup, python, python3, deno, ruby, php, java, javac:
-    mvn, dotnet, terraform, aws, gcloud, az, black, isort, pyright, tsc, jest, vitest, twine, virtualenv:
-    composer, rake, swift, xcodebuild, redis-cli, code, ed, red, dc:
+    alias, bat, batcat, black, builtin, bzip2, chmod, chown, cmake, command, continue, cp, dc, dd:
+    declare, dig, ed, eslint, eval, exec, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
+    gunzip, gzip, host, hostname, install, isort, java, jest, kill, killall, kubectl, ld, let, ln:
+    local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, nproc, pgrep, ping, pip:
+    pip3, pkill, popd, prettier, ps, pushd, pylint, python, python3, rake, read, readonly, return:
+    rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, split, ss, systemctl, tee, terraform:
+    touch, tox, trap, tsc, typeset, ulimit, umask, unalias, unset, unzip, vitest, xz:
 """
 
 
