@@ -9,7 +9,7 @@ from greenroom.permissions.answers.verbs import Reach, reach, runs_scripts, verb
 from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.protection import protections, writes_inside
+from greenroom.permissions.judging.protection import writes_inside
 from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.shell.variables import changes_programs
 
@@ -164,8 +164,9 @@ def _is_inside(name: str, fact: Command, call: Call) -> bool:
     use = place.use("write", name, guard=True)
     if not isinstance(use, PathUse) or place.lost or not writes_inside(use, call):
         return False
-    paths = protections(use, call)
-    return name == "." or all(len(segments(path)) > len(each.root) for path, each, _ in paths)
+    return name == "." or all(
+        len(segments(path)) > len(anchors.root) for path, anchors in call.paths(use)
+    )
 
 
 def _targets(fact: Command, call: Call) -> tuple[str, ...]:

@@ -68,8 +68,11 @@ def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
     """
     program, start = program_of(argv)
     name = program.name.partition(" ")[0] or basename(argv[0].text)
+    is_careful = program.is_careful or program.is_("always")
+    if not (is_careful or name in _FINDERS or name in _COMPILED):
+        return ()
     found = dict[int, str]()
-    seen = tuple(parts(argv, program, start)) if program.marks or name in _FINDERS else ()
+    seen = tuple(parts(argv, program, start))
     for at, why in _found(argv, program, start, name, seen):
         found.setdefault(at, why or f"{argv[at].text[:40]} lets {name} write files or run programs")
     return tuple(sorted(found.items()))

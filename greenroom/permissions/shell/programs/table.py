@@ -235,9 +235,10 @@ class Program:
 
     def has(self, mark: str, option: str) -> bool:
         """Tell whether an option has this mark; a long one may be abbreviated."""
-        return option not in _NO_ABBREVIATIONS and any(
-            abbreviates(option, each) for each in self.marks.get(mark, ())
-        )
+        known = self.marks.get(mark, ())
+        if option in known or len(option) < 3 or option in _NO_ABBREVIATIONS:
+            return option in known
+        return any(abbreviates(option, each) for each in known)
 
     def is_(self, kind: str) -> bool:
         """Tell whether its row holds this word."""
@@ -336,13 +337,10 @@ def program_of(argv: Sequence[Word]) -> tuple[Program, int]:
     program = _PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
     if program.name != "git":
         return program, 0
-    start = next((at for at in range(1, len(argv)) if _is_verb(argv, at)), len(argv))
-    verb = f"git {argv[start].text}" if start < len(argv) else ""
-    return _PROGRAMS.get(verb, program), start
-
-
-def _is_verb(argv: Sequence[Word], at: int) -> bool:
-    return not argv[at].text.startswith("-") and argv[at - 1].text not in _GIT_VALUED
+    for at in range(1, len(argv)):
+        if argv[at].text[:1] != "-" and argv[at - 1].text not in _GIT_VALUED:
+            return _PROGRAMS.get(f"git {argv[at].text}", program), at
+    return program, len(argv)
 
 
 def is_known(program: Word) -> bool:
