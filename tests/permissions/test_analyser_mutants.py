@@ -13,7 +13,7 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.facts.fact import Command, Unknown
+from greenroom.permissions.facts.fact import Unknown, Unread
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.word import Piece
 from greenroom.permissions.rules.expression import Expression
@@ -310,7 +310,7 @@ MUTANTS = {
         ["flags"],
     ),
     "words that are not known may be files that are written": (
-        [("shell.commands.only_reads", yes)],
+        [("shell.commands.extent", lambda words: "reads")],
         ["benign"],
     ),
     "words that are not known may be denied": (
@@ -395,7 +395,7 @@ MUTANTS = {
     "nothing is not allowed": (
         [
             ("judging.call.analyse", empty_is_fine(_ANALYSE)),
-            ("judging.call.Whole", lambda tool: Command(argv=(), guard=True)),
+            ("judging.call.Whole", lambda tool: Unread(words=())),
             (
                 "manager.combine",
                 lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,

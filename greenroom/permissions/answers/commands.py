@@ -18,7 +18,7 @@ from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.judging.protection import writes_inside
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.notation import quoted_words
-from greenroom.permissions.shell.programs.reading import is_version, only_reads
+from greenroom.permissions.shell.programs.reading import extent
 from greenroom.permissions.shell.programs.table import program_of
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 from greenroom.permissions.shell.variables import changes_programs
@@ -127,7 +127,7 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
         there = name not in _FETCHERS or _own_program(f"node_modules/.bin/{words[led]}", fact, call)
         length = _length(words[led:], fact, call) if there else None
         return length and length + led
-    if activates(fact, call) or is_version(fact.argv):
+    if activates(fact, call) or (len(fact.argv) == 2 and extent(fact.argv) == "prints"):
         return 0
     options = [fact.argv[at].text for at, _ in fact.cautions]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
@@ -167,7 +167,7 @@ def _reading(fact: Command) -> int:
     program, verb = program_of(fact.argv)
     name = fact.argv[0].text
     is_plain = verb < 2 and not program.is_("$") and "/" not in name
-    is_harmless = name not in ("cd", "command", "find") and only_reads(fact.argv)
+    is_harmless = name not in ("cd", "command", "find") and extent(fact.argv) in ("prints", "reads")
     return verb + 1 if is_plain and is_harmless else 0
 
 
@@ -215,7 +215,7 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
 def _stays(word: Word, fact: Command, call: Call) -> bool:
     """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
-    uses = named_files(word, fact.place or call.place, "write")
+    uses = named_files(word, fact.place, call)
     named = [use.lexical if writes_inside(use, call) else () for use in uses]
     return all(paths and (fills or call.place.root not in paths) for paths in named)
 

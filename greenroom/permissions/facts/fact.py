@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Change",
     "Command",
+    "Extent",
     "Fact",
     "HostUse",
     "PathUse",
@@ -23,6 +24,15 @@ __all__ = [
     "Unread",
     "Whole",
 ]
+
+Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
+"""What a command does with what its words name, as far as it has no cautions.
+
+- prints: nothing; they are only text.
+- reads: it reads some of it.
+- stores: it writes, but no file that they name, as `git add` doesn't.
+- any: whatever its program does.
+"""
 
 Stars: TypeAlias = Literal["none", "files", "search"]
 """What the stars in a path are.
@@ -48,6 +58,7 @@ class Command:
         loose: the program is one that we don't know, so it may run what its words say.
         place: where the relative paths among its words begin, or None.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
+        extent: what it does with what its words name; "any" if it has cautions.
     """
 
     argv: tuple[Word, ...]
@@ -58,6 +69,7 @@ class Command:
     loose: bool = False
     place: "Place | None" = field(default=None, repr=False)
     settings: tuple[str, ...] = ()
+    extent: Extent = "any"
 
     @cached_property
     def text(self) -> str:

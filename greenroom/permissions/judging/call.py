@@ -3,10 +3,11 @@
 import logging
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeAlias, runtime_checkable
+from itertools import chain
+from typing import Protocol, TypeAlias
 
 from greenroom.core import (
     AgentContext,
@@ -21,10 +22,11 @@ from greenroom.core import (
     WritePath,
     usual_effects,
 )
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Whole
+from greenroom.permissions.facts.fact import Fact, HostUse, PathUse, Unknown, Whole
 from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.pattern import Anchors, Segments, expand_braces
+from greenroom.permissions.facts.pattern import Anchors, Segments, expand_braces, segments
 from greenroom.permissions.facts.place import Place
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.analyse import analyse, execute
 from greenroom.permissions.shell.hidden import posing
 
@@ -33,7 +35,7 @@ __all__ = ["Call", "JudgedTool", "read_call"]
 _logger = logging.getLogger("greenroom.permissions")
 
 MAX_DEPTH = 200  # of an input
-_NESTED = (list, tuple, ValuesView)
+_NESTED = (list, tuple, Mapping)
 # The built-in tools: their categories, and whether a call has to be allowed.
 _USUAL = {
     **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
@@ -63,13 +65,6 @@ class JudgedTool(Protocol):
         ...
 
 
-@runtime_checkable
-class _StatesEffects(Protocol):
-    def effects(
-        self, arguments: Mapping[str, object], context: AgentContext, /
-    ) -> Sequence[Effect]: ...
-
-
 AnyTool: TypeAlias = str | JudgedTool
 """A tool, or the name of one of the usual tools."""
 
@@ -87,6 +82,8 @@ class Call:
         place: where its paths begin.
         unless_denied: whether it is allowed unless a rule says otherwise.
         sandbox: what was found to hold it, or None.
+        named: what words of its commands name, as far as that was asked.
+        protected: what is protected of what its commands write, as far as that was asked.
     """
 
     tool: str
@@ -97,21 +94,29 @@ class Call:
     place: Place
     unless_denied: bool = False
     sandbox: SandboxReport | None = None
+    named: dict[tuple[Word, Place | None], tuple[PathUse, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    protected: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @cached_property
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as they are written, and with links followed."""
         return self.place.anchors
 
-    @cached_property
-    def different_anchors(self) -> tuple[Anchors, ...]:
-        """The same, once where both are alike."""
-        return tuple(dict.fromkeys(self.anchors))
+    def paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
+        """Go through the paths that a use may mean, and where patterns begin for each."""
+        written, followed = self.anchors
+        yield from ((path, written) for path in use.lexical)
+        yield from ((path, followed) for path in use.real)
 
-    @cached_property
-    def protected(self) -> dict[int, Mapping[int, tuple[Segments, ...]]]:
-        """What is protected of what its commands write, as far as that was asked."""
-        return {}
+    def has(self, use: PathUse) -> bool:
+        """Tell whether a file surely lies in the workspace, as it is written and links followed."""
+        return all(
+            segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)
+        )
 
 
 def read_call(
@@ -143,7 +148,7 @@ def read_call(
         category,
         arguments,
         effects,
-        tuple(_distinct(facts)) or (Whole(tool=name),),
+        tuple(dict.fromkeys(facts)) or (Whole(tool=name),),
         place,
         unless_denied=not needs_permission,
         sandbox=sandbox,
@@ -153,22 +158,12 @@ def read_call(
 def _is_deep(value: object) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
-        inner = (each.values() if isinstance(each, Mapping) else each for each in level)
-        level = [each for values in inner if isinstance(values, _NESTED) for each in values]
-        if not level:
+        inner = [each for each in level if isinstance(each, _NESTED)]
+        if not inner:
             return False
+        parts = (each.values() if isinstance(each, Mapping) else each for each in inner)
+        level = list(chain.from_iterable(parts))
     return True
-
-
-def _distinct(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Leave out a command that is there already, as in a long list of the same."""
-    seen: set[Command] = set()
-    for fact in facts:
-        if not isinstance(fact, Command):
-            yield fact
-        elif fact not in seen:
-            seen.add(fact)
-            yield fact
 
 
 def _effects(
@@ -176,10 +171,11 @@ def _effects(
 ) -> Sequence[Effect]:
     if not isinstance(arguments, Mapping):
         return (Opaque(f"the input is not an object: {type(arguments).__name__}"),)
-    if isinstance(tool, str) or not isinstance(tool, _StatesEffects):
+    state = getattr(tool, "effects", None)
+    if not callable(state):
         return usual_effects(name, arguments, context)
     try:
-        return tuple(tool.effects(arguments, context))
+        return tuple(state(arguments, context))
     except Exception as error:
         _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
         return (Opaque(f"what {name} would do can't be told: {error}"),)

@@ -1,12 +1,12 @@
 """The order of the rules, and how the verdicts on the facts of one call become one decision."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from greenroom.core import PermissionPart, RuleDecision, visible
-from greenroom.permissions.facts.fact import Change, Command, Fact, PathUse, Unknown
+from greenroom.permissions.facts.fact import Command, Fact, PathUse, Unknown
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.likeness import covers, holds, touches
 from greenroom.permissions.judging.operands import operands
@@ -18,7 +18,6 @@ from greenroom.permissions.rules.rule import PermissionRule
 __all__ = ["Verdict", "combine", "judge", "stricter"]
 
 _STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
-
 
 # Options by which a program writes a file.
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
@@ -46,8 +45,8 @@ class Verdict:
     @property
     def message(self) -> str:
         """What the model is told if this denies the call."""
-        told, advice = self.rule.message if self.rule else "", _advice(self.fact)
-        return f"{told} ({advice})" if told and advice else told or self.reason
+        told = self.rule.message if self.rule else ""
+        return told + _advice(self.fact) if told else self.reason
 
     @property
     def part(self) -> PermissionPart:
@@ -76,82 +75,56 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
     or asks, or where they write what is protected.
     """
-    known: dict[Fact, Verdict | None] = {}  # a text in ruins has thousands that say the same
-    verdicts: list[Verdict | None] = []
-    for fact in chain(call.facts, operands(call, rules)):
-        if not isinstance(fact, Unknown | Change):
-            verdicts.append(_judged(fact, call, rules))
-            continue
-        if fact not in known:
-            known[fact] = _judged(fact, call, rules)
-        verdicts.append(known[fact])
+    facts = list(chain(call.facts, operands(call, rules)))
     if call.place.links.full:
-        verdicts.append(_judged(_UNFOLLOWED, call, rules))
-    return tuple(filter(None, verdicts))
+        facts.append(_UNFOLLOWED)
+    verdicts = (_judged(fact, call, rules) for fact in facts)
+    return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
 def _judged(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:
     """Judge a fact; None if it only guards, and nothing is to be said about it."""
     about = rules.about(fact)
-    if fact.guard and not isinstance(fact, Command) and not any(map(_is_careful, about)):
+    if not fact.guard:
+        return _verdict(fact, call, about, rules)
+    if not isinstance(fact, Command) and all(rule.decision is RuleDecision.ALLOW for rule in about):
         return None  # as of most operands; a command may write what is protected
-    verdict = _verdict(fact, call, rules, about)
-    return verdict if not fact.guard or _matters(verdict, call) else None
+    verdict = _verdict(fact, call, about, rules)
+    matters = verdict.rule is not None or (isinstance(fact, Command) and protected(fact, call))
+    return verdict if matters and verdict.decision is not RuleDecision.ALLOW else None
 
 
-def _is_careful(rule: PermissionRule) -> bool:
-    return rule.decision is not RuleDecision.ALLOW
-
-
-def _matters(verdict: Verdict, call: Call) -> bool:
-    """Tell whether a fact that only guards is denied or asked about for a reason."""
-    if verdict.decision is RuleDecision.ALLOW or verdict.rule is not None:
-        return verdict.decision is not RuleDecision.ALLOW
-    fact = verdict.fact
-    return isinstance(fact, Command) and bool(protected(fact, call))
-
-
-def _verdict(fact: Fact, call: Call, rules: RuleIndex, about: Iterable[PermissionRule]) -> Verdict:
+def _verdict(fact: Fact, call: Call, about: Iterable[PermissionRule], rules: RuleIndex) -> Verdict:
+    """Find what the rules say, in their order; those that only tighten come before an allowance."""
     if isinstance(fact, Unknown) and fact.refused:
         return Verdict(fact, RuleDecision.DENY, fact.reason)
     # A text that can't be read, or that a program runs, may hold whatever a rule denies.
     is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
-    doubt = is_opaque and any(not rule.expired for rule in rules.denials)
-    if doubt and isinstance(fact, Command):
-        about = [rule for rule in about if _is_careful(rule) or not rule.matcher.about_calls]
-    held: Verdict | None = None
-    for found in _found(fact, call, about):
-        only_tightens = found.rule is not None and found.rule.tightens
-        if not only_tightens or found.decision is RuleDecision.DENY:
-            return _tightened(found, held)
-        held = held or found
-        held = replace(held, doubt=held.doubt or found.doubt)
-    return _tightened(Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=doubt), held)
+    may_hide = is_opaque and any(not rule.expired for rule in rules.denials)
+    said: list[Verdict] = []
+    for rule in about:
+        if may_hide and rule.decision is RuleDecision.ALLOW and rule.matcher.about_calls:
+            continue
+        decision = None if rule.expired else _decision(rule, fact, call)
+        if decision is None:
+            continue
+        doubt = rule.decision is RuleDecision.DENY is not decision
+        said.append(Verdict(fact, decision, _reason(rule, decision, fact), rule, doubt))
+        if not rule.tightens or decision is RuleDecision.DENY:
+            break
+    else:
+        said.append(Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=may_hide))
+    if len(said) == 1 or said[-1].decision is RuleDecision.DENY:
+        return said[-1]
+    return replace(said[0], doubt=any(each.doubt for each in said))
 
 
 def _runs_more(fact: Command) -> bool:
     """Tell whether a word lets a program run more than its name says, rather than write a file."""
     words = (fact.argv[at] for at, _ in fact.cautions if at < len(fact.argv))
-    is_file = fact.argv[:1] and fact.argv[0].text in (".", "source")
-    return not is_file and any(
+    return fact.argv[0].text not in (".", "source") and any(
         not word.unknown and not _ONLY_WRITES.fullmatch(word.text) for word in words
     )
-
-
-def _found(fact: Fact, call: Call, rules: Iterable[PermissionRule]) -> Iterator[Verdict]:
-    """Go through what the rules that may be about the fact say to it, in their order."""
-    for rule in rules:
-        decision = None if rule.expired else _decision(rule, fact, call)
-        if decision is not None:
-            doubt = rule.decision is RuleDecision.DENY is not decision
-            yield Verdict(fact, decision, _reason(rule, decision, fact), rule, doubt)
-
-
-def _tightened(found: Verdict, held: Verdict | None) -> Verdict:
-    """Let a question of a rule that only tightens stand before all but a denial."""
-    if held is None or found.decision is RuleDecision.DENY:
-        return found
-    return replace(held, doubt=held.doubt or found.doubt)
 
 
 def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
@@ -175,8 +148,7 @@ def _reason(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
     verb = {"allow": "allows", "deny": "denies", "ask": "asks about"}[decision]
     because = rule.message or rule.description
     reason = f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")
-    advice = _advice(fact)
-    return f"{reason} ({advice})" if advice else reason
+    return reason + _advice(fact)
 
 
 def _advice(fact: Fact) -> str:
@@ -184,7 +156,7 @@ def _advice(fact: Fact) -> str:
     if not (isinstance(fact, PathUse) and fact.stars in ("files", "search")):
         return ""
     text = fact.text.removeprefix("**/") if fact.stars == "search" else fact.text
-    return f"{visible(text)} may stand for it: name the files that are meant"
+    return f" ({visible(text)} may stand for it: name the files that are meant)"
 
 
 def _open_reason(fact: Fact, call: Call) -> str:

@@ -74,8 +74,7 @@ def _paths(call: Call) -> Iterator[str]:
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
     for each in outermost(commands):
-        place = each.place or call.place
-        uses += (use for word in each.argv for use in named_files(word, place, "read"))
+        uses += (use for word in each.argv for use in named_files(word, each.place, call))
     for use in uses:
         yield from (*use.lexical, *use.real, *use.fitting.paths)
 

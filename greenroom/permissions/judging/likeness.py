@@ -1,9 +1,9 @@
 """How far a rule is about a fact: exactly for allowances, generously for denials and questions."""
 
 import logging
-from collections.abc import Iterable
 from itertools import product
 
+from greenroom.core import protected_names
 from greenroom.permissions.facts.fact import (
     Change,
     Command,
@@ -22,7 +22,7 @@ from greenroom.permissions.judging.prefix import (
     resembles,
     stands_in,
 )
-from greenroom.permissions.judging.protection import protected, protections
+from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.shell.programs.wrappers import RUNNERS
 from greenroom.permissions.shell.unread import words_of
@@ -94,10 +94,11 @@ def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     folder = fact.kind == "read"
     return bool(patterns) and all(
         any(
-            pattern.matches(path, anchors, folder=folder) and all(map(pattern.names, protected))
+            pattern.matches(path, anchors, folder=folder)
+            and (folder or all(map(pattern.names, protected_names(path, *anchors.texts))))
             for pattern in patterns
         )
-        for path, anchors, protected in protections(fact, call)
+        for path, anchors in call.paths(fact)
     )
 
 
@@ -105,10 +106,8 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     """Tell whether a denial or a question may be about this fact."""
     if matcher.about_calls:
         return Likeness.YES
-    if isinstance(fact, Command) and matcher.about_commands:
+    if isinstance(fact, Command | Unread) and matcher.about_commands:
         return _touches_command(matcher, fact, call)
-    if isinstance(fact, Unread) and matcher.about_commands:
-        return _touches_unread(matcher, fact)
     if isinstance(fact, PathUse) and matcher.paths:
         return _touches_path(matcher, fact, call)
     if isinstance(fact, HostUse) and matcher.hosts:
@@ -116,58 +115,51 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     return Likeness.NO
 
 
-def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likeness:
-    likeness = Likeness.YES
+def _touches_command(matcher: RuleMatcher, fact: Command | Unread, call: Call) -> Likeness:
+    found = [Likeness.YES]
     if matcher.prefixes:
-        likeness = max(resembles(fact.argv, each) for each in matcher.prefixes)
-        if fact.loose and not likeness:  # it may run what its words say
-            words = words_of(fact.text)
-            surely = 1 + (program_name(fact.argv[0].text) in RUNNERS)
-            likeness = Likeness(surely * any(stands_in(words, each) for each in matcher.prefixes))
-    if matcher.exact and likeness:
-        likeness = min(likeness, _same_words(matcher.exact, fact))
-    if matcher.expressions and likeness:
-        likeness = min(likeness, _found(matcher, fact.spellings))
-    missing = {setting.partition("=")[0] for setting in matcher.settings - set(fact.settings)}
-    if likeness and missing:
-        likeness = min(likeness, _may_be_set(missing, fact, call))
-    return likeness
+        found.append(max(_runs(fact, each) for each in matcher.prefixes))
+    if matcher.exact:
+        found.append(_runs_exactly(fact, matcher.exact))
+    if matcher.expressions:
+        texts = fact.spellings if isinstance(fact, Command) else (fact.text,)
+        hits = {each.search(text) for each in matcher.expressions for text in texts}
+        found.append(Likeness.YES if True in hits else Likeness(None in hits))
+    if isinstance(fact, Command) and not matcher.settings.issubset(fact.settings) and min(found):
+        # The call may set the variable in another way than before the command.
+        missing = matcher.settings.difference(fact.settings)
+        text = "\n".join(str(each) for each in call.facts if not _is_own(each, fact))
+        found.append(Likeness(all(each.partition("=")[0] in text for each in missing)))
+    return min(found)
 
 
-def _may_be_set(names: Iterable[str], fact: Command, call: Call) -> Likeness:
-    """Tell whether the call may set these variables in another way than before the command."""
-    others = [
-        str(each)
-        for each in call.facts
-        if not (isinstance(each, Change) and each.setting and each.command is fact)
-    ]
-    return Likeness(all(any(name in each for each in others) for name in names))
+def _is_own(fact: Fact, command: Command) -> bool:
+    """Tell whether it sets a variable for this command, to a value that is written out."""
+    return isinstance(fact, Change) and fact.command is command and bool(fact.setting)
 
 
-def _touches_unread(matcher: RuleMatcher, fact: Unread) -> Likeness:
-    named = not matcher.prefixes or any(stands_in(fact.words, each) for each in matcher.prefixes)
-    if not named or (matcher.exact and not stands_in(fact.words, matcher.exact)):
-        return Likeness.NO
-    return _found(matcher, (fact.text,)) if matcher.expressions else Likeness.YES
+def _runs(fact: Command | Unread, prefix: tuple[str, ...]) -> Likeness:
+    """Tell whether a command of this prefix is run, or stands among the words of what may run it."""
+    if isinstance(fact, Unread):
+        return Likeness(2 * stands_in(fact.words, prefix))
+    likeness = resembles(fact.argv, prefix)
+    if likeness or not fact.loose:
+        return likeness
+    surely = 1 + (program_name(fact.argv[0].text) in RUNNERS)
+    return Likeness(surely * stands_in(words_of(fact.text), prefix))
 
 
-def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:
+def _runs_exactly(fact: Command | Unread, wanted: tuple[str, ...]) -> Likeness:
+    if isinstance(fact, Unread):
+        return Likeness(2 * stands_in(fact.words, wanted))
     if len(wanted) == len(fact.argv):
         return resembles(fact.argv, wanted)
-    unsure = any(word.split for word in fact.argv) and resembles(fact.argv[:1], wanted[:1])
-    return Likeness.MAYBE if unsure else Likeness.NO
-
-
-def _found(matcher: RuleMatcher, texts: Iterable[str]) -> Likeness:
-    found = {each.search(text) for each, text in product(matcher.expressions, texts)}
-    if True in found:
-        return Likeness.YES
-    return Likeness.MAYBE if None in found else Likeness.NO
+    return Likeness(any(word.split for word in fact.argv) and resembles(fact.argv, wanted[:1]) > 0)
 
 
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
     likeness = Likeness.NO
-    for path, anchors in product({*fact.lexical, *fact.real}, call.different_anchors):
+    for path, anchors in product({*fact.lexical, *fact.real}, dict.fromkeys(call.anchors)):
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
             return Likeness.YES
         if fact.stars != "none" and likeness is not Likeness.YES:

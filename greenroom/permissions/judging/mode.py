@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
-from greenroom.permissions.facts.fact import Command, PathUse
+from greenroom.permissions.facts.fact import Command, Fact, PathUse
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.protection import (
@@ -13,7 +13,7 @@ from greenroom.permissions.judging.protection import (
     writes_inside,
     writes_own_rules,
 )
-from greenroom.permissions.judging.reading import READS_ONLY, reads_input_inside, reads_only
+from greenroom.permissions.judging.reading import reads_only
 
 __all__ = ["PermissionMode", "Sandboxed", "apply_mode", "check_mode"]
 
@@ -69,53 +69,46 @@ def apply_mode(
         careful: whether a rule denies or asks about files.
     """
     held = sandboxed == "allow" and _is_held(call)
-    read_only = read_only and any(map(_is_open, verdicts)) and reads_input_inside(call)
-    settled = (
-        (_reading(each, call, careful=careful) for each in verdicts) if read_only else verdicts
-    )
-    return tuple(_settled(verdict, call, mode, held=held) for verdict in settled)
+    reads = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
+    read_only = read_only and all(map(call.has, reads))
+    found: list[Verdict] = []
+    for verdict in verdicts:
+        fact, is_open = verdict.fact, verdict.decision is RuleDecision.ASK and not verdict.rule
+        is_command = read_only and is_open and not verdict.doubt and isinstance(fact, Command)
+        reads_it = is_command and reads_only(cast("Command", fact), call, careful=careful)
+        settled = _settle(verdict, call, mode, held=held, reads=reads_it)
+        found.append(
+            replace(verdict, decision=settled[0], reason=settled[1]) if settled else verdict
+        )
+    return tuple(found)
 
 
-def _reading(verdict: Verdict, call: Call, *, careful: bool) -> Verdict:
-    """Allow a command that only reads, if no rule says anything about it."""
-    fact = verdict.fact
-    reason = (
-        reads_only(fact, call, careful=careful)
-        if _is_open(verdict) and isinstance(fact, Command)
-        else ""
-    )
-    return _as(verdict, RuleDecision.ALLOW, reason) if reason else verdict
-
-
-def _is_open(verdict: Verdict) -> bool:
-    return verdict.decision is RuleDecision.ASK and verdict.rule is None and not verdict.doubt
-
-
-def _settled(verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool) -> Verdict:
-    asks = verdict.decision is RuleDecision.ASK
-    if verdict.decision is RuleDecision.DENY:
-        return verdict
-    if asks and verdict.rule is None and call.unless_denied:
-        return _as(verdict, RuleDecision.ALLOW, "this tool needs no permission")
-    if verdict.decision is RuleDecision.ALLOW and verdict.reason == READS_ONLY:
-        return verdict
+def _settle(
+    verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool, reads: bool
+) -> tuple[RuleDecision, str] | None:
+    """Decide otherwise than the rules, and say why; None if what they say stands."""
+    fact, decision = verdict.fact, verdict.decision
+    is_open = decision is RuleDecision.ASK and verdict.rule is None
+    is_sure = is_open and not verdict.doubt
+    if decision is RuleDecision.DENY:
+        return None
+    if is_open and call.unless_denied:
+        return RuleDecision.ALLOW, "this tool needs no permission"
+    if reads:
+        return RuleDecision.ALLOW, "it only reads, inside the workspace"
     if mode == "plan" and call.category != "read" and not call.unless_denied:
-        return _as(verdict, RuleDecision.DENY, "in the mode plan only reading is allowed")
-    if not asks:
-        return verdict
-    if held and verdict.rule is None and not (verdict.doubt or protected(verdict.fact, call)):
-        return _as(verdict, RuleDecision.ALLOW, "its sandbox holds files and network")
-    if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
-        return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
-    if mode == "bypass" and not (verdict.doubt or writes_own_rules(verdict.fact, call)):
-        return _as(verdict, RuleDecision.ALLOW, "the mode bypass allows what no rule denies")
+        return RuleDecision.DENY, "in the mode plan only reading is allowed"
+    if decision is RuleDecision.ALLOW:
+        return None
+    if held and is_sure and not protected(fact, call):
+        return RuleDecision.ALLOW, "its sandbox holds files and network"
+    if mode == "accept-edits" and is_open and _is_edit(fact, call):
+        return RuleDecision.ALLOW, "the mode accept-edits allows this"
+    if mode == "bypass" and not (verdict.doubt or writes_own_rules(fact, call)):
+        return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
     if mode == "deny":
-        return _as(verdict, RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody")
-    return verdict
-
-
-def _as(verdict: Verdict, decision: RuleDecision, reason: str) -> Verdict:
-    return replace(verdict, decision=decision, reason=reason)
+        return RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody"
+    return None
 
 
 def _is_held(call: Call) -> bool:
@@ -126,6 +119,5 @@ def _is_held(call: Call) -> bool:
     return is_whole and is_command and bool(call.effects) and call.category == "execute"
 
 
-def _is_edit(verdict: Verdict, call: Call) -> bool:
-    fact = verdict.fact
+def _is_edit(fact: Fact, call: Call) -> bool:
     return isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)

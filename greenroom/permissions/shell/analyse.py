@@ -14,7 +14,6 @@ from greenroom.permissions.facts.word import Piece, Word, basename
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.nodes import (
     Assignment,
-    Finding,
     Redirection,
     Script,
     SimpleCommand,
@@ -28,6 +27,7 @@ from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables import (
     changes_programs,
     computes,
+    concerns_variables,
     is_display,
     may_hold_code,
     redefines,
@@ -114,11 +114,14 @@ class _Analyser:
         if script is None:
             script = self._scripts[text] = self._parse(text)
         different = dict.fromkeys(script.found)
-        self._written |= {name for node in different for name in _written(node)}
+        for node in different:
+            if isinstance(node, SimpleCommand):
+                self._written.update(_written(node))
+        concerned = list(filter(concerns_variables, different))
         # A text that a command runs sees the variables of the text around it.
-        self._computes |= script.computes or any(computes(node) for node in different)
-        self._holds_code |= any(may_hold_code(node) for node in different)
-        if any(sets(node, _FOLDERS) for node in different):
+        self._computes |= script.computes or any(map(computes, concerned))
+        self._holds_code |= any(map(may_hold_code, concerned))
+        if any(sets(node, _FOLDERS) for node in concerned):
             yield Unknown(reason="sets a variable that says where paths begin")
         for node in script.found:
             if isinstance(node, SimpleCommand):
@@ -154,13 +157,9 @@ class _Analyser:
 
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Say what one simple command does."""
-        if redefines(node):
-            yield Unknown(reason="changes what later words mean, or may run a command in a name")
-        for value, is_run in run_values(node):
-            yield Unread(words=words_of(value.text))
-            if is_run and value.unknown:
-                yield Unknown(reason=f"a program may run what is only known later: {value.text}")
-        if self._runs_written(node):
+        if concerns_variables(node):
+            yield from _changes(node)
+        if self._written and self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
@@ -183,14 +182,23 @@ class _Analyser:
         return not self._written.isdisjoint(runs)
 
 
-def _written(node: Finding) -> Iterator[str]:
+def _changes(node: SimpleCommand) -> Iterator[Fact]:
+    """Say what a builtin changes of what other words mean, and what programs run by a variable."""
+    if redefines(node):
+        yield Unknown(reason="changes what later words mean, or may run a command in a name")
+    for value, is_run in run_values(node):
+        yield Unread(words=words_of(value.text))
+        if is_run and value.unknown:
+            yield Unknown(reason=f"a program may run what is only known later: {value.text}")
+
+
+def _written(node: SimpleCommand) -> Iterator[str]:
     """Name the files, without their folders, that a command writes as far as it says."""
-    if isinstance(node, SimpleCommand):
-        yield from (
-            basename(each.target.text) for each in node.redirections if ">" in each.operator
-        )
-        if node.words and basename(node.words[0].text) == "tee":
-            yield from (basename(word.text) for word in node.words[1:])
+    for each in node.redirections:
+        if ">" in each.operator:
+            yield basename(each.target.text)
+    if node.words and basename(node.words[0].text) == "tee":
+        yield from (basename(word.text) for word in node.words[1:])
 
 
 def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:

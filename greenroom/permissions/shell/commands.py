@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
+from greenroom.permissions.facts.fact import Change, Command, Extent, Fact, Unknown, Unread
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import Evaluated, evaluated
 from greenroom.permissions.shell.programs.inputs import FROM_INPUT, find_actions, with_input
-from greenroom.permissions.shell.programs.reading import only_prints, only_reads
+from greenroom.permissions.shell.programs.reading import extent
 from greenroom.permissions.shell.programs.table import is_known
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, WRAPPERS, Wrapper, inner_start
 from greenroom.permissions.shell.unread import words_of
@@ -22,6 +22,7 @@ MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
+_FOLDER_OPTION = re.compile(r"-[LPe@]+|--")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
@@ -61,7 +62,8 @@ class CommandReader:
         if level >= MAX_LEVEL or self._budget < 0:
             yield from self._far_inside()
             return
-        found = _doubts(words)
+        reach = extent(words)
+        found = _doubts(words, reach)
         command = Command(
             argv=tuple(words),
             guard=guard or _is_transparent(words),
@@ -71,6 +73,7 @@ class CommandReader:
             loose=bool(found) or not is_known(program),
             place=self.place,
             settings=self.settings,
+            extent="any" if found else reach,
         )
         yield command
         if basename(program.text) in _FOLDER_CHANGES:
@@ -148,20 +151,18 @@ class CommandReader:
         yield from self._read_text(joined, level + 1, guard or not known)
 
 
-def _doubts(words: Sequence[Word]) -> tuple[tuple[int, str], ...]:
+def _doubts(words: Sequence[Word], reach: Extent) -> tuple[tuple[int, str], ...]:
     """Find the words that let a command do more than its name says, and why.
 
     What a program writes depends on every word that it is given, so each has to be known, unless
     it only reads or prints.
     """
-    if only_prints(words):
-        return ()
-    found = dict(cautions(words))
-    if not only_reads(words):
-        for at, word in enumerate(words):
-            if word.unknown and not _is_message(words, at):
-                found.setdefault(at, f"{word.text[:40]} is only known at run time")
-    return tuple(sorted(found.items()))
+    found = cautions(words)
+    unknown = [at for at, word in enumerate(words) if word.unknown and not _is_message(words, at)]
+    if reach in ("prints", "reads") or not unknown:
+        return found
+    why = {at: f"{words[at].text[:40]} is only known at run time" for at in unknown}
+    return tuple(sorted({**why, **dict(found)}.items()))
 
 
 def _is_message(words: Sequence[Word], at: int) -> bool:
@@ -183,7 +184,7 @@ def _is_transparent(words: Sequence[Word]) -> bool:
 
 def _moved(place: Place, words: Sequence[Word]) -> Place:
     """Return the place after a change of folder, which may or may not take effect."""
-    operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
+    operands = [word for word in words[1:] if not _FOLDER_OPTION.fullmatch(word.text)]
     target = operands[0] if len(operands) == 1 else None
     if target is not None and target.static and _PLAIN_FOLDER.match(target.text):
         return place.moved(target.text)

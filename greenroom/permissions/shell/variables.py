@@ -9,6 +9,7 @@ from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, Simpl
 __all__ = [
     "changes_programs",
     "computes",
+    "concerns_variables",
     "is_display",
     "is_display_setting",
     "may_hold_code",
@@ -36,6 +37,7 @@ _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 _BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
 _REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
+_CONCERNED = _BUILTINS | _REDEFINERS
 _ATTRIBUTES = re.compile(r"[-+]\w*[in]\w*")  # `-n` makes a name stand for another, `-i` computes
 _TESTS = frozenset({"test", "["})
 _KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
@@ -62,6 +64,13 @@ def changes_programs(name: str) -> bool:
         (True, True, False)
     """
     return _INFLUENCE.fullmatch(name) is not None
+
+
+def concerns_variables(node: Finding) -> bool:
+    """Tell whether it may set variables, or change what words mean; most commands don't."""
+    if isinstance(node, SimpleCommand):
+        return bool(node.assignments) or _builtin(node) in _CONCERNED
+    return isinstance(node, Assignment)
 
 
 def run_values(node: SimpleCommand) -> Iterator[tuple[Word, bool]]:
@@ -142,8 +151,10 @@ def may_hold_code(node: Finding) -> bool:
 
 def _builtin(node: SimpleCommand) -> str:
     """Name the builtin that a command runs, also behind `command` and `builtin`."""
-    texts = (word.text for word in node.words)
-    return next((each for each in texts if each not in _PREFIXES and each[:1] != "-"), "")
+    for word in node.words:
+        if word.text not in _PREFIXES and word.text[:1] != "-":
+            return word.text
+    return ""
 
 
 def _is_plain(value: Word) -> bool:

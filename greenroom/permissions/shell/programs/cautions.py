@@ -63,7 +63,8 @@ def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
     """
     program, start = program_of(argv)
     name = program.name.partition(" ")[0] or basename(argv[0].text)
-    if not (program.is_careful or program.is_("always") or name in _FINDERS or name in _COMPILED):
+    is_careful = program.is_careful or program.is_("always")
+    if not (is_careful or name in _FINDERS or name in _COMPILED):
         return ()
     found = dict[int, str]()
     seen = tuple(parts(argv, program, start))

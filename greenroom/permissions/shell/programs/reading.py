@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.programs.cautions import cautions
+from greenroom.permissions.facts.fact import Extent
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.programs.table import READ_ONLY, Program, parts, program_of
 
-__all__ = ["is_version", "only_prints", "only_reads", "read_only_commands", "writes_no_named_file"]
+__all__ = ["extent", "read_only_commands"]
 
 # Developers' programs, and the options with which they print their version and nothing else. Those
 # are missing that a file of the project may replace by another version of themselves.
@@ -31,32 +31,23 @@ def read_only_commands() -> tuple[str, ...]:
     return (*READ_ONLY, "command -v", "xargs", *versions)
 
 
-def only_prints(argv: Sequence[Word]) -> bool:
-    """Tell whether a command does nothing but print or compare its words.
+def extent(argv: Sequence[Word]) -> Extent:
+    """Say what a command without cautions does with what its words name.
 
     Example:
-        >>> only_prints([Word("printf"), Word("%s"), Word("a")]), only_prints([Word("cat"), Word("a")])
-        (True, False)
-    """
-    return program_of(argv)[0].is_("prints") and not cautions(argv)
-
-
-def only_reads(argv: Sequence[Word]) -> bool:
-    """Tell whether a command writes nothing and runs nothing, whatever its operands name.
-
-    It holds for a command without cautions, see `cautions`.
-
-    Example:
-        >>> [only_reads([Word(each) for each in line.split()]) for line in (
-        ...     "cat a", "git log a", "git branch --list", "git branch a", "sort a", "touch a")]
-        [True, True, True, False, True, False]
+        >>> [extent([Word(each) for each in line.split()]) for line in (
+        ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
+        ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
     """
     program, start = program_of(argv)
-    if basename(argv[0].text) == "command":
-        return len(argv) > 2 and argv[1].text in ("-v", "-V")
-    if program.is_("reads"):
-        return _is_listing(argv, program, start)
-    return program.is_("prints") or is_version(argv)
+    name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
+    if program.is_("prints") or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
+        return "prints"
+    if name == "command" and first in ("-v", "-V"):
+        return "reads"
+    if program.is_("reads") and _is_listing(argv, program, start):
+        return "reads"
+    return "stores" if program.is_("stores") else "any"
 
 
 def _is_listing(argv: Sequence[Word], program: Program, start: int) -> bool:
@@ -69,18 +60,3 @@ def _is_listing(argv: Sequence[Word], program: Program, start: int) -> bool:
         return False
     operand = next((argv[part.at] for part in seen if not part.option), Word("-"))
     return (operand.static and operand.text in first) or any(part.option in first for part in seen)
-
-
-def is_version(argv: Sequence[Word]) -> bool:
-    """Tell whether a well-known program, named without a folder, is asked for its version only."""
-    return len(argv) == 2 and argv[1].text in _VERSIONS.get(argv[0].text, ())
-
-
-def writes_no_named_file(argv: Sequence[Word]) -> bool:
-    """Tell whether a command without cautions writes no file that it names, as `git add` doesn't.
-
-    Example:
-        >>> [writes_no_named_file([Word("git"), Word(each), Word("a")]) for each in ("add", "mv")]
-        [True, False]
-    """
-    return program_of(argv)[0].is_("stores") or only_reads(argv)

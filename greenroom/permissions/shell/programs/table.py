@@ -290,13 +290,10 @@ def program_of(argv: Sequence[Word]) -> tuple[Program, int]:
     program = _PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
     if program.name != "git":
         return program, 0
-    start = next((at for at in range(1, len(argv)) if _is_verb(argv, at)), len(argv))
-    verb = f"git {argv[start].text}" if start < len(argv) else ""
-    return _PROGRAMS.get(verb, program), start
-
-
-def _is_verb(argv: Sequence[Word], at: int) -> bool:
-    return not argv[at].text.startswith("-") and argv[at - 1].text not in _GIT_VALUED
+    for at in range(1, len(argv)):
+        if argv[at].text[:1] != "-" and argv[at - 1].text not in _GIT_VALUED:
+            return _PROGRAMS.get(f"git {argv[at].text}", program), at
+    return program, len(argv)
 
 
 def is_known(program: Word) -> bool:
