@@ -387,6 +387,7 @@ MUTANTS = {
         [
             ("judging.call.analyse", empty_is_fine(_ANALYSE)),
             ("judging.call.Whole", lambda tool: Command(argv=(), guard=True)),
+            ("judging.evaluator._NOTHING", Command(argv=(), guard=True)),
             (
                 "manager.combine",
                 lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,

@@ -14,11 +14,10 @@ from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["Verdict", "combine", "judge", "stricter"]
+__all__ = ["STRICTNESS", "Verdict", "combine", "judge"]
 
-_STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
-
-
+STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
+_NOTHING = Unknown(reason="there is nothing to judge")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
 
 
@@ -53,18 +52,9 @@ class Verdict:
         return PermissionPart(str(self.fact), self.decision, self.reason, rule, source)
 
 
-def stricter(first: RuleDecision, second: RuleDecision) -> RuleDecision:
-    """Return the stricter of two decisions."""
-    return max(first, second, key=_STRICTNESS.__getitem__)
-
-
 def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
-    """Deny if any part is denied, else ask if any is asked about, else allow; nothing is asked."""
-    return max(
-        (verdict.decision for verdict in verdicts),
-        key=_STRICTNESS.__getitem__,
-        default=RuleDecision.ASK,
-    )
+    """Deny if any part is denied, else ask if any is asked about, else allow."""
+    return max((verdict.decision for verdict in verdicts), key=STRICTNESS.__getitem__)
 
 
 def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
@@ -84,6 +74,8 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
         verdicts.append(known[fact])
     if call.place.links.full:
         verdicts.append(_judged(_UNFOLLOWED, call, rules))
+    if not any(verdicts):
+        verdicts.append(_judged(_NOTHING, call, rules))
     return tuple(filter(None, verdicts))
 
 
