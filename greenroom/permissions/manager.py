@@ -16,7 +16,7 @@ from greenroom.permissions.answers.grants import (
 from greenroom.permissions.answers.suggestion import forbid, remembered, suggest
 from greenroom.permissions.judging.call import AnyTool, Call, read_call
 from greenroom.permissions.judging.consequences import consequences
-from greenroom.permissions.judging.evaluator import Verdict, combine, judge, stricter
+from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
 from greenroom.permissions.judging.explanation import Explanation, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule_book import RuleBook, Who
@@ -192,28 +192,21 @@ class PermissionManager:
         """
         call = read_call(tool, input, context, sandbox)
         decision, verdicts = self._judge(call, Who.of(context))
-        chief = next((each for each in verdicts if each.decision is decision), None)
-        rule = chief.rule if chief else None
-        what, reason = (
-            (str(chief.fact), chief.reason) if chief else ("", "there is nothing to judge")
-        )
+        chief = next(each for each in verdicts if each.decision is decision)
+        what, reason = str(chief.fact), chief.reason
         found = Explanation(
             decision=decision,
             reason=f"{what}: {reason}" if len(verdicts) > 1 and what not in reason else reason,
-            rule=rule,
+            rule=chief.rule,
             parts=tuple(verdict.part for verdict in verdicts),
             digest=digest_of(call),
-            message=chief.message if chief else reason,
+            message=chief.message,
             call=call,
         )
         if decision is not RuleDecision.ASK:
             return found
-        found = replace(
-            found,
-            remembers=suggest(call, verdicts),
-            forbids=forbid(call, verdicts),
-            effects=consequences(call),
-        )
+        remembers, forbids = suggest(call, verdicts), forbid(call, verdicts)
+        found = replace(found, remembers=remembers, forbids=forbids, effects=consequences(call))
         return found.with_files() if files else found
 
     def child(
@@ -272,9 +265,8 @@ class PermissionManager:
         """
         rules = remembered(explanation, decision, lifetime, context)
         self._add_answers(rules)
-        session = self._bound.get(context.session_id)
+        session, root = self._bound.get(context.session_id), context.workspace.root
         if lifetime == "session" and session is not None:
-            root = context.workspace.root
             session.add_grants(encode_grants(rules, root))
             for manager in self._line():
                 manager._bound.note_read(session, root)
@@ -322,24 +314,21 @@ class PermissionManager:
 
     def _seen(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         """Take the stricter of what these rules and those above say about an agent."""
-        if self._parent is None:
-            return self._own(call, who)
-        below = who.below(self._spawner, pass_grants=self._pass_grants) if self._spawner else who
-        above = self._parent._seen(call, below)
-        if not self._book:
-            return above
-        own = self._own(call, who)
-        return own if stricter(own[0], above[0]) is own[0] else above
-
-    def _own(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
-        rules = self._book.about(call, who)
-        verdicts = judge(call, rules)
-        settled = apply_mode(
-            verdicts,
-            call,
-            self.mode,
-            sandboxed=self.sandboxed,
-            read_only=self.read_only,
-            careful=rules.careful_paths,
-        )
-        return combine(settled), settled
+        found = []
+        if self._book or self._parent is None:
+            rules = self._book.about(call, who)
+            verdicts = apply_mode(
+                judge(call, rules),
+                call,
+                self.mode,
+                sandboxed=self.sandboxed,
+                read_only=self.read_only,
+                careful=rules.careful_paths,
+            )
+            found.append((combine(verdicts), verdicts))
+        if self._parent is not None:
+            below = (
+                who.below(self._spawner, pass_grants=self._pass_grants) if self._spawner else who
+            )
+            found.append(self._parent._seen(call, below))
+        return max(found, key=lambda each: STRICTNESS[each[0]])

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
-from greenroom.core import AgentContext, RuleDecision, RuleFileError
+from greenroom.core import AgentContext, RuleDecision
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.rule_files.examples import check_examples
+from greenroom.permissions.rule_files.examples import check_rule
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["RuleBook", "Who"]
@@ -79,12 +79,9 @@ class RuleBook:
                     f"{rule!r} is no rule: write PermissionRule.allow_tool('Read'), "
                     "or PermissionRule.parse('Bash(ls:*)', 'allow')"
                 )
-            same = known.get(rule.id)
-            if same == rule:
+            if known.get(rule.id) == rule:
                 continue
-            if same is not None and rule.id != rule.generated_id:
-                raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
-            check_examples(rule)
+            check_rule(rule, known)
             known[rule.id] = rule
             added.append(rule)
         self.keep(added)

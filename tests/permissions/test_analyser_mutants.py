@@ -396,6 +396,7 @@ MUTANTS = {
         [
             ("judging.call.analyse", empty_is_fine(_ANALYSE)),
             ("judging.call.Whole", lambda tool: Unread(words=())),
+            ("judging.evaluator._NOTHING", Unread(words=())),
             (
                 "manager.combine",
                 lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,

@@ -15,10 +15,10 @@ from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["Verdict", "combine", "judge", "stricter"]
+__all__ = ["STRICTNESS", "Verdict", "combine", "judge"]
 
-_STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
-
+STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
+_NOTHING = Unknown(reason="there is nothing to judge")
 # Options by which a program writes a file.
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
@@ -55,18 +55,9 @@ class Verdict:
         return PermissionPart(str(self.fact), self.decision, self.reason, rule, source)
 
 
-def stricter(first: RuleDecision, second: RuleDecision) -> RuleDecision:
-    """Return the stricter of two decisions."""
-    return max(first, second, key=_STRICTNESS.__getitem__)
-
-
 def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
-    """Deny if any part is denied, else ask if any is asked about, else allow; nothing is asked."""
-    return max(
-        (verdict.decision for verdict in verdicts),
-        key=_STRICTNESS.__getitem__,
-        default=RuleDecision.ASK,
-    )
+    """Deny if any part is denied, else ask if any is asked about, else allow."""
+    return max((verdict.decision for verdict in verdicts), key=STRICTNESS.__getitem__)
 
 
 def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
@@ -78,8 +69,9 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     facts = list(chain(call.facts, operands(call, rules)))
     if call.place.links.full:
         facts.append(_UNFOLLOWED)
-    verdicts = (_judged(fact, call, rules) for fact in facts)
-    return tuple(verdict for verdict in verdicts if verdict is not None)
+    verdicts = [each for fact in facts if (each := _judged(fact, call, rules)) is not None]
+    nothing = Verdict(_NOTHING, RuleDecision.ASK, _NOTHING.reason)
+    return tuple(verdicts) or (nothing,)
 
 
 def _judged(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:

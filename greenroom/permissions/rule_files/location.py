@@ -22,10 +22,5 @@ def user_rules_path() -> Path:
 
 def remembered_path(lifetime: Remember, context: AgentContext) -> Path | None:
     """Return the file for rules of this lifetime, or None for those that live in memory only."""
-    match lifetime:
-        case "session":
-            return None
-        case "project":
-            return context.workspace.root / ".greenroom" / _FILE
-        case "always":
-            return user_rules_path()
+    project = context.workspace.root / ".greenroom" / _FILE
+    return {"session": None, "project": project, "always": user_rules_path()}[lifetime]

@@ -68,7 +68,7 @@ class RuleModel(_Strict):
             RuleFileError: a matcher that can't be read, or none at all.
         """
         said = self.model_dump(exclude_none=True)
-        matcher = RuleMatcher(**{name: said.pop(name) for name in _MATCHERS & said.keys()})
+        matcher = RuleMatcher.of({name: said.pop(name) for name in _MATCHERS & said.keys()})
         return PermissionRule(matcher=matcher, **said)
 
     @classmethod
@@ -102,8 +102,5 @@ class RuleFileModel(_Strict):
 
 def rule_file_schema() -> dict[str, object]:
     """Return the JSON Schema of a rule file."""
-    schema: dict[str, object] = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **RuleFileModel.model_json_schema(),
-    }
-    return schema
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, **RuleFileModel.model_json_schema()}

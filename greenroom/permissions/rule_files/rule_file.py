@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from greenroom.core import RuleDecision, RuleFileError, serde
-from greenroom.permissions.rule_files.examples import check_examples
+from greenroom.permissions.rule_files.examples import check_rule
 from greenroom.permissions.rule_files.json_place import place_of
 from greenroom.permissions.rule_files.small_file import read_text, write_atomically
 from greenroom.permissions.rules.matcher import RuleMatcher
@@ -43,8 +43,41 @@ def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
     Raises:
         RuleFileError: as `read_rules`.
     """
-    rules = _rules(_decoded(text, source), text, source)
-    return tuple(replace(rule, source=source) for rule in rules)
+    # Here and not above: pydantic is only loaded by those who use a file.
+    from pydantic import ValidationError
+
+    from greenroom.permissions.rule_files.model import RuleFileModel
+
+    steps: Sequence[str | int] = ()
+    rules, ids = list[PermissionRule](), set[str]()
+    try:
+        for index, model in enumerate(RuleFileModel.model_validate(serde.loads_object(text)).rules):
+            steps = ("rules", index)
+            rule = replace(model.rule(), source=source)
+            check_rule(rule, ids)
+            ids.add(rule.id)
+            rules.append(rule)
+    except serde.InvalidJSONError as error:
+        place = error.__cause__ if isinstance(error.__cause__, json.JSONDecodeError) else None
+        line, column = (place.lineno, place.colno) if place else (None, None)
+        message, hint = error.message, f"a rule file is {_SHAPE}"
+        raise RuleFileError(message, path=source, line=line, column=column, hint=hint) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        hint = _SHAPE if first["type"] != "extra_forbidden" else _UNKNOWN_FIELD
+        raise _error(first["loc"], first["msg"], hint, text, source) from error
+    except RuleFileError as error:
+        raise _error(steps, error.message, error.hint, text, source) from error
+    return tuple(rules)
+
+
+def _error(
+    steps: Sequence[str | int], message: str, hint: str, text: str, path: str
+) -> RuleFileError:
+    line, column = place_of(text, steps)
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    message = f"{field.removeprefix('.')}: {message}"
+    return RuleFileError(message, path=path, line=line, column=column, hint=hint)
 
 
 def encode_rule(rule: PermissionRule) -> dict[str, object]:
@@ -54,68 +87,20 @@ def encode_rule(rule: PermissionRule) -> dict[str, object]:
     return RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True)
 
 
-def _decoded(text: str, path: str) -> dict[str, object]:
-    try:
-        return serde.loads_object(text)
-    except serde.InvalidJSONError as error:
-        line, column = None, None
-        if isinstance(error.__cause__, json.JSONDecodeError):
-            line, column = error.__cause__.lineno, error.__cause__.colno
-        raise RuleFileError(
-            error.message, path=path, line=line, column=column, hint=f"a rule file is {_SHAPE}"
-        ) from error
-
-
-def _rules(data: dict[str, object], text: str, path: str) -> tuple[PermissionRule, ...]:
-    # Here and not above: pydantic is only loaded by those who use a file.
-    from pydantic import ValidationError
-
-    from greenroom.permissions.rule_files.model import RuleFileModel
-
-    try:
-        models = RuleFileModel.model_validate(data).rules
-    except ValidationError as error:
-        first = error.errors()[0]
-        hint = _SHAPE if first["type"] != "extra_forbidden" else _UNKNOWN_FIELD
-        raise _error(first["loc"], first["msg"], hint, text, path) from error
-    rules: dict[str, PermissionRule] = {}
-    for index, model in enumerate(models):
-        try:
-            rule = model.rule()
-            check_examples(rule)
-        except RuleFileError as error:
-            raise _error(("rules", index), error.message, error.hint, text, path) from error
-        if model.id in rules:
-            said = f"two rules have the id {model.id!r}"
-            raise _error(("rules", index), said, "rename one", text, path)
-        rules[model.id or f"rules[{index}]"] = rule
-    return tuple(rules.values())
-
-
-def _error(
-    steps: Sequence[str | int], message: str, hint: str, text: str, path: str
-) -> RuleFileError:
-    line, column = place_of(text, steps)
-    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return RuleFileError(
-        f"{field.removeprefix('.')}: {message}", path=path, line=line, column=column, hint=hint
-    )
-
-
 def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
     """Write a rule file anew: to a file beside it first, readable by its owner alone.
 
     Raises:
         RuleFileError: a rule with a Python condition, or a disk that refuses.
     """
-    kept = list(rules)
-    for rule in kept:
+    encoded = []
+    for rule in rules:
         if rule.matcher.predicate is not None:
             raise RuleFileError(
                 f"the rule {rule.id!r} has a condition in Python, which no file can hold",
                 hint="add such rules in code",
             )
-    encoded = [encode_rule(rule) for rule in kept]
+        encoded.append(encode_rule(rule))
     data = serde.dumps({"version": 1, "rules": encoded}, pretty=True) + b"\n"
     write_atomically(Path(path), data)
 

@@ -10,7 +10,7 @@ from greenroom.core import RuleFileError
 __all__ = ["MAX_SIZE", "read_bytes", "read_text", "write_atomically"]
 
 MAX_SIZE = 1 << 20
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -20,16 +20,13 @@ def read_bytes(path: str | Path) -> bytes:
         RuleFileError: it can't be read, is something else, or is larger.
     """
     try:
-        descriptor = os.open(path, _READ)
-        try:
+        with open(
+            path, "rb", opener=lambda path, flags: os.open(path, flags | _NEVER_WAIT)
+        ) as file:
             # What was opened is looked at, not what may lie at the path by now.
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise RuleFileError("can't be read: not a regular file", path=str(path))
-            data = b""
-            while chunk := os.read(descriptor, MAX_SIZE + 1 - len(data)):
-                data += chunk
-        finally:
-            os.close(descriptor)
+            data = file.read(MAX_SIZE + 1)
     except (OSError, ValueError) as error:
         raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
     _check_size(data, path)

@@ -8,6 +8,7 @@ change takes the trust away. The record lies beside the user's own rules, out of
 import hashlib
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.core import AgentContext, Remember, RuleFileError, serde
@@ -19,6 +20,12 @@ from greenroom.permissions.rules.rule import PermissionRule
 __all__ = ["is_trusted", "keep_rules", "rules_digest", "trust_rules"]
 
 _MAX_PROJECTS = 1_000
+
+
+@dataclass
+class _Record:
+    trusted: dict[str, str]  # the digests of files, by their paths
+    version: int = 1
 
 
 def is_trusted(path: str | Path) -> bool:
@@ -83,26 +90,19 @@ def _trust(path: str | Path, digest: str) -> None:
     record.pop(_key(path), None)
     record[_key(path)] = digest
     newest = dict(list(record.items())[-_MAX_PROJECTS:])
-    write_atomically(_record_path(), serde.dumps({"version": 1, "trusted": newest}))
-
-
-def _record_path() -> Path:
-    return user_rules_path().with_name("trusted.json")
+    write_atomically(_record_path(), serde.encode(_Record(newest)))
 
 
 def _record() -> dict[str, str]:
     path = _record_path()
     try:
-        trusted = serde.loads_object(read_text(path)).get("trusted")
-    except RuleFileError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return {}
-        raise
+        return serde.decode(read_text(path), _Record).trusted if os.path.lexists(path) else {}
     except serde.InvalidJSONError as error:
         raise RuleFileError(error.message, path=str(path), hint="remove it") from error
-    if not isinstance(trusted, dict):
-        raise RuleFileError("this is no record of trusted files", path=str(path), hint="remove it")
-    return {str(key): str(value) for key, value in trusted.items()}
+
+
+def _record_path() -> Path:
+    return user_rules_path().with_name("trusted.json")
 
 
 def _key(path: str | Path) -> str:
