@@ -38,6 +38,7 @@ class Options:
         allow: rules that allow, in the short form.
         deny: rules that deny, in the short form.
         mode: the permission mode.
+        read_only: whether commands that only read inside the workspace need no rule.
         sandbox: what commands are held to.
         sandbox_network: what they may reach there.
         sandboxed: whether those are asked about that a sandbox holds.
@@ -56,6 +57,7 @@ class Options:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     mode: str = "default"
+    read_only: bool = True
     sandbox: SandboxChoice = "off"
     sandbox_network: Literal["none", "all"] = "none"
     sandboxed: Literal["ask", "allow"] = "ask"
@@ -97,6 +99,13 @@ def add_rules(parser: Parser, default: str | None) -> None:
     add("--deny", metavar="RULE", action="append", default=rules, help="never allow this")
     mode = "default" if default is None else default
     add("--permission-mode", dest="mode", choices=_MODES, default=mode, help="(default)")
+    add(
+        "--no-read-only",
+        dest="read_only",
+        action="store_false",
+        default=True if default is None else default,
+        help="ask about commands that only read, too",
+    )
 
 
 def add_folder(parser: Parser, default: str | None) -> None:

@@ -54,6 +54,7 @@ from greenroom.core.context import (
 )
 from greenroom.core.disguise import disguises as disguises
 from greenroom.core.disguise import exact as exact
+from greenroom.core.disguise import lookalikes as lookalikes
 from greenroom.core.disguise import texts_in as texts_in
 from greenroom.core.effects import (
     Contact as Contact,
@@ -75,6 +76,9 @@ from greenroom.core.effects import (
 )
 from greenroom.core.effects import (
     WritePath as WritePath,
+)
+from greenroom.core.effects import (
+    usual_effects as usual_effects,
 )
 from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
@@ -565,6 +569,7 @@ __all__ = [
     "exact",
     "leaves",
     "log_error",
+    "lookalikes",
     "message_of",
     "new_id",
     "notice",
@@ -573,6 +578,7 @@ __all__ = [
     "seed_ids",
     "serde",
     "texts_in",
+    "usual_effects",
     "valid_unicode",
     "visible",
 ]

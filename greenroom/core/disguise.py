@@ -7,22 +7,32 @@ from itertools import islice
 
 from greenroom.core.text import visible
 
-__all__ = ["disguises", "exact", "texts_in"]
+__all__ = ["disguises", "exact", "lookalikes", "texts_in"]
 
 # Blanks that are none to a shell, or take no ink where one is expected.
 _ODD_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
 _PADDING = re.compile(r"[ \t]{33,}|\t{5,}")
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4,}+")
 _SOME_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4}")
-# A word with a letter of ASCII and one that is none.
-_MIXED = re.compile(r"\b(?=[^\W]*?[A-Za-z])(?=[A-Za-z0-9_]*+[^\W])\w++")
-_LIKE_LATIN = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL", "LISU")
+_WORD = re.compile(r"[^\W\d_]++")
+# Letters of Cyrillic, Greek, Armenian, Cherokee and Lisu that look like letters of ASCII. There are
+# also those that NFKC makes letters of ASCII, such as fullwidth and mathematical ones.
+_LIKE_LATIN = frozenset(
+    "АВЕЅІЈКМНОРСТУХԌԚԜҮѴаеіјорсухѕһԁԛԝүѵӏ"
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳ"  # noqa: RUF001
+    "ԼՍՏՕհոսօզց"
+    "ᎠᎡᎢᎪᎫᎬᎳᎷᎻᎽᏀᏃᏎᏒᏔᏙᏚᏞᏟᏢᏦᏧᏩᏴ"
+    "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓨꓪꓫꓬꓮꓰꓲꓳꓴ"
+)
+# Small letters that look like one of ASCII only at a glance, or in italics.
+_RATHER_LIKE_LATIN = frozenset("кмтαγικρτυχω")
+_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "LISU")
 _NAMED = 3  # words in a warning
 _SHOWN = 40  # letters of each
 
 _HIDES = "it holds characters that would hide; they are shown as \\u{…}"
 _PADS = "it holds long runs of blanks or empty lines; how long they are stands in their place"
-_MIXES = "letters of several alphabets that look alike stand in one word: "
+_POSES = "letters of several alphabets look alike, as in: "
 
 
 def exact(text: str) -> str:
@@ -54,13 +64,36 @@ def disguises(*texts: str) -> tuple[str, ...]:
         found.append(_HIDES)
     if any(_PADDING.search(text) or _SOME_EMPTY_LINES.search(text) for text in texts):
         found.append(_PADS)
-    mixed = dict[str, None]()
+    posing = dict[str, None]()
     for text in texts:
-        mixed |= dict.fromkeys(islice(_mixed(text), _NAMED + 1))
-    if mixed:
-        more = " and others" if len(mixed) > _NAMED else ""
-        found.append(_MIXES + ", ".join(islice(mixed, _NAMED)) + more)
+        posing |= dict.fromkeys(islice(_posing(text), _NAMED + 1))
+    if posing:
+        more = " and others" if len(posing) > _NAMED else ""
+        found.append(_POSES + ", ".join(islice(posing, _NAMED)) + more)
     return tuple(found)
+
+
+def lookalikes(text: str, *, sure: bool = False) -> str:
+    r"""Return the letters that make a word of this text look like one in ASCII, where it is none.
+
+    Such a word has letters of ASCII beside others that look like some, or it has only such. With
+    `sure`, a word of a language that happens to have only letters which look a little like those of
+    ASCII does not count.
+
+    Example:
+        >>> ascii(lookalikes("\u0455ud\u043e")), lookalikes("größe")
+        ("'\\u0455\\u043e'", '')
+    """
+    if text.isascii():
+        return ""
+    found = dict[str, None]()
+    for word in _WORD.findall(text):
+        like = [ch for ch in word if _looks_latin(ch) or ch in _RATHER_LIKE_LATIN]
+        odd = sum(not ch.isascii() for ch in word)
+        whole = len(like) == len(word) and not (sure and _RATHER_LIKE_LATIN.intersection(word))
+        if whole or (like and odd < len(word)):
+            found |= dict.fromkeys(like)
+    return "".join(found)
 
 
 def texts_in(value: object) -> Iterator[str]:
@@ -81,17 +114,25 @@ def texts_in(value: object) -> Iterator[str]:
             waiting += each
 
 
-def _mixed(text: str) -> Iterator[str]:
-    """Find words of ASCII letters among which stand others that look like them."""
+def _posing(text: str) -> Iterator[str]:
+    """Find words that look like others in ASCII; in a text of another language only mixed ones."""
     if text.isascii():
         return
-    for found in _MIXED.finditer(text):
-        word = found[0]
-        if odd := next((ch for ch in word if _looks_latin(ch)), ""):
-            yield f"{word[:_SHOWN]} (U+{ord(odd):04X})"
+    is_foreign = any(map(_is_foreign, text))
+    for word in re.findall(r"\w++", text):
+        is_mixed = re.search("[A-Za-z]", word) is not None
+        if (odd := lookalikes(word)) and (is_mixed or not is_foreign):
+            yield f"{word[:_SHOWN]} (U+{ord(odd[0]):04X})"
+
+
+def _is_foreign(character: str) -> bool:
+    if character.isascii() or character in _LIKE_LATIN or character in _RATHER_LIKE_LATIN:
+        return False
+    return unicodedata.name(character, "").startswith(_SCRIPTS)
 
 
 def _looks_latin(character: str) -> bool:
-    if character.isascii():
-        return False
-    return unicodedata.name(character, "").startswith(_LIKE_LATIN)
+    if character in _LIKE_LATIN:
+        return True
+    like = unicodedata.normalize("NFKC", character) if character >= "\u2100" else ""
+    return like.isascii() and like.isalpha()

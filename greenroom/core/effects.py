@@ -2,12 +2,25 @@
 
 import posixpath
 import re
+from collections.abc import Mapping
 from itertools import takewhile
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from greenroom.core.wire import Wire
 
-__all__ = ["Contact", "Effect", "Execute", "Opaque", "ReadPath", "ShellCommand", "WritePath"]
+if TYPE_CHECKING:
+    from greenroom.core.context import AgentContext
+
+__all__ = [
+    "Contact",
+    "Effect",
+    "Execute",
+    "Opaque",
+    "ReadPath",
+    "ShellCommand",
+    "WritePath",
+    "usual_effects",
+]
 
 _WILD = re.compile(r"[*?\[{]")
 
@@ -81,3 +94,50 @@ class Opaque(Wire, frozen=True, tag="opaque"):
 
 Effect: TypeAlias = Execute | ShellCommand | ReadPath | WritePath | Contact | Opaque
 """Any effect."""
+
+
+def usual_effects(
+    tool: str, arguments: Mapping[str, object], context: "AgentContext"
+) -> tuple[Effect, ...]:
+    """State what a call of a built-in tool would do; nothing for other names.
+
+    The tools state it, and so do permission rules where they are given only a tool's name. An input
+    that the tool would not take is `Opaque`; it is never an error.
+
+    Example:
+        >>> from greenroom.core import AgentContext
+        >>> context = AgentContext(session_id="s-1", agent_type="coder")
+        >>> usual_effects("Write", {"file_path": "a.py"}, context)
+        (WritePath(path='a.py'),)
+    """
+
+    def text(key: str, default: str | None = None) -> str:
+        value = arguments.get(key)
+        value = default if value is None else value
+        if not isinstance(value, str) or (not value and value != default):
+            raise ValueError(f"the input has no text under {key!r}")
+        return value
+
+    def path(key: str, default: str | None = None) -> str:
+        value = text(key, default)
+        if value.startswith("~"):
+            context.workspace.absolute(value)  # which may be a home that can't be found
+        return value
+
+    try:
+        match tool:
+            case "Read":
+                return (ReadPath(path("file_path")),)
+            case "Write" | "Edit":
+                return (WritePath(path("file_path")),)
+            case "Glob" | "Grep":
+                pattern = text("pattern" if tool == "Glob" else "glob", "")
+                return (ReadPath.matching(path("path", "."), pattern),)
+            case "Bash":
+                return (ShellCommand(text("command")),)
+            case "WebFetch":
+                return (Contact(text("url")),)
+            case _:
+                return ()
+    except (ValueError, RuntimeError) as error:
+        return (Opaque(str(error)),)

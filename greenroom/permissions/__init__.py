@@ -29,6 +29,7 @@ from greenroom.permissions.rules.matcher import Predicate as Predicate
 from greenroom.permissions.rules.matcher import RuleMatcher as RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule as PermissionRule
 from greenroom.permissions.rules.rule import RuleScope as RuleScope
+from greenroom.permissions.shell.programs.reading import read_only_commands as read_only_commands
 from greenroom.permissions.statistics import PermissionStatistics as PermissionStatistics
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "is_trusted",
     "keep_rules",
     "parse_rules",
+    "read_only_commands",
     "read_rules",
     "remembered_path",
     "rules_digest",

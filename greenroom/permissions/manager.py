@@ -49,8 +49,16 @@ class PermissionManager:
         *,
         mode: PermissionMode = "default",
         sandboxed: Sandboxed = "ask",
+        read_only: bool = True,
     ) -> None:
         """Take rules; see `PermissionMode` for the modes, and `Sandboxed` for commands in a sandbox.
+
+        Args:
+            rules: the rules.
+            mode: how open questions are settled.
+            sandboxed: how open questions about commands in a sandbox are settled.
+            read_only: whether commands that only read, inside the workspace, are allowed where no
+                rule is about them.
 
         Raises:
             RuleFileError: two rules of one id, or a rule whose examples it does not meet.
@@ -59,6 +67,7 @@ class PermissionManager:
         check_mode(mode, sandboxed)
         self.mode: PermissionMode = mode
         self.sandboxed: Sandboxed = sandboxed
+        self.read_only = read_only
         self._book = RuleBook()
         self._parent: PermissionManager | None = None
         self._spawner: Who | None = None
@@ -174,10 +183,12 @@ class PermissionManager:
         decision, verdicts = self._judge(call, Who.of(context))
         chief = next((each for each in verdicts if each.decision is decision), None)
         rule = chief.rule if chief else None
-        reason = chief.reason if chief else "there is nothing to judge"
+        what, reason = (
+            (str(chief.fact), chief.reason) if chief else ("", "there is nothing to judge")
+        )
         found = Explanation(
             decision=decision,
-            reason=f"{chief.fact}: {reason}" if chief and len(verdicts) > 1 else reason,
+            reason=f"{what}: {reason}" if len(verdicts) > 1 and what not in reason else reason,
             rule=rule,
             parts=tuple(verdict.part for verdict in verdicts),
             digest=digest_of(call),
@@ -218,7 +229,9 @@ class PermissionManager:
         Raises:
             RuleFileError: as `add_rule`.
         """
-        child = PermissionManager(rules, mode=self.mode, sandboxed=self.sandboxed)
+        child = PermissionManager(
+            rules, mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only
+        )
         child._parent = self
         child._spawner = Who.of(context) if context else self._spawner
         child._pass_grants = pass_grants
@@ -269,13 +282,15 @@ class PermissionManager:
             manager = manager._parent
 
     @classmethod
-    def load_from_file(cls, path: str | Path, *, mode: PermissionMode = "default") -> Self:
+    def load_from_file(
+        cls, path: str | Path, *, mode: PermissionMode = "default", read_only: bool = True
+    ) -> Self:
         """Make a manager with the rules of a file.
 
         Raises:
             RuleFileError: the file can't be read or used; it names line, column and field.
         """
-        return cls(read_rules(path), mode=mode)
+        return cls(read_rules(path), mode=mode, read_only=read_only)
 
     def save_to_file(self, path: str | Path) -> None:
         """Write the rules to a file that only its owner may read, all or nothing.
@@ -307,5 +322,7 @@ class PermissionManager:
 
     def _own(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         verdicts = judge(call, self._book.about(call, who))
-        settled = apply_mode(verdicts, call, self.mode, self.sandboxed)
+        settled = apply_mode(
+            verdicts, call, self.mode, sandboxed=self.sandboxed, read_only=self.read_only
+        )
         return combine(settled), settled

@@ -110,7 +110,7 @@ async def test_a_subagent_does_a_part_of_the_work(tmp_path):
 async def test_a_subagent_is_asked_about_on_its_parents_handle_and_cannot_delegate():
     script = [
         call("Task", description="run it", prompt="run ls"),
-        call("Bash", command="ls"),
+        call("Bash", command="make"),
         "it said no",
         "the subagent was told no",
     ]

@@ -46,7 +46,7 @@ class Talk:
 
     def __init__(self, folder, *script, rules=(), mode="default", tools=(add,), **options):
         self.session = AgentSession.new("coder", session_id="s", store=FileStore(folder))
-        self.permissions = PermissionManager(rules, mode=mode)
+        self.permissions = PermissionManager(rules, mode=mode, read_only=False)
         self._parts = (ScriptedProvider(*script, "done"), ToolRegistry(tools), self.permissions)
         self._limits = options.pop("limits", RuntimeLimits())
         self._options = options

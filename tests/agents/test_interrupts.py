@@ -99,7 +99,7 @@ async def test_during_processes_that_try_to_get_away(tmp_path):
 async def test_during_a_permission_prompt(tmp_path):
     async with AgentRuntime(store=FileStore(tmp_path), workspace=tmp_path) as runtime:
         with trio.fail_after(60):
-            handle, reader = await start(runtime, call("Bash", command="ls"), "back")
+            handle, reader = await start(runtime, call("Bash", command="make"), "back")
             request = await until(reader, lambda chunk: isinstance(chunk, PermissionRequest))
             report = await settle(handle, "back")
             assert len(report.repaired) == 1

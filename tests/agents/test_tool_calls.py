@@ -49,7 +49,7 @@ class Stage:
     def __init__(self, tools, *script, rules=(), **options):
         self.llm = ScriptedProvider(*script)
         self.tools = ToolRegistry(tools)
-        self.permissions = PermissionManager(rules)
+        self.permissions = PermissionManager(rules, read_only=False)
         self.store = options.pop("store", MemoryStore())
         self.options = options
         self.chunks = []

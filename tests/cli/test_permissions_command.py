@@ -48,15 +48,15 @@ def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules
     assert first == f"  allowed git status  (the rule 'user/git-read' allows this; {source})"
     assert second == "  asks    make  (no rule is about this)"
     assert third == "  asks    write log.txt  (no rule is about this)"
-    assert always == "  no always is offered"
+    assert always == "  an always would store: allow Bash(make, > log.txt)"
     assert digest.startswith("  digest: ")
     assert not (project / "log.txt").exists()
 
 
 def test_what_an_always_and_a_never_would_store_is_told(run):
-    told = run("permissions", "explain", "wc a.txt").out
-    assert "  an always would store: allow Bash(wc:*)\n" in told
-    assert "  a never would store: deny Bash(wc:*)\n" in told
+    told = run("permissions", "explain", "pytest a.txt").out
+    assert "  an always would store: allow Bash(pytest:*)\n" in told
+    assert "  a never would store: deny Bash(pytest:*)\n" in told
 
 
 def test_a_denial_says_what_the_model_is_told(run, own_rules):
@@ -82,18 +82,27 @@ def test_rules_and_mode_count_as_in_a_run_wherever_they_stand(run):
 
 
 def test_an_explanation_as_json_has_all_of_it(run, own_rules, project):
-    found = run("permissions", "explain", "git push; wc a", "--json").json
+    found = run("permissions", "explain", "git push; pytest a", "--json").json
     assert (found["decision"], found["rule"], found["source"]) == (
         "deny",
         "user/no-push",
         own_rules,
     )
-    assert (found["tool"], found["input"]) == ("Bash", {"command": "git push; wc a"})
+    assert (found["tool"], found["input"]) == ("Bash", {"command": "git push; pytest a"})
     assert (found["cwd"], found["mode"], found["message"]) == (str(project), "default", "Ask me.")
     assert [part["decision"] for part in found["parts"]] == ["deny", "ask"]
     assert len(found["digest"]) == 64
-    asked = run("permissions", "explain", "wc a", "--json").json
-    assert (asked["remembers"], asked["rule"]) == (["allow Bash(wc:*)"], None)
+    asked = run("permissions", "explain", "pytest a", "--json").json
+    assert (asked["remembers"], asked["rule"]) == (["allow Bash(pytest:*)"], None)
+
+
+def test_commands_that_only_read_are_listed_and_can_be_switched_off(run):
+    assert run("permissions", "explain", "ls | wc", "--json").json["decision"] == "allow"
+    assert run("permissions", "explain", "ls", "--no-read-only", "--json").json["decision"] == "ask"
+    assert "git status" in run("permissions", "list").out
+    assert "git status" in run("permissions", "list", "--json").json["read_only"]
+    assert "git status" not in run("permissions", "list", "--no-read-only").out
+    assert run("--no-read-only", "permissions", "list", "--json").json["read_only"] == []
 
 
 def test_what_would_hide_is_shown(run):
@@ -132,7 +141,7 @@ def test_rules_are_listed_in_the_order_in_which_they_are_asked(run, own_rules, e
     head, *rows = done.out.split("\n\n")[0].splitlines()
     assert head.split() == ["decision", "rule", "name", "scope", "from"]
     assert [row.split()[1] for row in rows] == [
-        "*(**/*.pem)",
+        "*(path:**/*.pem)",
         "Bash(rm:*)",
         "WebFetch",
         "*(git",
@@ -239,7 +248,7 @@ def test_a_case_may_be_of_any_agent_category_and_raw_input(run, cases):
 
 def test_a_rule_of_a_case_that_can_not_be_used_is_left_out_and_told(run, cases):
     line = {"id": "empty", "rules": [{"decision": "allow"}], "expect": "ask"}
-    done = run("permissions", "test", cases({**line, "input": {"command": "ls"}}))
+    done = run("permissions", "test", cases({**line, "input": {"command": "make"}}))
     assert done.code == 0
     assert done.out.startswith("empty: a rule is left out: ")
 

@@ -279,7 +279,7 @@ MUTANTS = {
         [
             (
                 "judging.likeness._reach",
-                lambda matcher, fact, call: _REACH(matcher, _short(fact), call),
+                lambda matcher, fact: _REACH(matcher, _short(fact)),
             )
         ],
         ["quote"],

@@ -14,7 +14,7 @@ def root(tmp_path):
 
 def effects(root, tool, rules=(), **arguments):
     context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(root))
-    return PermissionManager(rules).explain(tool, arguments, context).effects
+    return PermissionManager(rules, read_only=False).explain(tool, arguments, context).effects
 
 
 def of(root, command):

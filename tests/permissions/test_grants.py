@@ -12,7 +12,7 @@ from greenroom.session import AgentSession
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 ROOT = "/srv/project"
 CALLS = {
-    "Bash": {"command": "git push origin"},
+    "Bash": {"command": "git merge origin"},
     "Edit": {"file_path": "src/api/a.py"},
     "WebFetch": {"url": "https://a.test/x"},
     "Unheard": {},
@@ -50,7 +50,7 @@ def granted(session, /, **changes):
     grant = {
         "decision": "allow",
         "tool": ["Bash"],
-        "command_prefix": ["git push"],
+        "command_prefix": ["git merge"],
         "session": session.session_id,
         "workspace": ROOT,
     }
@@ -76,7 +76,7 @@ def test_a_grant_is_written_as_in_a_rule_file(session):
         {
             "decision": "allow",
             "tool": ["Bash"],
-            "command_prefix": ["git push"],
+            "command_prefix": ["git merge"],
             "session": "s-1",
             "workspace": ROOT,
         },

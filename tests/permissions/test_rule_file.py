@@ -1,4 +1,5 @@
 import os
+import socket
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +12,10 @@ from greenroom.permissions import (
     PermissionManager,
     PermissionRule,
     RuleScope,
+    is_trusted,
     read_rules,
     remembered_path,
+    rules_digest,
     store_rules,
     tightening,
     user_rules_path,
@@ -131,6 +134,74 @@ def test_a_file_that_is_missing_or_no_text_is_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RuleFileError, match="can't be read"):
         read_rules(tmp_path / "binary")
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def a_link_to_an_endless_device(path):
+    path.symlink_to("/dev/zero")
+
+
+def a_socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def a_large_file(path):
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # nothing is stored of it
+
+
+ODD_FILES = [a_pipe, a_link_to_an_endless_device, a_socket, a_large_file, Path.mkdir]
+
+
+@pytest.mark.parametrize("make", ODD_FILES)
+def test_what_is_no_file_of_a_usual_size_is_an_error_at_once(tmp_path, monkeypatch, make):
+    path = tmp_path / "permissions.json"
+    make(path)
+    with pytest.raises(RuleFileError) as caught:
+        read_rules(path)
+    assert caught.value.path == str(path)
+    assert rules_digest(path) is None
+    with pytest.raises(RuleFileError):
+        store_rules(path, RULES)
+
+
+@pytest.mark.parametrize("make", ODD_FILES)
+def test_a_record_of_trust_that_is_no_file_is_an_error_at_once(tmp_path, monkeypatch, make):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    user_rules_path().parent.mkdir()
+    store_rules(tmp_path / "rules.json", RULES)
+    make(user_rules_path().with_name("trusted.json"))
+    with pytest.raises(RuleFileError, match=r"trusted\.json"):
+        is_trusted(tmp_path / "rules.json")
+
+
+def test_no_more_is_written_than_can_be_read_again(tmp_path):
+    path = tmp_path / "rules.json"
+    store_rules(path, RULES)
+    before = path.read_bytes()
+    with pytest.raises(RuleFileError, match="larger than 1 MiB"):
+        store_rules(path, [PermissionRule.deny_tool("x", message="a" * (1 << 20))])
+    assert path.read_bytes() == before
+
+
+def test_a_link_to_a_file_and_a_mark_at_its_beginning_are_usual(tmp_path):
+    store_rules(tmp_path / "rules.json", RULES[:1])
+    (tmp_path / "link.json").symlink_to("rules.json")
+    assert len(read_rules(tmp_path / "link.json")) == 1
+    (tmp_path / "marked.json").write_text('\ufeff{"version": 1}', encoding="utf-8")
+    assert read_rules(tmp_path / "marked.json") == ()
+
+
+def test_a_file_may_give_one_text_wherever_it_may_give_several(tmp_path):
+    text = """{"version": 1, "rules": [{"decision": "allow", "tool": "Bash",
+        "argv_exact": "echo 'a b'", "match": "echo 'a b'", "not_match": "echo a b"}]}"""
+    [rule] = read_rules(write(tmp_path / "rules.json", text))
+    assert rule.matcher.argv_exact == ("echo", "a b")
 
 
 def test_examples_of_hosts_tools_and_questions_are_verified():

@@ -16,7 +16,7 @@ def context(tmp_path):
 
 
 def remembers(tool, data, context, *rules):
-    explanation = PermissionManager(rules).explain(tool, data, context)
+    explanation = PermissionManager(rules, read_only=False).explain(tool, data, context)
     return [str(rule) for rule in explanation.remembers]
 
 
@@ -33,7 +33,7 @@ def proposed(command, context, *rules):
         ("git -C sub log --oneline", ["git -C sub log --oneline"]),
         ("docker compose up -d db", ["docker compose up:*"]),
         ("python scripts/gen.py --all", ["python scripts/gen.py --all"]),
-        ("FOO=1 make test", []),
+        ("FOO=1 make test", ["FOO=1 make test"]),
         ("curl -s https://api.x/y | jq .", ["jq:*"]),
         ("echo $(date) > log.txt", []),
     ],
@@ -101,7 +101,7 @@ TOO_BROAD = [
         "ruby -e 1",
         "deno eval 1",
     ),
-    *("bash", "bash a.sh", "sh -c ls", "zsh a", "awk 1 a", "sed p a", "osascript a"),
+    *("bash", "bash a.sh", "sh -c ls", "zsh a", "osascript a"),
     *("uv run python", "uv run python -c 1", "poetry run python -c 1", "uv run bash a.sh"),
     *("uv run", "uv run --with x python", "bundle exec ruby -e 1", "pdm run sh"),
     # what runs programs elsewhere, or others' programs
@@ -111,9 +111,8 @@ TOO_BROAD = [
     *("podman run a", "kubectl run a", "git submodule foreach ls", "git bisect run ls"),
     # installers
     *(
-        "npm install",
+        "npm install x",
         "npm i x",
-        "npm ci",
         "pnpm add x",
         "yarn add x",
         "uv pip install x",
@@ -131,12 +130,12 @@ TOO_BROAD = [
     *("gh extension install x", "poetry add x", "pipx run x", "python -m pip install x"),
     # what removes, overwrites, fetches, publishes or stops
     *(
-        "rm x",
+        "rm ../x",
         "/bin/rm x",
-        "mv a b",
+        "mv a ~/b",
         "dd if=a",
-        "tee a",
-        "chmod +x a",
+        "tee /tmp/a",
+        "chmod +x /srv/a",
         "find . -name a",
         "crontab a",
     ),
@@ -169,10 +168,10 @@ TOO_BROAD = [
     ),
     # a program without its verb, and wrappers
     *("git", "docker", "npm", "sudo ls", "env", "env -i sh", "xargs ls", "nohup", "eval ls", ". a"),
-    *("find . -exec ls {} +", "bash -c 'ls; pytest'", "watch ls", "nice rm x"),
+    *("find . -exec ls {} +", "bash -c 'ls; pytest'", "watch ls", "nice rm *"),
     # what can't be told beforehand
     *("$X", "frob $X", "ls $X", "git log $(cat a)", "ls 'a", "A=1; ls", "f() { ls; }"),
-    *("ls > a", "ls 2>> a", "sort -o a b", "git log --output=a", "ls \u202e"),
+    *("ls > /a", "ls 2>> ~/a", "sort -o a b", "git log --output=a", "ls \u202e"),
 ]
 
 
@@ -184,10 +183,10 @@ def test_nothing_is_proposed_for_what_no_rule_is_narrow_enough(context, command)
 @pytest.mark.parametrize(
     ("command", "rules"),
     [
-        ("git add . && rm x", ["git add:*"]),
+        ("git add . && kill 1", ["git add:*"]),
         ("pytest; curl https://a.test | head", ["pytest:*", "head:*"]),
         ("ls && ls", ["ls:*"]),
-        ("pytest > out.txt", []),
+        ("pytest > /out.txt", []),
         ("pytest; $X", []),
         ("pytest; sudo ls", []),
         ("A=1; pytest", []),
@@ -211,7 +210,7 @@ def test_nothing_is_proposed_that_another_rule_would_still_stop(context):
     assert proposed("git add . && git push", context, asking) == []
     doubtful = PermissionRule.deny_command("git push --force")
     assert proposed("git push $X", context, doubtful) == []
-    assert proposed("git push", context, doubtful) == ["git push:*"]
+    assert proposed("git push", context, doubtful) == ["git push"]
     assert remembers("T", {}, context, PermissionRule.ask_for_tool("T")) == []
 
 

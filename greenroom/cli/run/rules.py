@@ -49,11 +49,12 @@ def rules_of_run(
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
     mode: str = "default",
+    read_only: bool = True,
     sandboxed: Sandboxed = "ask",
 ) -> RunRules:
     """Put the rules of a run together; it reads files.
 
-    Reading inside the workspace is allowed. The user's own rule file counts whole; so does the
+    Reading inside the workspace is allowed, with `read_only` by commands as well. The user's own rule file counts whole; so does the
     project's while it holds nothing but the user's own answers. Otherwise it may come from anybody,
     and only its denials and questions count. A rule that a file names bears the file's source
     before its name, such as "project/no-push". A denial on the command line comes
@@ -81,9 +82,16 @@ def rules_of_run(
     ]
     if faults:
         mode = mode if mode in _STRICT else "default"
-        manager = PermissionManager(asking_everything(rules), mode=cast("PermissionMode", mode))
+        manager = PermissionManager(
+            asking_everything(rules), mode=cast("PermissionMode", mode), read_only=False
+        )
         return RunRules(manager, warnings=tuple(map(_fault, faults)))
-    manager = PermissionManager(rules, mode=cast("PermissionMode", mode), sandboxed=sandboxed)
+    manager = PermissionManager(
+        rules,
+        mode=cast("PermissionMode", mode),
+        sandboxed=sandboxed,
+        read_only=read_only,
+    )
     ignored = tuple(rule for rule in project if rule not in usable)
     notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
     return RunRules(manager, notes, (_BYPASS,) if mode == "bypass" else (), ignored)

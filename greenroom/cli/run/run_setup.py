@@ -85,7 +85,13 @@ def open_setup(
 async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
-        rules_of_run, workspace, options.allow, options.deny, options.mode, options.sandboxed
+        rules_of_run,
+        workspace,
+        options.allow,
+        options.deny,
+        options.mode,
+        options.read_only,
+        options.sandboxed,
     )
     store = open_store(options)
     session = await _session(options, store, workspace)

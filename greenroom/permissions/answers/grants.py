@@ -26,20 +26,16 @@ class GrantKeeper(Protocol):
     @property
     def session_id(self) -> str:
         """Its id."""
-        ...
 
     @property
     def grants(self) -> tuple[dict[str, object], ...]:
         """What was kept, in order."""
-        ...
 
     def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
         """Keep these, too."""
-        ...
 
     def revoke_grants(self) -> None:
         """Keep none of them any longer."""
-        ...
 
 
 class BoundSessions:

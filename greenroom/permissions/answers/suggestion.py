@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
-from greenroom.permissions.answers.suggested_command import command_matcher
-from greenroom.permissions.answers.verbs import verb_length, wraps
+from greenroom.permissions.answers.suggested_command import (
+    activates,
+    command_matcher,
+    forbidden_command,
+)
+from greenroom.permissions.answers.verbs import wraps
 from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unknown, Whole
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.judging.likeness import covers
-from greenroom.permissions.judging.protection import protects, writes_own_rules
-from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
+from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
+from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
 __all__ = ["forbid", "remembered", "suggest"]
@@ -27,12 +31,12 @@ def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ..
 
     A part such as a download, for which no rule is narrow enough, gets none, and is asked about
     again. Nothing is proposed at all where a rule asks or may deny, or where a part can't be told
-    beforehand, is wrapped in another, sets a variable, or redirects.
+    beforehand, is wrapped in another, or writes to a file outside of the workspace.
     """
     open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
-    if any(each.rule is not None or _is_unclear(each.fact) for each in open_parts):
+    if any(each.rule is not None or _is_unclear(each.fact, call) for each in open_parts):
         return ()
-    proposed = ((each.fact, _matcher(each.fact, call)) for each in open_parts)
+    proposed = ((each.fact, _matcher(_subject(each.fact), call)) for each in open_parts)
     matchers = [
         matcher for fact, matcher in proposed if matcher is not None and covers(matcher, fact, call)
     ]
@@ -42,16 +46,24 @@ def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ..
     )
 
 
-def _is_unclear(fact: Fact) -> bool:
+def _subject(fact: Fact) -> Fact:
+    """Return the command that a variable is set for, or that writes to a file; else the fact."""
+    return fact.command or fact if isinstance(fact, Change | PathUse) else fact
+
+
+def _is_unclear(fact: Fact, call: Call) -> bool:
     match fact:
         case Command():
             by_another = fact.outer is not None and not fact.outer.guard
             words = [word.text for word in fact.argv]
-            return by_another or wraps(words) or any(word.dynamic for word in fact.argv)
-        case PathUse():
-            return fact.command is not None
+            led = wraps(words) and not activates(fact, call)
+            return by_another or led or any(word.dynamic for word in fact.argv)
+        case PathUse() if any(isinstance(each, Command) for each in call.facts):
+            return fact.command is None or not writes_inside(fact, call)
+        case Change():
+            return not (fact.command and fact.setting)
         case _:
-            return isinstance(fact, (Change, Unknown))
+            return isinstance(fact, Unknown)
 
 
 def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
@@ -59,15 +71,14 @@ def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...
 
     A call with several open parts gives none, since it does not say which of them was meant.
     """
-    open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
-    if len(open_parts) != 1:
+    open_facts = [each.fact for each in verdicts if each.decision is RuleDecision.ASK]
+    open_parts = [_subject(fact) if isinstance(fact, Change) else fact for fact in open_facts]
+    if not open_parts or any(each != open_parts[0] for each in open_parts):
         return ()
-    fact = open_parts[0].fact
+    fact = open_parts[0]
     while isinstance(fact, Command) and fact.outer is not None:
         fact = fact.outer  # what was asked about is all of it
-    matcher = _matcher(fact, call)
-    if isinstance(fact, Command) and not (matcher and matcher.command_prefix):
-        matcher = _forbidden(fact, call)
+    matcher = _matcher(fact, call, forbids=True)
     if matcher is None:
         return ()
     return (PermissionRule(decision=RuleDecision.DENY, matcher=matcher, scope=RuleScope.USER),)
@@ -85,27 +96,15 @@ def remembered(
     )
 
 
-def _forbidden(fact: Fact, call: Call) -> RuleMatcher | None:
-    """Name the program and its verb, as for `git push`, else all of the words."""
-    if not isinstance(fact, Command) or not all(word.static for word in fact.argv):
-        return None
-    words = tuple(word.text for word in fact.argv)
-    length = verb_length(words)
-    try:
-        if length:
-            return RuleMatcher(tool=(call.tool,), command_prefix=(quoted_words(words[:length]),))
-        return RuleMatcher(tool=(call.tool,), argv_exact=words)
-    except RuleFileError:
-        return None
-
-
-def _matcher(fact: Fact, call: Call) -> RuleMatcher | None:
+def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
     try:
         match fact:
+            case Command() if forbids:
+                return forbidden_command(fact, call)
             case Command() if writes_own_rules(fact, call):
                 return None
             case Command():
-                return command_matcher(fact, call.tool)
+                return command_matcher(fact, call)
             case PathUse():
                 return _path(fact, call)
             case HostUse() if fact.host.exact and not fact.guard:
@@ -131,6 +130,6 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
     if path.startswith(root):
         pattern = path.removeprefix(root)
         folder = posixpath.dirname(pattern)
-        if folder and "/." not in f"/{folder}" and not protects(fact, call):
+        if folder and "/." not in f"/{folder}" and not protected(fact, call):
             pattern = f"{folder}/**"
     return RuleMatcher(tool=(call.tool,), path=(pattern,))

@@ -71,6 +71,12 @@ class Command:
         base = self.text.removeprefix(f"{folder}/")
         return (self.text,) if base == self.text else (self.text, base)
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether `text` hides nothing: all words are known, and the program is one word."""
+        program = self.argv[0].text if self.argv else " "
+        return self.known and not any(char.isspace() for char in program)
+
     @property
     def known(self) -> bool:
         """Whether every word is known before the command runs."""

@@ -2,7 +2,8 @@
 
 import logging
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -18,25 +19,29 @@ from greenroom.core import (
     SandboxReport,
     ShellCommand,
     WritePath,
+    usual_effects,
 )
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Unknown, Whole
 from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.pattern import Anchors, expand_braces
+from greenroom.permissions.facts.pattern import Anchors, Segments, expand_braces
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.shell.analyse import analyse, execute
+from greenroom.permissions.shell.hidden import posing
 
 __all__ = ["Call", "JudgedTool", "read_call"]
 
 _logger = logging.getLogger("greenroom.permissions")
 
-_CATEGORIES = {
-    "Read": "read",
-    "Grep": "read",
-    "Glob": "read",
-    "Write": "write",
-    "Edit": "write",
-    "Bash": "execute",
-    "WebFetch": "network",
+MAX_DEPTH = 200  # of an input
+_NESTED = (list, tuple, ValuesView)
+# The built-in tools: their categories, and whether a call has to be allowed.
+_USUAL = {
+    **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
+    **dict.fromkeys(("Write", "Edit"), ("write", True)),
+    "Bash": ("execute", True),
+    "WebFetch": ("network", True),
+    "Todo": ("plan", False),
+    "Task": ("agent", False),
 }
 
 
@@ -104,8 +109,8 @@ class Call:
         return tuple(dict.fromkeys(self.anchors))
 
     @cached_property
-    def matched(self) -> dict[tuple[int, int], bool]:
-        """Which expressions match which commands as a whole, as far as that was asked."""
+    def protected(self) -> dict[int, Mapping[int, tuple[Segments, ...]]]:
+        """What is protected of what its commands write, as far as that was asked."""
         return {}
 
 
@@ -115,12 +120,24 @@ def read_call(
     context: AgentContext,
     sandbox: SandboxReport | None = None,
 ) -> Call:
-    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error."""
+    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error.
+
+    One that is nested too deeply is refused, since not even a prompt or a digest could be made of it.
+    """
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
-    category = _CATEGORIES.get(name, "") if isinstance(tool, str) else str(tool.category)
-    effects = tuple(_effects(tool, name, arguments, context))
-    facts = [fact for effect in effects for fact in _facts(effect, place)]
+    category, needs_permission = _USUAL.get(name, ("", True))
+    if not isinstance(tool, str):
+        category = str(tool.category)
+        needs_permission = bool(getattr(tool, "requires_permission", True))
+    effects: tuple[Effect, ...] = ()
+    facts: list[Fact]
+    if _is_deep(arguments):
+        why = f"the input is nested more than {MAX_DEPTH} levels deep"
+        arguments, facts = {}, [Unknown(reason=why, refused=True)]
+    else:
+        effects = tuple(_effects(tool, name, arguments, context))
+        facts = [fact for effect in effects for fact in _facts(effect, place)]
     return Call(
         name,
         category,
@@ -128,9 +145,19 @@ def read_call(
         effects,
         tuple(_distinct(facts)) or (Whole(tool=name),),
         place,
-        unless_denied=not getattr(tool, "requires_permission", True),
+        unless_denied=not needs_permission,
         sandbox=sandbox,
     )
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, Mapping) else each for each in level)
+        level = [each for values in inner if isinstance(values, _NESTED) for each in values]
+        if not level:
+            return False
+    return True
 
 
 def _distinct(facts: Iterable[Fact]) -> Iterator[Fact]:
@@ -147,35 +174,15 @@ def _distinct(facts: Iterable[Fact]) -> Iterator[Fact]:
 def _effects(
     tool: AnyTool, name: str, arguments: Mapping[str, object], context: AgentContext
 ) -> Sequence[Effect]:
-    if not isinstance(tool, str) and isinstance(tool, _StatesEffects):
-        try:
-            return tuple(tool.effects(arguments, context))
-        except Exception as error:
-            _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
-            return (Opaque(f"what {name} would do can't be told: {error}"),)
-    return _usual_effects(name, arguments)
-
-
-def _usual_effects(name: str, arguments: Mapping[str, object]) -> Sequence[Effect]:
+    if not isinstance(arguments, Mapping):
+        return (Opaque(f"the input is not an object: {type(arguments).__name__}"),)
+    if isinstance(tool, str) or not isinstance(tool, _StatesEffects):
+        return usual_effects(name, arguments, context)
     try:
-        match name:
-            case "Read":
-                return (ReadPath(_text(arguments, "file_path")),)
-            case "Grep" | "Glob":
-                given = arguments.get("path") is not None
-                pattern = arguments.get("glob" if name == "Grep" else "pattern")
-                folder = _text(arguments, "path") if given else "."
-                return (ReadPath.matching(folder, pattern if isinstance(pattern, str) else ""),)
-            case "Write" | "Edit":
-                return (WritePath(_text(arguments, "file_path")),)
-            case "Bash":
-                return (ShellCommand(_text(arguments, "command")),)
-            case "WebFetch":
-                return (Contact(_text(arguments, "url")),)
-            case _:
-                return ()
-    except ValueError as error:
-        return (Opaque(str(error)),)
+        return tuple(tool.effects(arguments, context))
+    except Exception as error:
+        _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
+        return (Opaque(f"what {name} would do can't be told: {error}"),)
 
 
 def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
@@ -192,21 +199,20 @@ def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
             yield fact
 
 
-def _text(arguments: Mapping[str, object], key: str) -> str:
-    value = arguments.get(key)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"the input has no text under {key!r}")
-    return value
-
-
 def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
     match effect:
         case ReadPath(path, pattern):
-            return (place.use("read", path), *_sought(path, pattern, place))
+            return (
+                place.use("read", path),
+                *_sought(path, pattern, place),
+                *posing(path, sure=True),
+            )
         case WritePath(path):
-            return (place.use("write", path),)
+            return (place.use("write", path), *posing(path, sure=True))
         case Contact(url):
-            return (HostUse(url=url, host=Host.of(url)),)
+            odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
+            host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
+            return (HostUse(url=url, host=Host.of(url)), *odd, *posing(host))
         case Execute(argv, cwd, environment):
             return execute(argv, environment, place.moved(cwd) if cwd else place)
         case ShellCommand(command, cwd):

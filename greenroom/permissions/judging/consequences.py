@@ -10,7 +10,8 @@ from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.facts.word import basename
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.fingerprint import named_files, outermost
+from greenroom.permissions.judging.fingerprint import outermost
+from greenroom.permissions.judging.operands import named_files
 
 __all__ = ["consequences"]
 
@@ -68,7 +69,11 @@ def _named(fact: PathUse) -> str:
 
 
 def _names(command: Command, call: Call) -> Iterator[str]:
-    for at, use in enumerate(named_files(command.argv[1:], command.place or call.place)):
+    place = command.place or call.place
+    uses = (
+        use for word in dict.fromkeys(command.argv[1:]) for use in named_files(word, place, "read")
+    )
+    for at, use in enumerate(uses):
         if at == _NAMES:  # each takes a look at the disk
             yield "more, which were not looked at"
             return

@@ -10,7 +10,7 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.likeness import covers, holds, touches
 from greenroom.permissions.judging.operands import operands
 from greenroom.permissions.judging.prefix import Likeness
-from greenroom.permissions.judging.protection import protected_text, protected_words
+from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
@@ -105,7 +105,7 @@ def _matters(verdict: Verdict, call: Call) -> bool:
     if verdict.decision is RuleDecision.ALLOW or verdict.rule is not None:
         return verdict.decision is not RuleDecision.ALLOW
     fact = verdict.fact
-    return isinstance(fact, Command) and any(True for _ in protected_words(fact, call))
+    return isinstance(fact, Command) and bool(protected(fact, call))
 
 
 def _verdict(fact: Fact, call: Call, rules: RuleIndex, about: Iterable[PermissionRule]) -> Verdict:
@@ -175,10 +175,9 @@ def _advice(fact: Fact) -> str:
 def _open_reason(fact: Fact, call: Call) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
-    if isinstance(fact, PathUse) and (name := protected_text(fact, call)):
+    for at, names in protected(fact, call).items():
+        name = fact.argv[at].text if isinstance(fact, Command) else "/".join(names[0])
         return f"{name} is protected: it makes programs run or rules change, and no rule names it"
-    if isinstance(fact, Command) and (at := next(protected_words(fact, call), 0)):
-        return f"{fact.argv[at].text} is protected: it makes programs run or rules change, and no rule names it"
     if isinstance(fact, Command) and fact.cautions:
         return f"no rule allows this: {fact.cautions[0][1]}"
     return "no rule is about this"

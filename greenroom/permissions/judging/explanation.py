@@ -2,12 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from greenroom.core import PermissionEffects, PermissionPart, RuleDecision
-from greenroom.permissions.facts.fact import Change, Command, Fact, PathUse
+from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.fingerprint import fingerprint
 from greenroom.permissions.rules.rule import PermissionRule
@@ -70,47 +71,28 @@ class Explanation:
 
 
 def digest_of(call: Call) -> str:
-    """Hash what would run: equal digests mean the same call with the same meaning on this disk."""
-    stated = (call.tool, call.input, call.effects)
-    meant = (call.place, os.path.realpath(call.place.folder), _told_once(call.facts))
-    return hashlib.sha256(
-        repr(_stated((stated, meant))).encode("utf-8", "backslashreplace")
-    ).hexdigest()
+    """Hash what would run: equal digests mean the same call with the same meaning on this disk.
 
-
-def _told_once(facts: Sequence[Fact]) -> list[object]:
-    """Number the commands that others are part of, each of which may have thousands of words."""
-    numbers = {id(fact): number for number, fact in enumerate(facts)}
-    told: list[object] = []
-    for fact in facts:
-        if isinstance(fact, Command) and id(fact.outer) in numbers:
-            told.append((numbers[id(fact.outer)], replace(fact, outer=None)))
-        elif isinstance(fact, PathUse | Change) and id(fact.command) in numbers:
-            told.append((numbers[id(fact.command)], replace(fact, command=None)))
-        else:
-            told.append(fact)
-    return told
-
-
-def _stated(value: object) -> object:
-    """Write a value out, so that whatever differs in it differs in its repr.
-
-    Every field that tells facts apart counts, also where their repr leaves it out. What JSON does not know,
-    which a programmer may pass, is told apart by its repr.
+    What is meant follows from what is stated and from where the paths lead.
     """
-    if isinstance(value, (list, tuple)):
-        return _all_stated(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        told = [each.name for each in value.__dataclass_fields__.values() if each.compare]
-        return type(value).__name__, _all_stated(getattr(value, name) for name in told)
+    place = call.place
+    where = (place.root, place.folder, os.path.realpath(place.folder))
+    paths = [
+        (use.kind, use.lexical, use.real, use.fitting.paths)
+        for use in call.facts
+        if isinstance(use, PathUse)
+    ]
+    stated = (call.tool, _canonical(call.input), call.effects, where, paths)
+    return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    """Put what has no order into one; what JSON does not know is told apart by its repr."""
     if isinstance(value, Mapping):
-        stated = {repr(key): _stated(each) for key, each in value.items()}
-        return "mapping", [(key, stated[key]) for key in sorted(stated)]
+        pairs = ((repr(key), _canonical(each)) for key, each in value.items())
+        return "mapping", sorted(pairs, key=itemgetter(0))
     if isinstance(value, AbstractSet):
-        return "set", sorted(repr(_stated(each)) for each in value)
+        return "set", sorted(repr(_canonical(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
     return value
-
-
-def _all_stated(values: Iterable[object]) -> list[object]:
-    # Most are plain, and a long command has tens of thousands of them.
-    return [each if type(each) in (str, bool) else _stated(each) for each in values]

@@ -3,26 +3,22 @@
 import hashlib
 import os
 import posixpath
-import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from greenroom.core import CONFIGURATION_FOLDERS
-from greenroom.permissions.facts.fact import Command, PathUse, Stars
-from greenroom.permissions.facts.glob import loosened
-from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.operands import named_files
 
-__all__ = ["fingerprint", "named_files", "outermost"]
+__all__ = ["fingerprint", "outermost"]
 
 MAX_NAMES = 10_000  # that are looked up
 MAX_FILES = 100
 MAX_BYTES = 16 << 20  # that are read of all together
 MAX_READ = 1 << 20  # of one file
 _MADE_UP = ("/proc/", "/sys/")  # what is in there differs at each look
-_OPTION = re.compile(r"-.(?!/\Z)(.+)", re.DOTALL)  # not a separator, as in `cut -d/`
 _DATED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
@@ -61,19 +57,6 @@ def fingerprint(call: Call) -> tuple[str, str]:
     return digest.hexdigest(), excess or too_long
 
 
-def named_files(words: Iterable[Word], place: Place) -> Iterator[PathUse]:
-    """Find what words of a command may name, also behind `=`, `@` or a short option."""
-    for word in dict.fromkeys(words):
-        marked = (word.text.partition(mark)[2] for mark in "=@")
-        option = _OPTION.match(word.text)
-        for name in dict.fromkeys((word.text, option[1] if option else "", *marked)):
-            told = loosened(name, quoted=word.quoted) if word.pattern else name
-            stars: Stars = "files" if word.pattern else "none"
-            use = place.use("read", told, tilde=not word.quoted, guard=True, stars=stars)
-            if isinstance(use, PathUse):
-                yield use
-
-
 def outermost(commands: Sequence[Command]) -> Iterator[Command]:
     """Leave out what other commands run, which have its words among their own."""
     known = set(map(id, commands))
@@ -91,7 +74,8 @@ def _paths(call: Call) -> Iterator[str]:
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
     for each in outermost(commands):
-        uses += named_files(each.argv, each.place or call.place)
+        place = each.place or call.place
+        uses += (use for word in each.argv for use in named_files(word, place, "read"))
     for use in uses:
         yield from (*use.lexical, *use.real, *use.fitting.paths)
 

@@ -14,11 +14,15 @@ from greenroom.permissions.facts.fact import (
     Unread,
 )
 from greenroom.permissions.facts.pattern import Anchors, PathPattern
-from greenroom.permissions.facts.word import Word
-from greenroom.permissions.judging.anywhere import stands_in
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.prefix import Likeness, begins, program_name, resembles
-from greenroom.permissions.judging.protection import protected_words, protections, protects
+from greenroom.permissions.judging.prefix import (
+    Likeness,
+    begins,
+    program_name,
+    resembles,
+    stands_in,
+)
+from greenroom.permissions.judging.protection import protected, protections
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.shell.programs.wrappers import RUNNERS
 from greenroom.permissions.shell.unread import words_of
@@ -43,10 +47,8 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     """Tell whether an allowance is about all of this fact; what is protected it has to name."""
     if isinstance(fact, Unknown):
         return False
-    if matcher.about_calls and isinstance(fact, Command):
-        return next(protected_words(fact, call), None) is None
     if matcher.about_calls:
-        return not (isinstance(fact, PathUse) and protects(fact, call))
+        return not protected(fact, call)
     if isinstance(fact, Command):
         return _covers_command(matcher, fact, call)
     if isinstance(fact, PathUse):
@@ -54,23 +56,20 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     if isinstance(fact, Change):
         # What names the settings of a command names exactly those, so this one is among them.
         named = matcher.settings and fact.setting and fact.command
-        return bool(named and _reach(matcher, named, call))
+        return bool(named and _reach(matcher, named))
     return isinstance(fact, HostUse) and any(each.matches(fact.host) for each in matcher.hosts)
 
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
-    reach = _reach(matcher, fact, call)
-    if (
-        reach
-        and all(at < reach for at, _ in fact.cautions)
-        and all(at < reach for at in protected_words(fact, call))
-    ):
+    reach = _reach(matcher, fact)
+    careful = [*(at for at, _ in fact.cautions), *(protected(fact, call) if reach else ())]
+    if reach and all(at < reach for at in careful):
         return True
     outer = fact.outer
-    return outer is not None and _reach(matcher, outer, call) > fact.start
+    return outer is not None and _reach(matcher, outer) > fact.start
 
 
-def _reach(matcher: RuleMatcher, fact: Command, call: Call) -> int:
+def _reach(matcher: RuleMatcher, fact: Command) -> int:
     """Say how many words of the command the matcher names; 0 if it is not about the command."""
     reaches = []
     if matcher.settings and matcher.settings != frozenset(fact.settings):
@@ -83,29 +82,15 @@ def _reach(matcher: RuleMatcher, fact: Command, call: Call) -> int:
         reaches.append(len(fact.argv) if same else 0)
     if matcher.expressions and all(reaches):
         # An expression says nothing of single words, so it reaches no further than the program.
-        reaches.append(int(_is_match(matcher, fact, call)))
+        is_match = fact.is_plain and any(each.fullmatch(fact.text) for each in matcher.expressions)
+        reaches.append(int(is_match))
     return max(reaches, default=0) if all(reaches) else 0
-
-
-def _is_match(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
-    """Tell whether an expression matches all of the command; it may have many redirections."""
-    key = (id(matcher), id(fact))
-    if key not in call.matched:
-        call.matched[key] = _is_plain(fact.argv) and any(
-            each.fullmatch(fact.text) for each in matcher.expressions
-        )
-    return call.matched[key]
-
-
-def _is_plain(argv: tuple[Word, ...]) -> bool:
-    """Tell whether joining the words hides nothing: all known, the program one word."""
-    return all(word.static for word in argv) and not any(ch.isspace() for ch in argv[0].text)
 
 
 def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     patterns = matcher.paths
     if matcher.targets and fact.command is not None:
-        patterns = matcher.targets if _reach(matcher, fact.command, call) else ()
+        patterns = matcher.targets if _reach(matcher, fact.command) else ()
     folder = fact.kind == "read"
     return bool(patterns) and all(
         any(
@@ -143,22 +128,19 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likenes
         likeness = min(likeness, _same_words(matcher.exact, fact))
     if matcher.expressions and likeness:
         likeness = min(likeness, _found(matcher, fact))
-    if likeness and not matcher.settings.issubset(fact.settings):
-        likeness = min(
-            likeness, _may_be_set(matcher.settings.difference(fact.settings), fact, call)
-        )
+    missing = {setting.partition("=")[0] for setting in matcher.settings - set(fact.settings)}
+    if likeness and missing:
+        likeness = min(likeness, _may_be_set(missing, fact, call))
     return likeness
 
 
-def _may_be_set(settings: Iterable[str], fact: Command, call: Call) -> Likeness:
+def _may_be_set(names: Iterable[str], fact: Command, call: Call) -> Likeness:
     """Tell whether the call may set these variables in another way than before the command."""
     others = [
         str(each)
         for each in call.facts
-        if each is not fact
-        and not (isinstance(each, Change) and each.setting and each.command is fact)
+        if not (isinstance(each, Change) and each.setting and each.command is fact)
     ]
-    names = (setting.partition("=")[0] for setting in settings)
     return Likeness(all(any(name in each for each in others) for name in names))
 
 

@@ -6,10 +6,14 @@ from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
 from greenroom.permissions.facts.fact import Command, PathUse
-from greenroom.permissions.facts.pattern import segments
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.protection import protected_words, protections, writes_own_rules
+from greenroom.permissions.judging.protection import (
+    protected,
+    writes_inside,
+    writes_own_rules,
+)
+from greenroom.permissions.judging.reading import READS_ONLY, reads_input_inside, reads_only
 
 __all__ = ["PermissionMode", "Sandboxed", "apply_mode", "check_mode"]
 
@@ -18,7 +22,7 @@ PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "
 
 - default: they are asked.
 - accept-edits: tools of the category write may write in the workspace what is not protected.
-- plan: only tools that read are allowed.
+- plan: only tools that read are allowed, and commands that do.
 - deny: what would be asked is denied.
 - bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
   Greenroom's own rules are written, it is asked nevertheless.
@@ -46,11 +50,37 @@ def check_mode(mode: str, sandboxed: str = "ask") -> None:
 
 
 def apply_mode(
-    verdicts: Sequence[Verdict], call: Call, mode: PermissionMode, sandboxed: Sandboxed
+    verdicts: Sequence[Verdict],
+    call: Call,
+    mode: PermissionMode,
+    *,
+    sandboxed: Sandboxed = "ask",
+    read_only: bool = True,
 ) -> tuple[Verdict, ...]:
-    """Settle what the rules left open, as the mode says, and `sandboxed` of what a sandbox holds."""
+    """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
+
+    Args:
+        verdicts: what the rules say.
+        call: the call.
+        mode: how what is left open then is settled.
+        sandboxed: whether commands that a sandbox holds are allowed.
+        read_only: whether commands are that only read, inside the workspace.
+    """
     held = sandboxed == "allow" and _is_held(call)
-    return tuple(_settled(verdict, call, mode, held=held) for verdict in verdicts)
+    read_only = read_only and any(map(_is_open, verdicts)) and reads_input_inside(call)
+    settled = (_reading(each, call) for each in verdicts) if read_only else verdicts
+    return tuple(_settled(verdict, call, mode, held=held) for verdict in settled)
+
+
+def _reading(verdict: Verdict, call: Call) -> Verdict:
+    """Allow a command that only reads, if no rule says anything about it."""
+    fact = verdict.fact
+    reason = reads_only(fact, call) if _is_open(verdict) and isinstance(fact, Command) else ""
+    return _as(verdict, RuleDecision.ALLOW, reason) if reason else verdict
+
+
+def _is_open(verdict: Verdict) -> bool:
+    return verdict.decision is RuleDecision.ASK and verdict.rule is None and not verdict.doubt
 
 
 def _settled(verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool) -> Verdict:
@@ -59,11 +89,13 @@ def _settled(verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool) 
         return verdict
     if asks and verdict.rule is None and call.unless_denied:
         return _as(verdict, RuleDecision.ALLOW, "this tool needs no permission")
+    if verdict.decision is RuleDecision.ALLOW and verdict.reason == READS_ONLY:
+        return verdict
     if mode == "plan" and call.category != "read" and not call.unless_denied:
         return _as(verdict, RuleDecision.DENY, "in the mode plan only reading is allowed")
     if not asks:
         return verdict
-    if held and verdict.rule is None and not (verdict.doubt or _is_protected(verdict, call)):
+    if held and verdict.rule is None and not (verdict.doubt or protected(verdict.fact, call)):
         return _as(verdict, RuleDecision.ALLOW, "its sandbox holds files and network")
     if mode == "accept-edits" and verdict.rule is None and _is_edit(verdict, call):
         return _as(verdict, RuleDecision.ALLOW, "the mode accept-edits allows this")
@@ -86,18 +118,6 @@ def _is_held(call: Call) -> bool:
     return is_whole and is_command and bool(call.effects) and call.category == "execute"
 
 
-def _is_protected(verdict: Verdict, call: Call) -> bool:
-    fact = verdict.fact
-    if isinstance(fact, Command):
-        return any(True for _ in protected_words(fact, call))
-    return isinstance(fact, PathUse) and any(names for _, _, names in protections(fact, call))
-
-
 def _is_edit(verdict: Verdict, call: Call) -> bool:
     fact = verdict.fact
-    if not isinstance(fact, PathUse) or call.category != "write":
-        return False
-    return all(
-        segments(path)[: len(anchors.root)] == anchors.root and not protected
-        for path, anchors, protected in protections(fact, call)
-    )
+    return isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)

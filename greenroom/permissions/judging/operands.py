@@ -6,9 +6,19 @@ can't be known, so an operand never allows anything; and a word that is not know
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from greenroom.permissions.facts.fact import Command, Fact, HostUse, Stars, Unknown, Unread
+from greenroom.permissions.facts.fact import (
+    Change,
+    Command,
+    Fact,
+    HostUse,
+    PathUse,
+    Stars,
+    Unknown,
+    Unread,
+)
 from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
@@ -16,11 +26,17 @@ from greenroom.permissions.facts.word import UNKNOWN, Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.shell.programs.reading import only_prints
+from greenroom.permissions.shell.programs.table import parts, program_of
+from greenroom.permissions.shell.unread import words_of
 
-__all__ = ["candidates", "operands"]
+__all__ = ["named_files", "operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
+_OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
+_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
+_MAGIC = re.compile(r":(?:\([^)]*\)|[/!^]*:?)")  # of git, before a pattern
+_WILD = re.compile(r"[*?\[]")
 _BEHIND = re.compile(r"[=@:]")
 _PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
@@ -34,6 +50,8 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     crowded = False
     seen_from: defaultdict[Place | None, set[tuple[str, bool, bool]]] = defaultdict(set)
     for fact in call.facts:
+        if paths and isinstance(fact, Command) and fact.argv:
+            yield from _finds(fact.argv, fact.place or call.place)
         place = fact.place if isinstance(fact, Command) else None
         seen = seen_from[place]
         for word in _words(fact):
@@ -41,12 +59,12 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
             if key in seen:
                 continue
             seen.add(key)
-            if word.unknown:
+            if word.unknown or word.may_be_option:
                 yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
             if hosts and "://" in word.text:
                 yield from _hosts(word)
             if paths:
-                yield from _paths(word, place or call.place)
+                yield from named_files(word, place or call.place, "read")
                 crowded |= place is not None and place.crowded and word.text[:1] not in "-/"
     if crowded and rules.careful_folders:
         yield Unknown(reason="changes to more folders than can be told apart")
@@ -56,8 +74,12 @@ def _words(fact: Fact) -> Iterator[Word]:
     """Collect the words of a fact that may name something."""
     if isinstance(fact, Unread):
         yield from (Word(word) for word in fact.words)
+    elif isinstance(fact, Change) and fact.setting:
+        yield Word(fact.setting)
     elif isinstance(fact, Command) and not only_prints(fact.argv):
-        yield from fact.argv[1:]
+        yield from fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
+        if fact.loose:  # what its words say may be run
+            yield from (Word(word) for word in words_of(fact.text))
 
 
 def _hosts(word: Word) -> Iterator[Fact]:
@@ -65,32 +87,51 @@ def _hosts(word: Word) -> Iterator[Fact]:
         yield HostUse(url=url, host=Host.of(url), guard=True)
 
 
-def _paths(word: Word, place: Place) -> Iterator[Fact]:
-    for name in candidates(word):
-        stars: Stars = "files" if word.pattern else "none"
-        text = loosened(name, quoted=word.quoted) if word.pattern else name
-        fact = place.use("read", text, tilde=not word.quoted, guard=True, stars=stars)
-        if fact.guard:
-            yield fact
+def _finds(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
+    """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
+    program, start = program_of(argv)
+    if any(program.has("~", part.option) for part in parts(argv, program, start) if part.option):
+        yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
+    elif program.name == "tar" and _OLD_LIST.match(argv[1].text if len(argv) > 1 else ""):
+        yield Unknown(reason="tar reads files that it is told elsewhere")
+    is_git = program.name.startswith("git")
+    for word in argv[start + 1 :]:
+        option = _LOOKS_FOR.match(word.text)
+        name = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
+        if (option or is_git) and not word.pattern and _WILD.search(name):
+            kinds: tuple[Stars, ...] = ("search", "files") if is_git else ("search",)
+            for stars in kinds:
+                text = f"**/{name}" if stars == "search" else name
+                fact = place.use("read", text, tilde=False, guard=True, stars=stars)
+                yield from [fact] if fact.guard else []
 
 
-def candidates(word: Word) -> Iterator[str]:
-    """Find the names of files that a word may hold: itself, and what stands behind an option.
+def named_files(word: Word, place: Place, kind: Literal["read", "write"]) -> Iterator[PathUse]:
+    """Find the files that a word may name: itself, and what stands behind an option.
 
     A part that is not known counts as nothing.
 
     Example:
-        >>> list(candidates(Word("--out=a:b"))), list(candidates(Word("-oa"))), list(candidates(Word("a")))
-        (['a:b', 'b'], ['a'], ['a'])
+        >>> [use.text for use in named_files(Word("--out=a:b"), Place("/w", "/w"), "read")]
+        ['a:b', 'b']
     """
     text = word.shape.replace(UNKNOWN, "")
-    found: list[str] = []
+    names: list[str] = []
     if _LEFT_OUT.match(text):
         return
     if not text.startswith("-"):
-        found.append(text)
+        names.append(text)
     elif not text.startswith("--"):
         begins = _PATH_BEGINS.search(text)
-        found += [text[2:], text[begins.start() :] if begins else ""]
-    found += [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
-    yield from (each for each in dict.fromkeys(found) if each and len(each) <= MAX_LENGTH)
+        names += [text[2:], text[begins.start() :]] if begins else [text[2:]]
+        names = [name for name in names if name != "/"]  # a separator, as in `cut -d/`
+    behind = [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
+    names += [name for each in behind for name in (each, each.partition(":")[0])]
+    names.append(text.partition(":")[0] if text[:1] != "-" else "")
+    for name in dict.fromkeys(names):
+        if name and len(name) <= MAX_LENGTH:
+            stars: Stars = "files" if word.pattern else "none"
+            exact = loosened(name, quoted=word.quoted) if word.pattern else name
+            use = place.use(kind, exact, tilde=not word.quoted, guard=True, stars=stars)
+            if isinstance(use, PathUse):
+                yield use

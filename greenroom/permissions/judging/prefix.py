@@ -14,8 +14,10 @@ __all__ = [
     "program_name",
     "resembles",
     "single_flags",
+    "stands_in",
 ]
 
+MAX_PLACES = 16  # at which one program is looked for
 # Long names of the short options that denials are usually written with.
 _LONG = {
     "r": "--recursive",
@@ -153,3 +155,20 @@ def gives(word: str, option: str) -> bool:
 def _abbreviates(word: str, option: str) -> bool:
     name = word.partition("=")[0]
     return len(name) > 3 and option.startswith(name)
+
+
+def stands_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
+    """Tell whether a command of this prefix stands anywhere among the words, in any spelling.
+
+    A program that is named very often counts as one.
+
+    Example:
+        >>> stands_in("a b git -C x push c".split(), ["git", "push"])
+        True
+    """
+    program = program_name(prefix[0])
+    places = [at for at, word in enumerate(words) if program_name(word) == program]
+    if len(places) > MAX_PLACES:
+        return True
+    argv = [Word(word) for word in words] if places else []
+    return any(resembles(argv[at:], prefix) for at in places)

@@ -1,24 +1,19 @@
-"""What is protected of the paths that a call would write."""
+"""What is protected of what a call would write."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, own_rules, protected_names
-from greenroom.permissions.facts.fact import Command, Fact, PathUse, Stars
+from greenroom.permissions.facts.fact import Command, Fact, PathUse
 from greenroom.permissions.facts.pattern import Anchors, Segments, segments
 from greenroom.permissions.facts.word import UNKNOWN, Word, basename
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.judging.operands import candidates
+from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.shell.programs.reading import only_prints, writes_no_named_file
 from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
+from greenroom.permissions.shell.unread import words_of
 
-__all__ = [
-    "protected_text",
-    "protected_words",
-    "protections",
-    "protects",
-    "writes_own_rules",
-]
+__all__ = ["protected", "protections", "writes_inside", "writes_own_rules"]
 
 
 def protections(fact: PathUse, call: Call) -> Iterator[tuple[str, Anchors, tuple[Segments, ...]]]:
@@ -30,57 +25,54 @@ def protections(fact: PathUse, call: Call) -> Iterator[tuple[str, Anchors, tuple
             yield path, anchors, names
 
 
-def protects(fact: PathUse, call: Call) -> bool:
-    """Tell whether something is protected of what the fact writes."""
-    return any(names for _, _, names in protections(fact, call))
+def writes_inside(fact: PathUse, call: Call) -> bool:
+    """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
+    return all(
+        segments(path)[: len(anchors.root)] == anchors.root and not names
+        for path, anchors, names in protections(fact, call)
+    )
 
 
-def protected_text(fact: PathUse, call: Call) -> str:
-    """Name what is protected of what the fact writes, or nothing."""
-    found = (each for _, _, names in protections(fact, call) for each in names)
-    return next(("/".join(each) for each in found), "")
+def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
+    """Find what is protected of what a fact writes: of a command by its words, else under 0."""
+    if isinstance(fact, PathUse):
+        names = tuple(each for *_, names in protections(fact, call) for each in names)
+        return {0: names} if names else {}
+    if not isinstance(fact, Command):
+        return {}
+    if id(fact) not in call.protected:  # which holds its facts as long as it lives
+        call.protected[id(fact)] = dict(_in_words(fact, call))
+    return call.protected[id(fact)]
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
     """Tell whether the fact writes what says what agents may do here."""
-    if isinstance(fact, Command):
-        return any(any(map(own_rules, names)) for _, names in _protected(fact, call))
-    if not isinstance(fact, PathUse):
-        return False
-    return any(any(map(own_rules, names)) for _, _, names in protections(fact, call))
+    return any(own_rules(name) for names in protected(fact, call).values() for name in names)
 
 
-def protected_words(fact: Command, call: Call) -> Iterator[int]:
-    """Find the words of a command that name something protected which it writes."""
-    return (at for at, _ in _protected(fact, call))
-
-
-def _protected(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
-    """Find what is protected among the words of a command that may write what they name."""
-    argv, place = fact.argv, fact.place or call.place
+def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
+    """Look at the words of a command that may write what they name, but not of what it runs."""
+    argv = fact.argv
     if not argv or only_prints(argv) or (writes_no_named_file(argv) and not fact.cautions):
         return
     wrapper = WRAPPERS.get(basename(argv[0].text))
     inner = inner_start(argv, wrapper) if wrapper else None
     for at, word in enumerate(argv[1:inner], 1):
-        found = dict.fromkeys(_fitting(word))
-        for name in candidates(word):
-            stars: Stars = "files" if word.pattern else "none"
-            use = place.use("write", name, tilde=not word.quoted, guard=True, stars=stars)
-            if isinstance(use, PathUse):
-                found |= dict.fromkeys(
-                    each for *_, names in protections(use, call) for each in names
-                )
-        if found:
-            yield at, tuple(found)
+        parts = (Word(each) for each in words_of(word.text)) if fact.loose else ()
+        uses = (
+            use
+            for each in (word, *parts)
+            for use in named_files(each, fact.place or call.place, "write")
+        )
+        names = [name for use in uses for *_, each in protections(use, call) for name in each]
+        if names := [*names, *_fitting(word)]:
+            yield at, tuple(names)
 
 
 def _fitting(word: Word) -> Iterator[Segments]:
     """Find the protected names that a hidden name with parts unknown may stand for, as `.g*` does."""
-    if word.static:
-        return
-    hidden = [
-        each.casefold() for each in segments(word.shape.replace(UNKNOWN, "*")) if each[0] == "."
-    ]
-    known = PROTECTED_FOLDERS | PROTECTED_FILES
-    yield from ((name,) for each in hidden for name in known if fnmatchcase(name, each))
+    if not word.static:
+        names = segments(word.shape.replace(UNKNOWN, "*").casefold())
+        hidden = [name for name in names if name.startswith(".")]
+        known = PROTECTED_FOLDERS | PROTECTED_FILES
+        yield from ((name,) for each in hidden for name in known if fnmatchcase(name, each))

@@ -6,6 +6,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.notation import KINDS
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
 __all__ = ["RuleFileModel", "RuleModel", "rule_file_schema"]
@@ -16,11 +17,10 @@ def _as_list(value: object) -> object:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Texts = Annotated[
-    list[Text],
-    BeforeValidator(_as_list, json_schema_input_type=Text | list[Text]),
-    Field(min_length=1),
+Examples = Annotated[
+    list[Text], BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
 ]
+Texts = Annotated[Examples, Field(min_length=1)]
 
 
 class _Strict(BaseModel):
@@ -35,8 +35,8 @@ class RuleModel(_Strict):
     tool: Texts | None = Field(None, description="Exact names of tools.")
     category: Texts | None = Field(None, description="Categories of tools.")
     command_prefix: Texts | None = Field(None, description="First words of a simple command.")
-    argv_exact: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="All words of a simple command, one by one."
+    argv_exact: Text | Annotated[list[str], Field(min_length=1)] | None = Field(
+        None, description="All words of a simple command, one by one or as a shell splits them."
     )
     path: Texts | None = Field(None, description="Patterns of files that are read or written.")
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
@@ -58,8 +58,8 @@ class RuleModel(_Strict):
     )
     expires: AwareDatetime | None = Field(None, description="From when on it matches nothing.")
     created_by: str = ""
-    match: list[Text] = Field([], description="Examples that it must match.")
-    not_match: list[Text] = Field([], description="Examples that it must not match.")
+    match: Examples = Field([], description="Examples that it must match.")
+    not_match: Examples = Field([], description="Examples that it must not match.")
 
     def rule(self) -> PermissionRule:
         """Make the rule.
@@ -67,63 +67,22 @@ class RuleModel(_Strict):
         Raises:
             RuleFileError: a matcher that can't be read, or none at all.
         """
-        matcher = RuleMatcher(
-            tool=tuple(self.tool or ()),
-            category=tuple(self.category or ()),
-            command_prefix=tuple(self.command_prefix or ()),
-            argv_exact=tuple(self.argv_exact or ()),
-            path=tuple(self.path or ()),
-            domain=tuple(self.domain or ()),
-            regex=tuple(self.regex or ()),
-            redirect_to=tuple(self.redirect_to or ()),
-            all=bool(self.all),
-        )
-        return PermissionRule(
-            decision=self.decision,
-            matcher=matcher,
-            id=self.id or "",
-            scope=self.scope,
-            agent=self.agent or "",
-            session=self.session or "",
-            priority=self.priority,
-            description=self.description,
-            message=self.message,
-            final=self.final,
-            expires=self.expires,
-            created_by=self.created_by,
-            match=tuple(self.match),
-            not_match=tuple(self.not_match),
-        )
+        said = self.model_dump(exclude_none=True)
+        matcher = RuleMatcher(**{name: said.pop(name) for name in _MATCHERS & said.keys()})
+        return PermissionRule(matcher=matcher, **said)
 
     @classmethod
     def of(cls, rule: PermissionRule) -> "RuleModel":
         """Describe a rule for a file; only fields that say something are set."""
-        matcher = rule.matcher
-        fields: dict[str, object] = {
-            "id": rule.id if rule.id != rule.generated_id else None,
-            "decision": rule.decision,
-            **{name: list(getattr(matcher, name)) or None for name in _LISTS},
-            "all": matcher.all or None,
-            **{name: getattr(rule, name) for name in _PLAIN},
-            "agent": rule.agent or None,
-            "session": rule.session or None,
-            "match": list(rule.match),
-            "not_match": list(rule.not_match),
+        said: dict[str, object] = {
+            name: getattr(rule.matcher if name in _MATCHERS else rule, name)
+            for name in cls.model_fields
+            if name != "id" or rule.id != rule.generated_id
         }
-        return cls.model_validate(fields)
+        return cls.model_validate({name: value for name, value in said.items() if value})
 
 
-_LISTS = (
-    "tool",
-    "category",
-    "command_prefix",
-    "argv_exact",
-    "path",
-    "domain",
-    "regex",
-    "redirect_to",
-)
-_PLAIN = ("scope", "priority", "description", "message", "final", "expires", "created_by")
+_MATCHERS = {*KINDS, "all"}
 
 
 class DefaultsModel(_Strict):

@@ -1,22 +1,16 @@
 """Rule files: read as a whole or refused as a whole, written all or nothing."""
 
 import json  # noqa: TID251 - only its error, which tells line and column
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from greenroom.core import RuleDecision, RuleFileError, serde
-from greenroom.permissions.rule_files.atomic import write_atomically
 from greenroom.permissions.rule_files.examples import check_examples
 from greenroom.permissions.rule_files.json_place import place_of
+from greenroom.permissions.rule_files.small_file import read_text, write_atomically
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from greenroom.permissions.rule_files.model import RuleModel
 
 __all__ = [
     "asking_everything",
@@ -29,21 +23,18 @@ __all__ = [
 ]
 
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
+_UNKNOWN_FIELD = "an unknown field is an error, since a misspelt matcher would match everything"
 
 
 def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
     """Read a rule file.
 
     Raises:
-        RuleFileError: the file can't be read, is no JSON, has a key that stands twice, an unknown
+        RuleFileError: it can't be read, is no regular file, is larger than 1 MiB, is no JSON, has a key that stands twice, an unknown
             field or version, or a rule that can't be used. It names line, column and field; no
             rule of the file is used.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
-    return parse_rules(text, str(path))
+    return parse_rules(read_text(path), str(path))
 
 
 def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
@@ -84,41 +75,30 @@ def _rules(data: dict[str, object], text: str, path: str) -> tuple[PermissionRul
     try:
         models = RuleFileModel.model_validate(data).rules
     except ValidationError as error:
-        raise _field_error(error.errors()[0], text, path) from error
+        first = error.errors()[0]
+        hint = _SHAPE if first["type"] != "extra_forbidden" else _UNKNOWN_FIELD
+        raise _error(first["loc"], first["msg"], hint, text, path) from error
     rules: dict[str, PermissionRule] = {}
     for index, model in enumerate(models):
         try:
-            rule = _usable(model, rules)
+            rule = model.rule()
+            check_examples(rule)
         except RuleFileError as error:
-            line, column = place_of(text, ["rules", index])
-            raise RuleFileError(
-                f"rules[{index}]: {error.message}",
-                path=path,
-                line=line,
-                column=column,
-                hint=error.hint,
-            ) from error
-        rules[rule.id if model.id else f"rules[{index}]"] = rule
+            raise _error(("rules", index), error.message, error.hint, text, path) from error
+        if model.id in rules:
+            said = f"two rules have the id {model.id!r}"
+            raise _error(("rules", index), said, "rename one", text, path)
+        rules[model.id or f"rules[{index}]"] = rule
     return tuple(rules.values())
 
 
-def _usable(model: "RuleModel", known: Container[str]) -> PermissionRule:
-    if model.id and model.id in known:
-        raise RuleFileError(f"two rules have the id {model.id!r}")
-    rule = model.rule()
-    check_examples(rule)
-    return rule
-
-
-def _field_error(error: "ErrorDetails", text: str, path: str) -> RuleFileError:
-    steps: Sequence[str | int] = error["loc"]
+def _error(
+    steps: Sequence[str | int], message: str, hint: str, text: str, path: str
+) -> RuleFileError:
     line, column = place_of(text, steps)
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    hint = _SHAPE
-    if error["type"] == "extra_forbidden":
-        hint = "an unknown field is an error, since a misspelt matcher would match everything"
     return RuleFileError(
-        f"{field.removeprefix('.')}: {error['msg']}", path=path, line=line, column=column, hint=hint
+        f"{field.removeprefix('.')}: {message}", path=path, line=line, column=column, hint=hint
     )
 
 

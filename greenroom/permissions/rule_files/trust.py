@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from greenroom.core import AgentContext, Remember, RuleFileError, serde
-from greenroom.permissions.rule_files.atomic import write_atomically
 from greenroom.permissions.rule_files.location import remembered_path, user_rules_path
 from greenroom.permissions.rule_files.rule_file import store_rules
+from greenroom.permissions.rule_files.small_file import read_bytes, read_text, write_atomically
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["is_trusted", "keep_rules", "rules_digest", "trust_rules"]
@@ -49,8 +49,8 @@ def trust_rules(path: str | Path, digest: str) -> None:
 def rules_digest(path: str | Path) -> str | None:
     """Return a SHA-256 over the bytes of a rule file, or None where it can't be read."""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except RuleFileError:
         return None
 
 
@@ -93,13 +93,11 @@ def _record_path() -> Path:
 def _record() -> dict[str, str]:
     path = _record_path()
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
-    try:
-        trusted = serde.loads_object(text).get("trusted")
+        trusted = serde.loads_object(read_text(path)).get("trusted")
+    except RuleFileError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return {}
+        raise
     except serde.InvalidJSONError as error:
         raise RuleFileError(error.message, path=str(path), hint="remove it") from error
     if not isinstance(trusted, dict):

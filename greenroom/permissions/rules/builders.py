@@ -1,12 +1,11 @@
 """Builders of the usual rules, each one line to write and equal to the rule written out."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.rules.matcher import Predicate, RuleMatcher
-from greenroom.permissions.rules.text import parse_matcher
 
 if TYPE_CHECKING:
     from greenroom.permissions.rules.rule import RuleScope
@@ -28,8 +27,8 @@ class RuleOptions(TypedDict, total=False):
     message: str
     final: bool
     expires: datetime | None
-    match: tuple[str, ...]
-    not_match: tuple[str, ...]
+    match: str | Sequence[str]
+    not_match: str | Sequence[str]
 
 
 class RuleBuilders:
@@ -43,15 +42,15 @@ class RuleBuilders:
 
     @classmethod
     def parse(cls, text: str, decision: RuleDecision | str, **options: Unpack[RuleOptions]) -> Self:
-        """Make a rule of the usual short form.
+        """Make a rule of its short form, which is also how its matcher is shown.
 
-        The forms are `Read`, `Bash(git status:*)`, `Bash(npm run *)`, `Bash(exact command)`,
+        The usual forms are `Read`, `Bash(git status:*)`, `Bash(npm run *)`, `Bash(exact command)`,
         `Edit(src/**)`, `WebFetch(domain:docs.python.org)` and `*`.
 
         Raises:
             RuleFileError: it has none of these forms.
         """
-        return cls._of(RuleDecision(decision), parse_matcher(text), options)
+        return cls._of(RuleDecision(decision), RuleMatcher.parse(text), options)
 
     @classmethod
     def allow_tool(cls, *names: str, **options: Unpack[RuleOptions]) -> Self:
@@ -99,9 +98,11 @@ class RuleBuilders:
         return cls._of(_ASK, _commands(prefixes), options)
 
     @classmethod
-    def allow_bash_prefix(cls, prefixes: Iterable[str], **options: Unpack[RuleOptions]) -> Self:
-        """Do the same as `allow_command`, for prefixes in a list."""
-        return cls.allow_command(*prefixes, **options)
+    def allow_bash_prefix(
+        cls, prefixes: str | Sequence[str], **options: Unpack[RuleOptions]
+    ) -> Self:
+        """Do the same as `allow_command`, for one prefix or a list of them."""
+        return cls._of(_ALLOW, _commands(prefixes), options)
 
     @classmethod
     def allow_path(cls, *patterns: str, **options: Unpack[RuleOptions]) -> Self:
@@ -153,5 +154,5 @@ class RuleBuilders:
         return cls(decision=decision, matcher=matcher, **options)
 
 
-def _commands(prefixes: tuple[str, ...]) -> RuleMatcher:
-    return RuleMatcher(tool=("Bash",), command_prefix=prefixes)
+def _commands(prefixes: str | Sequence[str]) -> RuleMatcher:
+    return RuleMatcher(tool="Bash", command_prefix=prefixes)

@@ -1,26 +1,65 @@
 """Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
 from greenroom.permissions.rules.expression import Expression
+from greenroom.permissions.rules.notation import (
+    KINDS,
+    quoted_words,
+    read_notation,
+    write_notation,
+)
 from greenroom.permissions.shell.grammar.split import split_settings, split_words
 from greenroom.permissions.shell.variables import is_display_setting
 
-__all__ = ["Predicate", "RuleMatcher"]
+__all__ = ["Predicate", "RuleMatcher", "Texts", "quoted_words"]
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition of the programmer's: called with the tool's name and the call's input."""
 
 
+class Texts:
+    """A field of a dataclass that holds texts; a plain string is one text, never its characters."""
+
+    def __init__(self, split: Callable[[str], Sequence[str]] = lambda text: (text,)) -> None:
+        """Say how a plain string is split, if it is; then empty texts are texts, too."""
+        self._split = split
+        self._may_be_empty = split is split_words
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> tuple[str, ...]:
+        texts: tuple[str, ...] = () if instance is None else instance.__dict__[self._name]
+        return texts
+
+    def __set__(self, instance: object, value: str | Sequence[str]) -> None:
+        texts = self._split(value) if isinstance(value, str) else value
+        if not isinstance(texts, Sequence) or not all(map(self._is_text, texts)):
+            raise RuleFileError(
+                f"{self._name}: not a text or a list of texts: {value!r}",
+                hint=f'write {self._name}="…" or {self._name}=["…", "…"]',
+            )
+        instance.__dict__[self._name] = tuple(texts)
+
+    def _is_text(self, text: object) -> bool:
+        """Tell whether a file can hold it, and a program can be given it."""
+        if not isinstance(text, str) or "\0" in text or not (text or self._may_be_empty):
+            return False
+        return text.isascii() or not any("\ud800" <= ch <= "\udfff" for ch in text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RuleMatcher:
     """Which calls, or which parts of a call, a rule is about.
+
+    Each field but the last two takes a text, or several of which one must fit.
 
     Attributes:
         tool: exact names of tools.
@@ -28,7 +67,8 @@ class RuleMatcher:
         command_prefix: first words of a simple command, such as "git status". Settings before them,
             as in "CI=1 npm test", are about a command with exactly these, in any order; those that
             only change how output looks, such as NO_COLOR, don't count.
-        argv_exact: all words of a simple command, or empty; settings as above.
+        argv_exact: all words of a simple command; a plain string is split as the shell splits it.
+            Settings as above.
         path: patterns of files that are read or written.
         domain: hosts that are contacted.
         regex: patterns of a simple command's words joined by blanks; an allowance must match all
@@ -41,19 +81,19 @@ class RuleMatcher:
         RuleFileError: no matcher at all, or one that can't be read.
 
     Example:
-        >>> str(RuleMatcher(tool=("Bash",), command_prefix=("git status",)))
-        'Bash(git status:*)'
+        >>> str(RuleMatcher(tool="Bash", command_prefix=["git status", "git log"]))
+        'Bash(git status:*, git log:*)'
     """
 
-    tool: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
-    command_prefix: tuple[str, ...] = ()
-    argv_exact: tuple[str, ...] = ()
-    path: tuple[str, ...] = ()
-    domain: tuple[str, ...] = ()
-    regex: tuple[str, ...] = ()
-    redirect_to: tuple[str, ...] = ()
-    predicate: Predicate | None = field(default=None, compare=True)
+    tool: Texts = Texts()
+    category: Texts = Texts()
+    command_prefix: Texts = Texts()
+    argv_exact: Texts = Texts(split_words)
+    path: Texts = Texts()
+    domain: Texts = Texts()
+    regex: Texts = Texts()
+    redirect_to: Texts = Texts()
+    predicate: Predicate | None = None
     all: bool = False
 
     def __post_init__(self) -> None:
@@ -77,6 +117,11 @@ class RuleMatcher:
             raise RuleFileError(
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
+        # What is the same is equal, and has the same name.
+        prefixes = tuple(quoted_words(split_words(each)) for each in self.command_prefix)
+        object.__setattr__(self, "command_prefix", prefixes)
+        narrowed = any(kinds) or self.tool or self.category or self.predicate
+        object.__setattr__(self, "all", not narrowed)
         # Reading them here makes a bad one an error at once, not at the first call.
         _ = self.settings, self.paths, self.hosts, self.expressions, self.targets
 
@@ -151,30 +196,26 @@ class RuleMatcher:
             not self.category or category in self.category
         )
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the short form, such as `Bash(git status:*)`; `str` of a matcher writes it.
+
+        Raises:
+            RuleFileError: it has none of the known forms.
+        """
+        fields = read_notation(text)
+        return cls(
+            tool=fields["tool"],
+            category=fields["category"],
+            command_prefix=fields["command_prefix"],
+            argv_exact=fields["argv_exact"],
+            path=fields["path"],
+            domain=fields["domain"],
+            regex=fields["regex"],
+            redirect_to=fields["redirect_to"],
+            all=not any(fields.values()),
+        )
+
     def __str__(self) -> str:
-        name = ",".join(self.tool) or (",".join(self.category) and f"category:{self._categories}")
-        spec = ", ".join(self._specs())
-        if not spec:
-            return name or ("*" if self.all else "condition")
-        return f"{name or '*'}({spec})"
-
-    @property
-    def _categories(self) -> str:
-        return ",".join(self.category)
-
-    def _specs(self) -> list[str]:
-        specs = [f"{each}:*" for each in self.command_prefix]
-        specs += [quoted_words(self.argv_exact)] if self.argv_exact else []
-        specs += [f"/{each}/" for each in self.regex]
-        specs += [*self.path, *(f"domain:{each}" for each in self.domain)]
-        specs += [f"> {each}" for each in self.redirect_to]
-        return specs + (["condition"] if self.predicate and specs else [])
-
-
-def quoted_words(words: tuple[str, ...]) -> str:
-    """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
-    from shlex import join, quote
-
-    settings, command = split_settings(words)
-    named = (each.partition("=") for each in settings)
-    return " ".join([*(f"{name}={quote(value)}" for name, _, value in named), join(command)])
+        fields = {kind: getattr(self, kind) for kind in KINDS}
+        return write_notation(fields, conditional=self.predicate is not None)

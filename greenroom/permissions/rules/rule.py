@@ -8,7 +8,7 @@ from typing import Self
 
 from greenroom.core import RuleDecision, RuleFileError, clock
 from greenroom.permissions.rules.builders import RuleBuilders
-from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.matcher import RuleMatcher, Texts
 
 __all__ = ["ANSWER", "ANSWERED", "PermissionRule", "RuleScope"]
 
@@ -80,8 +80,8 @@ class PermissionRule(RuleBuilders):
     final: bool = False
     expires: datetime | None = None
     created_by: str = ""
-    match: tuple[str, ...] = ()
-    not_match: tuple[str, ...] = ()
+    match: Texts = Texts()  # noqa: RUF009 - a descriptor
+    not_match: Texts = Texts()  # noqa: RUF009 - as above
     source: str = field(default="", compare=False)
     tightens: bool = field(default=False, compare=False)
 

@@ -21,7 +21,7 @@ from greenroom.permissions.shell.grammar.nodes import (
 )
 from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.grammar.pieces import join
-from greenroom.permissions.shell.hidden import hidden_characters
+from greenroom.permissions.shell.hidden import hidden_characters, posing_words
 from greenroom.permissions.shell.programs.wrappers import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.unread import words_of
@@ -39,7 +39,7 @@ __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
-_FOLDERS = frozenset({"HOME", "PWD", "OLDPWD", "CDPATH"})
+_FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 
 
 def analyse(command: str, place: Place) -> Sequence[Fact]:
@@ -61,6 +61,7 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
     except RecursionError:  # the caller stands deep in its own stack
         facts.append(Unread(words=words_of(command)))
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
+    facts += dict.fromkeys(posing_words(facts))
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
 
@@ -81,7 +82,8 @@ def execute(
     node = SimpleCommand(words, assignments)
     length = sum(len(word) for word in argv)
     try:
-        return tuple(_Analyser(place, length).simple(node))
+        facts = tuple(_Analyser(place, length).simple(node))
+        return (*facts, *dict.fromkeys(posing_words(facts)))
     except RecursionError:  # the caller stands deep in its own stack
         unread = Unread(words=tuple(argv))
         return (Unknown(reason="the command is nested too deeply to be told"), unread)

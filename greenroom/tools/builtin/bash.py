@@ -7,12 +7,12 @@ from pathlib import Path
 from greenroom.core import (
     AgentContext,
     Effect,
-    ShellCommand,
     TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolStatus,
+    usual_effects,
     valid_unicode,
 )
 from greenroom.tools.builtin.arguments import integer
@@ -103,8 +103,8 @@ class Bash:
         return ToolInfo("Run a command", str(input["command"]), claim=claim)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
-        """State the command, and the folder that it starts in."""
-        return (ShellCommand(str(input["command"]), str(context.workspace.cwd)),)
+        """State the command."""
+        return usual_effects("Bash", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run the command; an exit code other than 0 is an error to the model.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, ToolResult
+from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, usual_effects
 from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_tree import walk_files
@@ -78,8 +78,7 @@ class Glob:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the folder that is read."""
-        folder = str(context.workspace.absolute(str(input.get("path", "."))))
-        return (ReadPath.matching(folder, str(input.get("pattern", ""))),)
+        return usual_effects("Glob", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """List in a thread or a process; both end when the call is cancelled.

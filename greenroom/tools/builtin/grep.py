@@ -9,7 +9,15 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, Effect, ReadPath, ToolError, ToolInfo, ToolResult, serde
+from greenroom.core import (
+    AgentContext,
+    Effect,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    serde,
+    usual_effects,
+)
 from greenroom.tools.builtin import searcher
 from greenroom.tools.builtin.environment import clean_environment
 from greenroom.tools.builtin.file_filter import FileFilter
@@ -59,8 +67,7 @@ class Grep:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file or folder that is read."""
-        folder = str(context.workspace.absolute(str(input.get("path", "."))))
-        return (ReadPath.matching(folder, str(input.get("glob", ""))),)
+        return usual_effects("Grep", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Search; the process ends when the call is cancelled, and at the latest after 30 seconds.

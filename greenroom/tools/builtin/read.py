@@ -15,10 +15,10 @@ from greenroom.core import (
     DocumentBlock,
     Effect,
     ImageBlock,
-    ReadPath,
     ToolError,
     ToolInfo,
     ToolResult,
+    usual_effects,
     valid_unicode,
 )
 from greenroom.tools.builtin.arguments import integer
@@ -83,7 +83,7 @@ class Read:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is read."""
-        return (ReadPath(str(context.workspace.absolute(str(input["file_path"])))),)
+        return usual_effects("Read", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Read in a thread.

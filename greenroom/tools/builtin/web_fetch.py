@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from greenroom.core import (
     AgentContext,
-    Contact,
     Effect,
     NetworkError,
     ToolError,
     ToolInfo,
     ToolResult,
+    usual_effects,
 )
 from greenroom.tools.builtin.arguments import integer
 
@@ -60,7 +60,7 @@ class WebFetch:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
         """State the one host that is contacted; a redirect never leads to another."""
-        return (Contact(str(input["url"])),)
+        return usual_effects("WebFetch", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Fetch the page.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, WritePath
+from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, usual_effects
 from greenroom.tools.builtin.atomic_file import open_regular, replace_file
 from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
 from greenroom.tools.builtin.path_locks import path_lock
@@ -49,7 +49,7 @@ class Write:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is written."""
-        return (WritePath(str(context.workspace.absolute(str(input["file_path"])))),)
+        return usual_effects("Write", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Write in a thread; the metadata has the diff.

@@ -221,7 +221,7 @@ def test_a_prompt_shows_the_change_and_rules_see_the_path(
     assert info.details == "a.txt (every occurrence)"
     assert "-one" in info.diff
     assert "+two" in info.diff
-    assert Edit().effects(change, context) == (WritePath(str(root / "a.txt")),)
+    assert Edit().effects(change, context) == (WritePath("a.txt"),)
 
 
 def test_a_diff_shows_a_final_newline_that_came_or_went() -> None:

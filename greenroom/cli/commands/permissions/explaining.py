@@ -41,7 +41,7 @@ async def explain_call(options: "PermissionsOptions") -> int:
     arguments = _input(options)
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
-        rules_of_run, workspace, options.allow, options.deny, options.mode
+        rules_of_run, workspace, options.allow, options.deny, options.mode, options.read_only
     )
     tell(*rules.warnings, *rules.notes)
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool

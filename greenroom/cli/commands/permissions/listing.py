@@ -1,5 +1,6 @@
 """`greenroom permissions list`: the rules of a run, in the order in which they are asked."""
 
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import trio
@@ -10,7 +11,7 @@ from greenroom.cli.run.folders import below_home, working_folder
 from greenroom.cli.run.rules import RunRules, rules_of_run
 from greenroom.cli.streams.output_writer import tell
 from greenroom.core import serde
-from greenroom.permissions import PermissionRule, encode_rule
+from greenroom.permissions import PermissionRule, encode_rule, read_only_commands
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,7 +31,7 @@ async def list_rules(options: "PermissionsOptions") -> int:
         RuleFileError: a rule of the command line can't be used.
     """
     rules = await trio.to_thread.run_sync(
-        rules_of_run, working_folder(), options.allow, options.deny, options.mode
+        rules_of_run, working_folder(), options.allow, options.deny, options.mode, options.read_only
     )
     tell(*rules.warnings)
     page = Page()
@@ -42,10 +43,17 @@ async def list_rules(options: "PermissionsOptions") -> int:
     if left_out := _left_out(rules):
         await page.text("\nThese don't count:")
         await page.show(_table([(*_row(rule), why) for rule, why in left_out]))
+    if rules.manager.read_only:
+        await page.text(f"\n{_READ_ONLY}")
+        await page.text("\n".join(wrap(", ".join(read_only_commands()), 96)))
     await page.text(f"\n{_MODES[rules.manager.mode]}")
     return 0
 
 
+_READ_ONLY = """\
+Built in: these commands need no rule where they only read, inside the workspace. Options that write
+or run something are asked about, and git where its repository names a program. --no-read-only turns
+that off."""
 _MODES = {
     "default": "What no rule is about is asked.",
     "accept-edits": "Edits in the workspace of what is not protected are allowed; what else no rule is about is asked.",
@@ -68,8 +76,9 @@ def _row(rule: PermissionRule) -> tuple[str, ...]:
     extras += [f"priority {rule.priority}"] if rule.priority else []
     extras += [f"until {rule.expires.astimezone():%Y-%m-%d %H:%M}"] if rule.expires else []
     name = "" if rule.id == rule.generated_id else rule.id
-    cells = (rule.decision, str(rule.matcher), name, ", ".join([scope, *extras]))
-    return (*(one_line(each) for each in cells), below_home(one_line(rule.source)))
+    cells = map(one_line, (name, ", ".join([scope, *extras])))
+    # A matcher is shown whole, so that it can be given to --allow and --deny.
+    return (str(rule.decision), str(rule.matcher), *cells, below_home(one_line(rule.source)))
 
 
 def _table(rows: list[tuple[str, ...]]) -> "Table":
@@ -88,6 +97,7 @@ def _as_json(rules: RunRules) -> dict[str, object]:
     live = [rule for rule in rules.manager.rules if not rule.expired]
     return {
         "mode": rules.manager.mode,
+        "read_only": read_only_commands() if rules.manager.read_only else (),
         "rules": [_described(rule) for rule in live],
         "ignored": [{**_described(rule), "why": why} for rule, why in _left_out(rules)],
     }

@@ -97,7 +97,7 @@ async def _try_calls(text: str, options: "PermissionsOptions", page: Page) -> in
     folder = working_folder()
     cases = list(_cases(text, options.file))
     rules = await trio.to_thread.run_sync(
-        rules_of_run, folder, options.allow, options.deny, options.mode
+        rules_of_run, folder, options.allow, options.deny, options.mode, options.read_only
     )
     if any(case.rules is None for _, case in cases):
         tell(*rules.warnings, *rules.notes)

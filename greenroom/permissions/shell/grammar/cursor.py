@@ -34,6 +34,9 @@ class TooDeepError(Exception):
     """Something is nested deeper than `MAX_DEPTH`."""
 
 
+_REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
+
+
 @dataclass
 class Findings:
     """What was found so far, shared by the readers of one command and of the texts inside it.
@@ -60,6 +63,11 @@ class Findings:
     def assigned(self) -> frozenset[str] | None:
         """The variables that the command may set by other ways than a loop; None for any."""
         return find_assigned(self.command)
+
+    @cached_property
+    def redefines(self) -> bool:
+        """Whether a program such as `pwd` may be another one in the command."""
+        return _REDEFINES.search(self.command) is not None
 
 
 class Cursor:

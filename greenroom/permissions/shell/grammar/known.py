@@ -21,6 +21,7 @@ HOME = "HOME"
 
 MAX_VALUES = 64  # of a loop's variable that are looked at one by one
 _TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
+_BLANK = re.compile(r"[\s\\]")
 _PRINTS_NUMBERS = re.compile(
     r"nproc|seq(?: -?[0-9.]+)+|wc(?: -[clmw]+)+|date \+(?:%[sYmdHMS])+|id -[gu]"
 )
@@ -47,15 +48,12 @@ def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
     """List the values of a variable that goes through these words; none if they are not known."""
     if len(words) > MAX_VALUES or any(word.unknown for word in words):
         return ()
+    texts = [word.text if word.quoted else os.path.expanduser(word.text) for word in words]
+    if any(text[:1] == "~" and not word.quoted for text, word in zip(texts, words, strict=True)):
+        return ()
     return tuple(
-        Piece(
-            word.text if word.quoted else os.path.expanduser(word.text),
-            word.static,
-            word.dynamic,
-            word.split,
-            word.number,
-        )
-        for word in words
+        Piece(text, word.static, word.dynamic, word.split, word.number)
+        for text, word in zip(texts, words, strict=True)
     )
 
 
@@ -66,9 +64,17 @@ def find_value(
     if name == FOLDER:
         return _current_folder(piece, folder_splits)
     choices = values.get(name, ())
-    if not piece.quoted and any(_TAKEN_APART.search(each.text) for each in choices):
+    if not piece.quoted and any(map(_is_taken_apart, choices)):
         return piece
     return choices[0] if choices and name == HOME else piece._replace(name=name, choices=choices)
+
+
+def _is_taken_apart(value: Piece) -> bool:
+    """Tell whether the shell makes something else of a value outside of quotes.
+
+    The names that a pattern stands for are taken at their word.
+    """
+    return (_TAKEN_APART if value.quoted else _BLANK).search(value.text) is not None
 
 
 def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
@@ -85,8 +91,10 @@ def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) ->
     last = nodes[-1]
     if command == "cat" and len(nodes) == 2 and piece.quoted and isinstance(last, SimpleCommand):
         one = [each.operator for each in first.redirections] in (["<<"], ["<<-"])
-        if one and not last.words and last.redirections[0].target.static:
-            return Piece(last.redirections[0].target.text.rstrip("\n"))
+        text = last.redirections[0].target
+        plain = first.redirections[0].target.quoted or "\\" not in text.text
+        if one and not last.words and text.static and plain:
+            return Piece(text.text.rstrip("\n"))
     return piece
 
 

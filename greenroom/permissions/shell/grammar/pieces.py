@@ -23,6 +23,7 @@ MAX_ATOMS = 1024
 MAX_NESTING = 20
 _MARKS = re.compile(r"([{},])")
 _SPECIAL = re.compile(r"[*?\[]")
+_RANGE = re.compile(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
 _STAR = re.compile(r"[*?]")
 
 
@@ -77,7 +78,8 @@ def _keep_braces(words: list[Pieces]) -> list[Pieces]:
     """Put back braces without a comma: they stand for themselves, or for a range."""
     texts = ["".join([piece.text for piece in word]) for word in words]
     if any(".." in text for text in texts):
-        return [[UNSURE._replace(text=f"{{{texts[0]}}}")]]
+        number = _RANGE.fullmatch(texts[0]) is not None
+        return [[UNSURE._replace(text=f"{{{texts[0]}}}", number=number)]]
     brace = Piece("{", quoted=False), Piece("}", quoted=False)
     return [[brace[0], *word, brace[1]] for word in words]
 

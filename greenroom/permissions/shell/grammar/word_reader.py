@@ -31,7 +31,7 @@ _ODD_ESCAPE = re.compile(r"\\[^nt\\'\"]")
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t"}
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
-_NUMBER = re.compile(r"\$(?:[?#$!]|\{#\w+\})|\$\(\(")
+_NUMBER = re.compile(r"\$(?:[?#$]|\{#\w+\})|\$\(\(")  # `$!` may be nothing
 _IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 16#ff is a number
 _VARIABLES = re.compile(r"[A-Za-z_]")
 # Variables that the shell fills with text of the command itself.
@@ -136,6 +136,8 @@ class WordReader(Cursor):
         number = _NUMBER.match(raw) is not None
         piece = Piece(raw, quoted, dynamic=True, split=not quoted or "@" in raw, number=number)
         if raw.startswith(("`", "$(")) and not number:
+            if self.findings.redefines:
+                return piece
             return find_printed(self.findings.nodes[known:], piece, splits)
         variable = _VARIABLE.fullmatch(raw)
         if variable is None or (variable[1] and self.peek() == "{"):  # `$x{a,b}` is `$xa $xb`

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.programs.cautions import cautions
-from greenroom.permissions.shell.programs.table import Program, parts, program_of
+from greenroom.permissions.shell.programs.table import READ_ONLY, Program, parts, program_of
 
-__all__ = ["is_version", "only_prints", "only_reads", "writes_no_named_file"]
+__all__ = ["is_version", "only_prints", "only_reads", "read_only_commands", "writes_no_named_file"]
 
 # Developers' programs, and the options with which they print their version and nothing else. Those
 # are missing that a file of the project may replace by another version of themselves.
@@ -18,6 +18,17 @@ _VERSIONS = {
         ("--version",),
     ),
 }
+
+
+def read_only_commands() -> tuple[str, ...]:
+    """List the commands that need no rule while they only read, inside the workspace.
+
+    Example:
+        >>> {"ls", "git status", "python --version"} <= set(read_only_commands())
+        True
+    """
+    versions = (f"{name} {options[0]}" for name, options in _VERSIONS.items())
+    return (*READ_ONLY, "command -v", "xargs", *versions)
 
 
 def only_prints(argv: Sequence[Word]) -> bool:
@@ -51,14 +62,13 @@ def only_reads(argv: Sequence[Word]) -> bool:
 def _is_listing(argv: Sequence[Word], program: Program, start: int) -> bool:
     """Tell whether a program that can do more than list is told to list, if it is one."""
     options, first = program.marks.get("&"), program.marks.get("$")
-    if not (options or first):
+    if first is None:
         return True
     seen = tuple(parts(argv, program, start))
     if options and not all(program.has("&", part.option) for part in seen if part.option):
         return False
     operand = next((argv[part.at] for part in seen if not part.option), Word("-"))
-    is_listed = operand.static and operand.text in (first or ())
-    return is_listed or bool(options and any(part.option == "--list" for part in seen))
+    return (operand.static and operand.text in first) or any(part.option in first for part in seen)
 
 
 def is_version(argv: Sequence[Word]) -> bool:

@@ -15,6 +15,7 @@ from greenroom.permissions.facts.word import Word, basename
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 
 __all__ = [
+    "READ_ONLY",
     "Part",
     "Program",
     "abbreviates",
@@ -30,7 +31,7 @@ __all__ = [
 #   =kt +-date,-grep    options whose value is only text (long ones lack their first dash)
 #   @f @-newer    options whose value is a file    %I    whose value is never apart
 #   ^1    no options behind so many operands    plain    no word of it can turn out to be careful
-#   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none
+#   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none, or an option
 #   always    it is careful, whatever its words are    stores    it writes no file that it names
 #   reads    it only reads its operands    prints    they are only text    pattern    the first is
 _TEXT = """
@@ -73,9 +74,9 @@ _TEXT = """
     shuf: !o =ein --output
     iconv: !o =ft --output
     tar: !IF =CTXbgKLNVf --to-command --checkpoint-action --use-compress-program --rsh-command
-    tar: --info-script --new-volume-script
-    zip: !T =bnPtx --unzip-command -TT
-    rsync: !e =fBTM --rsh --rsync-path --daemon
+    tar: --info-script --new-volume-script --transform --xform ~T ~--files-from
+    zip: !T =bnPtx --unzip-command -TT ~@
+    rsync: !e =fBTM --rsh --rsync-path --daemon ~--files-from
     man: !PH =CELmMrRsSep --pager --html --preprocessor
     curl: !OKTJc ?oD =AbdeEFHmPQrtuUwXyYxz --output? --dump-header? --config --upload-file --cookie-jar
     curl: --trace --trace-ascii --stderr --libcurl --etag-save --hsts --alt-svc --output-dir
@@ -144,6 +145,8 @@ _TEXT = """
     mysql, mariadb: --pager --tee --init-command
     # the shell's own
     wait: !p
+    jobs: !x
+    ., source: always
     hash: !p
     enable: !f
     bind: !xf
@@ -153,7 +156,7 @@ _TEXT = """
     mapfile, readarray: !C
     # git, and its verbs
     git: --output --ext-diff --textconv --open-files-in-pager --upload-pack --receive-pack
-    git: --exec --template --config --no-index --upload-archive --show-signature
+    git: ~--pathspec-from-file --exec --template --config --no-index --upload-archive --show-signature
     git: +-message,-author,-date,-grep,-since,-until,-after,-before
     git clone: !cu =boj
     git commit: stores =mFtcC
@@ -170,7 +173,7 @@ _TEXT = """
     git format-patch: !o =v
     git bisect: run
     git submodule: foreach
-    git cat-file: reads --filters
+    git cat-file: reads --filters ~--batch ~--batch-check ~--batch-command
     git filter-branch, git mergetool, git config: always
     git status, git rev-parse, git merge-base, git describe, git ls-files: reads plain
     git blame, git annotate, git shortlog, git ls-tree, git show-ref, git rev-list, git name-rev: reads
@@ -180,17 +183,17 @@ _TEXT = """
     git stash: reads $list,show
     git reflog: reads $-,show
     git worktree: reads $list
-    git branch: reads stores $- &arvi &--all &--remotes &--verbose &--list &--show-current &--sort
+    git branch: reads stores $-,--list &arvi &--all &--remotes &--verbose &--list &--show-current &--sort
     git branch: &--contains &--no-contains &--merged &--no-merged &--points-at &--format &--color
     git branch: &--no-color &--column &--no-column &--ignore-case &--abbrev
     git branch: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
-    git tag: reads stores =mFu $- &lni &--list &--contains &--no-contains &--merged &--no-merged &--sort
+    git tag: reads stores =mFu $-,--list,-l &lni &--list &--contains &--no-contains &--merged &--no-merged &--sort
     git tag: &--points-at &--format &--color &--no-color &--column &--no-column &--ignore-case %n
     git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
     git add, git fetch, git push: stores
     # known to run nothing that their words say
     alias, bg, break, builtin, command, continue, declare, dirs, disown, eval, exec, exit, export, fc:
-    fg, getopts, help, jobs, kill, let, local, logout, popd, pushd, read, readonly, return, set, shift:
+    fg, getopts, help, kill, let, local, logout, popd, pushd, read, readonly, return, set, shift:
     shopt, suspend, times, trap, typeset, ulimit, umask, unalias, unset, whereis, col, csplit:
     expand, expr, fmt, hexdump, join, locate, look, more, od, paste, pr, ptx, strings, sum, tee, tsort:
     zcat, zgrep, chgrp, chmod, chown, cp, dd, install, ln, mkdir, mkfifo, mktemp, mv, rm, rmdir, shred:
@@ -234,9 +237,10 @@ class Program:
 
     def has(self, mark: str, option: str) -> bool:
         """Tell whether an option has this mark; a long one may be abbreviated."""
-        return option not in _NO_ABBREVIATIONS and any(
-            abbreviates(option, each) for each in self.marks.get(mark, ())
-        )
+        options = self.marks.get(mark, ())
+        if option in options or not option.startswith("--") or option in _NO_ABBREVIATIONS:
+            return option in options
+        return any(abbreviates(option, each) for each in options)
 
     def is_(self, kind: str) -> bool:
         """Tell whether its row holds this word."""
@@ -275,6 +279,7 @@ def abbreviates(option: str, wanted: str) -> bool:
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
 _MARKS = "!?~=@%&"
 _KINDS = frozenset({"always", "pattern", "plain", "prints", "reads", "stores"})
+_RUN_WORDS = RUNNERS | {"make", "gmake"}
 _RUN_OTHERS = SHELLS | WRAPPERS.keys()
 
 
@@ -321,6 +326,11 @@ def _with_verbs(programs: dict[str, Program]) -> dict[str, Program]:
 
 _PROGRAMS = _with_verbs(_read(_TEXT))
 _UNKNOWN = Program("", {})
+READ_ONLY = tuple(
+    name for name, program in _PROGRAMS.items() if program.is_("reads") or program.is_("prints")
+)
+"""The names of the programs, and of the verbs of git, that only read or print."""
+
 # Options of git before its verb with a value in the next word.
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 
@@ -342,7 +352,7 @@ def _is_verb(argv: Sequence[Word], at: int) -> bool:
 def is_known(program: Word) -> bool:
     """Tell whether it is known what the program does with its words, so that they are only words."""
     name = basename(program.text)
-    return name not in RUNNERS and (name in _PROGRAMS or name in _RUN_OTHERS)
+    return name not in _RUN_WORDS and (name in _PROGRAMS or name in _RUN_OTHERS)
 
 
 def parts(argv: Sequence[Word], program: Program, start: int = 0) -> Iterator[Part]:

@@ -1,0 +1,435 @@
+"""Commands that only read, inside the workspace: which ones need no rule."""
+
+import os
+import random
+import re
+import shlex
+import shutil
+import string
+import subprocess
+
+import pytest
+
+from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, read_only_commands
+from tests.permissions import bash_oracle, read_only_oracle
+from tests.permissions.commands import commands as table
+
+ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
+MANAGER = PermissionManager()
+TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "500"))
+SEED = int(os.environ.get("GREENROOM_BASH_SEED", "7"))
+
+READ = r"""
+ls
+ls -la src
+cd src && ls
+cat README.md | head -20
+head -n 5 src/a.py
+tail -f README.md
+wc -l src/*.py
+rg -n foo src
+rg "/api/" src
+rg -g '*.py' -l foo | xargs head -3
+grep -rn "/api" src --include=*.py
+grep -n -e foo -- src/a.py
+find . -name '*.py' -type f
+find src -maxdepth 2 -name "*.py" | sort | uniq -c
+find . -path './node_modules' -prune -o -name '*.js' -print | wc -l
+pwd
+which python
+type ls
+command -v git
+file README.md
+stat README.md
+du -sh .
+df -h .
+tree -L 2
+sort README.md | uniq -c | sort -rn
+cut -d/ -f1 README.md
+cut -d : -f 1 README.md
+tr a b < /dev/null
+diff README.md src/a.py
+cmp README.md src/a.py
+jq . package.json
+jq -r '.scripts | keys[]' package.json
+jq '..|.x?' package.json
+echo hello $X
+echo "$(git rev-parse HEAD)"
+printf '%s\n' a "$x"
+test -f README.md && echo yes
+[ -d src ] || echo no
+true
+basename /a/b
+dirname /etc/x
+date +%F
+date -d yesterday +%s
+whoami
+id
+uname -a
+hostname
+sed -n '1,5p' README.md
+sed -n "3,10p" src/a.py | grep foo
+sed 's/a/b/' README.md
+python --version
+node -v
+git --version
+git status
+git status --short
+git diff
+git diff --stat HEAD~1
+git diff HEAD~1..HEAD -- src
+git log --oneline -5
+git log --format=%h -n 3 --grep /api
+git log -p -S foo -- src/a.py
+git log main..HEAD --author=me
+git show HEAD
+git show HEAD:src/a.py
+git branch
+git branch -a
+git branch -vv --list 'f*'
+git branch --show-current
+git branch --contains HEAD
+git rev-parse --show-toplevel
+git ls-files | xargs wc -l
+git ls-files '*.py'
+git blame src/a.py
+git describe --tags
+git remote -v
+git remote get-url origin
+git tag
+git tag -l 'v*'
+git stash list
+git reflog
+git show-ref
+git shortlog -sn HEAD
+git cat-file -p HEAD
+git --no-pager log -3
+git -C src log
+git worktree list
+for f in a b; do echo $f; done
+ls src 2>/dev/null
+ls | grep foo | wc -l
+md5sum README.md
+sha256sum README.md
+seq 3
+realpath src
+readlink pwx
+nl README.md
+column -t -s, README.md
+find . -type f -newer README.md -print0 | xargs -0 grep -l foo
+git diff --name-only | head
+ls *.md
+cat src/*.py
+ls -l | sort -k5 -n
+env ls
+time ls
+timeout 5 ls
+cat < README.md
+grep "^$x" README.md
+rg -e "$x" src
+head -n "$N" README.md
+find . -name "$x"
+ls | xargs -I{} cat {}/x
+echo $(cat README.md)
+"""
+
+MORE = r"""
+ls /
+ls ..
+cat /etc/passwd
+cat out/passwd
+cat pw
+cat ~/.bashrc
+cd
+cd -
+cd /
+cd out
+cd .. && ls
+head -c5 /etc/passwd
+grep -f/etc/passwd x
+grep -nf /etc/passwd x
+grep -f pw x
+grep foo /etc/passwd
+grep -e foo /etc/passwd
+grep --regexp=foo /etc/passwd
+grep --rege foo /etc/passwd
+grep --file /etc/passwd README.md
+grep --file=/etc/passwd README.md
+grep -R foo .
+grep -rR foo .
+rg --pre cat foo
+rg --files /etc
+rg -f /etc/passwd README.md
+rg -z foo
+rg foo ..
+rg -L foo
+find / -name x
+find . -delete
+find . -exec rm {} +
+find . -fprint x
+find -L . -name x
+find . $x
+find src out -type f
+sort -o x README.md
+sort --files0-from=README.md
+sort -T /tmp README.md
+sort README.md -o README.md
+uniq README.md x
+tree -o x
+tree -R -H . -L 1
+file -C -m x
+file -f README.md
+file -z x
+date -s 2020-01-01
+date 01010000
+hostname x
+jq -f /etc/x .
+jq --rawfile a /etc/passwd .
+jq --slurpfile a pw . package.json
+jq -L/etc '.' x
+jq . /etc/passwd
+jq -n 'import "/etc/x" as $d; $d'
+jq 'include "x"; .' package.json
+sed -i s/a/b/ README.md
+sed -n 'w x' README.md
+sed 's/a/b/w x' README.md
+sed -n p /etc/passwd
+sed -ne p /etc/passwd
+sed -f x README.md
+diff -r src tests
+diff /etc/passwd README.md
+diff --from-file=/etc/passwd README.md
+wc --files0-from=README.md
+du --files0-from=README.md
+cat $x
+cat "$x"
+cat src/$x
+ls $x
+git diff --no-index a b
+git diff /etc/passwd README.md
+git diff --output=x
+git diff --ext-diff
+git log --textconv
+git log --show-signature
+git log --output x
+git grep -O foo
+git branch foo
+git branch -d foo
+git branch -D foo
+git branch -m a b
+git branch --edit-description
+git branch -f a b
+git branch -u origin/x
+git branch --unset-upstream
+git branch a --no-color
+git tag v1
+git tag -d v1
+git tag -a v1
+git stash
+git stash pop
+git stash drop
+git remote add a b
+git remote show origin
+git remote update
+git remote -v update
+git reflog expire --all
+git reflog delete x
+git worktree add x
+git config user.name
+git -c core.pager=x log
+git -C .. log
+git -C / status
+git --git-dir=x status
+git --exec-path=. status
+git --work-tree=/ status
+git -p log
+git add .
+git commit -m x
+git checkout x
+git fetch
+git submodule status
+ls > x
+python -c 1
+python -m pytest
+python --version x
+./ls
+src/ls
+npm test
+env
+node --version x
+awk '{print}' README.md
+cat README.md | sh
+echo `npm test`
+xargs rm
+ls | xargs rm
+ls | xargs sh -c
+ls | xargs -a /etc/passwd cat
+ls | xargs --arg-file=/etc/passwd echo
+ls | xargs sort
+FOO=1 ls
+alias ls=rm
+ls() { rm x; }; ls
+cat README.md > /tmp/x
+cat < /etc/passwd
+bat README.md
+less README.md
+echo /etc/*
+ls ~
+cat ~root/x
+realpath /etc/x
+printf -v x y
+test -v 'a[$(id)]'
+command ls /etc
+md5sum -c README.md
+stat -f /etc
+column /etc/passwd
+git show HEAD > x
+cat < $x
+cat < "$x/y"
+cat < pw
+grep "$x" README.md
+head -n $N README.md
+ls | xargs -I{} cat /etc/{}
+ls | xargs cat $y
+ls | xargs git log
+echo "$(cat /etc/passwd)"
+git tag --list x -d y
+git branch --list -D x
+git log -O/etc/passwd
+cat *
+cat d/*
+ls | xargs xargs
+ls | xargs env
+ls | xargs -I{} {} x
+ls | xargs uniq
+ls | xargs find
+cat ~-/x
+git log --format=%G?
+git for-each-ref --format='%(signature)'
+"""
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workspace")
+    (folder / "src").mkdir()
+    (folder / "d").mkdir()
+    (folder / "src/a.py").write_text("foo\n")
+    (folder / "d/-o").write_text("")
+    for name in ("README.md", "package.json", "-n"):
+        (folder / name).write_text("{}\n")
+    (folder / "out").symlink_to("/etc")
+    (folder / "pw").symlink_to("/etc/passwd")
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+    for name in ("CDPATH", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def decide(command, folder, manager=MANAGER, tool="Bash"):
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(folder))
+    return manager.explain(tool, {"command": command}, context)
+
+
+@pytest.mark.parametrize("command", table(READ))
+def test_reading_inside_the_workspace_needs_no_rule(command, workspace):
+    found = decide(command, workspace)
+    assert (found.decision, found.rule) == (ALLOW, None), found.reason
+
+
+@pytest.mark.parametrize("command", table(MORE))
+def test_what_writes_runs_or_leads_outside_is_asked_about(command, workspace):
+    assert decide(command, workspace).decision is ASK
+
+
+def test_without_a_workspace_nothing_is_inside_of_it():
+    assert decide("ls", "/srv/proj-that-is-not-there").decision is ASK
+
+
+def test_a_program_of_the_workspace_on_the_path_is_another_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/cat").write_text("")
+    assert decide("cat f", tmp_path).decision is ASK
+    assert decide("head f", tmp_path).decision is ALLOW
+
+
+def test_a_shim_runs_what_files_of_the_project_say(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "shims").mkdir()
+    (tmp_path / "shims/node").write_text("")
+    monkeypatch.setenv("PATH", f"{tmp_path}/shims:/usr/bin:/bin")
+    assert decide("node --version", tmp_path / "work").decision is ASK
+    assert decide("git --version", tmp_path / "work").decision is ALLOW
+
+
+def test_rules_come_before_it(workspace):
+    rules = {
+        "cat src/a.py": RuleMatcher(path=("src/**",)),
+        "ls -la": RuleMatcher(command_prefix=("ls",)),
+        "git log": RuleMatcher(tool=("Bash",)),
+    }
+    for command, matcher in rules.items():
+        for decision in (ASK, DENY):
+            manager = PermissionManager([PermissionRule(decision=decision, matcher=matcher)])
+            assert decide(command, workspace, manager).decision is decision
+
+
+def test_it_can_be_switched_off_and_children_inherit_that(workspace):
+    manager = PermissionManager(read_only=False)
+    child = manager.child([PermissionRule.allow_command("cat")])
+    assert decide("ls", workspace, manager).decision is ASK
+    assert decide("ls", workspace, child).decision is ASK
+    child.read_only = True
+    assert decide("ls", workspace, child).decision is ASK
+    assert decide("ls", workspace, PermissionManager().child([])).decision is ALLOW
+
+
+@pytest.mark.parametrize(("mode", "other"), [("plan", DENY), ("deny", DENY), ("default", ASK)])
+def test_it_holds_in_every_mode(mode, other, workspace):
+    manager = PermissionManager(mode=mode)
+    assert decide("git log | head", workspace, manager).decision is ALLOW
+    assert decide("git log > f", workspace, manager).decision is other
+    assert decide("ls; make", workspace, manager).decision is other
+
+
+def options_of(program, folder):
+    words = [*program.split(), "-h" if program.startswith("git ") else "--help"]
+    shown = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    long = re.findall(r"--?[a-z][a-z0-9-]+", shown.stdout + shown.stderr)
+    letters = [f"-{letter}" for letter in string.ascii_letters + string.digits]
+    return [*letters, *(f"{each}g" for each in letters), *long, *(f"{each}=g" for each in long)]
+
+
+def invented(folder):
+    """Make up commands of each program that reads, with each of its options."""
+    known = [each for each in read_only_commands() if shutil.which(each.split()[0])]
+    for program in known:
+        tails = ["", "f", "g f", ". j"] if "git" not in program else ["", "HEAD", "g", "HEAD -- f"]
+        for option in options_of(program, folder):
+            for tail in tails:
+                words = [*program.split(), option, *tail.split()]
+                yield ["find", ".", option, *tail.split()] if program == "find" else words
+
+
+def test_no_option_of_an_allowed_command_writes_or_runs_anything(tmp_path):
+    sandbox = bash_oracle.sandbox(tmp_path)
+    if not sandbox:
+        pytest.skip("bubblewrap does not work here")
+    work = tmp_path / "work"
+    read_only_oracle.furnish(work)
+    every = list(invented(work))
+    chosen = random.Random(SEED).sample(every, min(TRIED, len(every)))
+    allowed = [words for words in chosen if decide(shlex.join(words), work).decision is ALLOW]
+    assert len(allowed) > len(chosen) / 2
+    control = [["sort", "-o", "g", "f"], ["rg", "--pre", "g", "x"], ["find", "f", "-delete"]]
+    found = read_only_oracle.changing([*allowed, *control], tmp_path, sandbox)
+    assert [words for words, _ in found] == control
