@@ -106,8 +106,11 @@ HEAVY = (
     "a.*[ab]*(c|d)",
     "(.*/)?a( .*)?c",
     "[ab]*a[ab]{200}c",
-    ".*a.*b.*(c|d).*e",
+    ".*a.*b.*(c|d)",
     "(?=.*a)[^c]*?c$",
+    "(?i)[ab]*" + "[ab]" * 100 + "c",
+    r"([ab])*([ab])*x",
+    r"(a*)\1c",
 )
 UNITS = ("a", "ab", "aaab", " a", "/a ", "b a", "curl |")
 LENGTH = 100_000
@@ -187,14 +190,20 @@ def expressions(broken):
     print(f"regular expressions: ms for the slowest text; no more than {SLOW * 1e3:.0f}")
     for source in HEAVY:
         expression = Expression(source)
-        texts = [(unit * expression.limit)[: expression.limit - 1] for unit in UNITS]
+        matches = (
+            (expression.fullmatch, expression.limit),
+            (expression.search, expression.search_limit),
+        )
         spent = max(
-            seconds(partial(match, f"{text}{end}"), 1, 2)
-            for match in (expression.fullmatch, expression.search)
-            for text in texts
+            seconds(partial(match, f"{(unit * most)[: most - 1]}{end}"), 1, 2)
+            for match, most in matches
+            for unit in UNITS
             for end in ("", "c")
         )
-        print(f"{spent * 1e3:9.1f}  {source}, up to {expression.limit} characters", flush=True)
+        print(
+            f"{spent * 1e3:9.1f}  {source}, up to {expression.limit} characters, {expression.search_limit} in a search",
+            flush=True,
+        )
         broken += [source] * (spent > SLOW)
 
 

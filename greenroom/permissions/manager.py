@@ -321,8 +321,14 @@ class PermissionManager:
         return own if stricter(own[0], above[0]) is own[0] else above
 
     def _own(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
-        verdicts = judge(call, self._book.about(call, who))
+        rules = self._book.about(call, who)
+        verdicts = judge(call, rules)
         settled = apply_mode(
-            verdicts, call, self.mode, sandboxed=self.sandboxed, read_only=self.read_only
+            verdicts,
+            call,
+            self.mode,
+            sandboxed=self.sandboxed,
+            read_only=self.read_only,
+            careful=rules.careful_paths,
         )
         return combine(settled), settled

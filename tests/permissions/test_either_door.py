@@ -49,7 +49,7 @@ def answers(name, data):
         yield found[0].decision
 
 
-@pytest.mark.parametrize("value", ODD, ids=repr)
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("name", WITH_EFFECTS)
 def test_an_odd_value_is_asked_about_at_either_door(name, value):
     key = KEYS.get(name, "file_path")

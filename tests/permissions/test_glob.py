@@ -56,7 +56,7 @@ from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 
 context = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
-spelling = RuleMatcher(regex=(r"a+\bx", r".*.*.*.*!"))
+spelling = RuleMatcher(regex=(r"a+\bx", r".*.*.*!"))
 manager = PermissionManager(
     [
         PermissionRule.deny_path("**/.env", "**/*a*a*a*a*b", "/etc/**"),

@@ -362,7 +362,8 @@ def test_a_remembered_answer_holds_from_the_next_call_on(context, answer):
         ("rm -rf build", "deny Bash(rm -rf build)"),
         ("git push --force", "deny Bash(git push:*)"),
         ("npm install left-pad", "deny Bash(npm install:*)"),
-        ("aws s3 rm s3://a", "deny Bash(aws s3 rm:*)"),
+        ("aws s3 rm s3://a", "deny Bash(aws s3 rm s3://a)"),
+        ("docker run a", "deny Bash(docker run:*)"),
         ("nice rm a", "deny Bash(nice rm a)"),
         ("git add . && rm x", None),
         ("rm $X", None),
@@ -434,7 +435,7 @@ def test_a_command_that_names_a_denied_file_or_host_is_denied(context):
 
 
 def test_output_may_be_redirected_where_a_rule_says_so(context):
-    matcher = RuleMatcher(command_prefix=("make",), redirect_to=("build/**",))
+    matcher = RuleMatcher(tool="Bash", command_prefix=("make",), redirect_to=("build/**",))
     manager = PermissionManager(
         [
             PermissionRule(decision=ALLOW, matcher=matcher),
@@ -442,7 +443,7 @@ def test_output_may_be_redirected_where_a_rule_says_so(context):
             PermissionRule.allow_path("logs/**"),
         ]
     )
-    assert str(matcher) == "*(make:*, > build/**)"
+    assert str(matcher) == "Bash(make:*, > build/**)"
 
     def check(command):
         return manager.check("Bash", {"command": command}, context)

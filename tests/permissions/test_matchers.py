@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, exact
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.rules.matcher import quoted_words
+from greenroom.permissions.rules.notation import quoted_words
 from greenroom.permissions.shell.grammar.split import split_words
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
@@ -101,7 +101,8 @@ def test_matchers_that_mean_the_same_are_equal():
         ('{"tool":["my tool"]}', {"tool": "my tool"}),
         ("Bash(git status:*)", {"tool": "Bash", "command_prefix": "git status"}),
         ("Bash(git:*, hub:*)", {"tool": "Bash", "command_prefix": ["git", "hub"]}),
-        ("*(git:*)", {"command_prefix": "git"}),
+        ('{"command_prefix":["git"]}', {"command_prefix": "git"}),
+        ('{"tool":["Edit"],"path":["a:*"]}', {"tool": "Edit", "path": "a:*"}),
         ("Bash(echo 'a b' c,)", {"tool": "Bash", "argv_exact": ["echo", "a b", "c,"]}),
         ('{"tool":["Bash"],"argv_exact":["a\\nb"]}', {"tool": "Bash", "argv_exact": ["a\nb"]}),
         ("Bash('if')", {"tool": "Bash", "argv_exact": ["if"]}),
@@ -127,6 +128,9 @@ def test_a_matcher_is_shown_as_it_is_typed(shown, matcher):
         ("Bash(> a,  make:*)", {"tool": "Bash", "command_prefix": "make", "redirect_to": "a"}),
         ("Bash(*)", {"tool": "Bash"}),
         ("Read(it's)", {"tool": "Read", "path": "it's"}),
+        ("Read(my *)", {"tool": "Read", "path": "my *"}),
+        ("Bash(echo '*')", {"tool": "Bash", "argv_exact": ["echo", "*"]}),
+        ("Bash(A=1 ls )", {"tool": "Bash", "argv_exact": ["A=1", "ls"]}),
         ("Edit(path:a)", {"tool": "Edit", "path": "a"}),
     ],
 )
@@ -138,6 +142,8 @@ def test_other_spellings_are_understood(typed, matcher):
     "text",
     [
         *("Bash(git, hub:*)", "Bash(git *:*)", "Bash(> a)", "Bash(git * x)", "*, Read", "Bash(ls"),
+        *("Bash(ls &)", "Bash(ls;)", "Bash((ls))", "Bash(! ls)", "Bash(ls # x)", "Bash({ ls; })"),
+        *("Bash(echo a, b)", "Bash(ls \\)", "*(git:*)", "*(a)", "Edit(a:*)", '{"x": ["a"]}'),
         *("WebFetch(a.test)", "Read(a, domain:b)", "Bash(regex:(a+)+)", '{"tool": 1}', "{"),
     ],
 )

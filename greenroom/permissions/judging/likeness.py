@@ -75,8 +75,8 @@ def _reach(matcher: RuleMatcher, fact: Command) -> int:
     if matcher.settings and matcher.settings != frozenset(fact.settings):
         return 0
     if matcher.command_prefix:
-        named = matcher.prefixes_of.get(fact.argv[0].text, ()) if fact.argv else ()
-        reaches.append(max((len(each) for each in named if begins(fact.argv, each)), default=0))
+        named = (len(each) for each in matcher.prefixes if begins(fact.argv, each))
+        reaches.append(max(named, default=0))
     if matcher.exact:
         same = len(fact.argv) == len(matcher.exact) and begins(fact.argv, matcher.exact)
         reaches.append(len(fact.argv) if same else 0)
@@ -108,7 +108,7 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     if isinstance(fact, Command) and matcher.about_commands:
         return _touches_command(matcher, fact, call)
     if isinstance(fact, Unread) and matcher.about_commands:
-        return Likeness(2 * _touches_unread(matcher, fact))
+        return _touches_unread(matcher, fact)
     if isinstance(fact, PathUse) and matcher.paths:
         return _touches_path(matcher, fact, call)
     if isinstance(fact, HostUse) and matcher.hosts:
@@ -127,7 +127,7 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likenes
     if matcher.exact and likeness:
         likeness = min(likeness, _same_words(matcher.exact, fact))
     if matcher.expressions and likeness:
-        likeness = min(likeness, _found(matcher, fact))
+        likeness = min(likeness, _found(matcher, fact.spellings))
     missing = {setting.partition("=")[0] for setting in matcher.settings - set(fact.settings)}
     if likeness and missing:
         likeness = min(likeness, _may_be_set(missing, fact, call))
@@ -144,13 +144,11 @@ def _may_be_set(names: Iterable[str], fact: Command, call: Call) -> Likeness:
     return Likeness(all(any(name in each for each in others) for name in names))
 
 
-def _touches_unread(matcher: RuleMatcher, fact: Unread) -> bool:
+def _touches_unread(matcher: RuleMatcher, fact: Unread) -> Likeness:
     named = not matcher.prefixes or any(stands_in(fact.words, each) for each in matcher.prefixes)
-    named = named and (not matcher.exact or stands_in(fact.words, matcher.exact))
-    return named and (
-        not matcher.expressions
-        or any(each.search(fact.text) is not False for each in matcher.expressions)
-    )
+    if not named or (matcher.exact and not stands_in(fact.words, matcher.exact)):
+        return Likeness.NO
+    return _found(matcher, (fact.text,)) if matcher.expressions else Likeness.YES
 
 
 def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:
@@ -160,9 +158,8 @@ def _same_words(wanted: tuple[str, ...], fact: Command) -> Likeness:
     return Likeness.MAYBE if unsure else Likeness.NO
 
 
-def _found(matcher: RuleMatcher, fact: Command) -> Likeness:
-    """Search the words, and once more with the program named without its folder."""
-    found = [each.search(part) for each in matcher.expressions for part in fact.spellings]
+def _found(matcher: RuleMatcher, texts: Iterable[str]) -> Likeness:
+    found = {each.search(text) for each, text in product(matcher.expressions, texts)}
     if True in found:
         return Likeness.YES
     return Likeness.MAYBE if None in found else Likeness.NO

@@ -113,7 +113,7 @@ def named_files(word: Word, place: Place, kind: Literal["read", "write"]) -> Ite
 
     Example:
         >>> [use.text for use in named_files(Word("--out=a:b"), Place("/w", "/w"), "read")]
-        ['a:b', 'b']
+        ['a:b', 'a', 'b']
     """
     text = word.shape.replace(UNKNOWN, "")
     names: list[str] = []

@@ -32,15 +32,18 @@ _LISTS = re.compile(
     r"|grep (?:.* )?-\w*l|ls|cd) |(?:git ls-files|ls|pwd|sort|uniq|head|tail)(?: -\S+)*\Z"
     r"|(?:head|tail) -n \d+\Z|grep(?: -[vEiF]+)? \S+\Z|rg --files\Z"
 )
+_READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
+_DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
 _NAMES_INPUT = frozenset({"xargs", "find"})
 
 
-def reads_only(fact: Command, call: Call) -> str:
+def reads_only(fact: Command, call: Call, *, careful: bool = False) -> str:
     """Say why a command needs no rule; empty if it does need one.
 
     It needs none if the program only reads, whatever it is given, and each word that may name a file
     is known and leads, as it is written and with links followed, into the workspace. The names that
-    xargs takes from its input may be any; they are read all the same.
+    xargs takes from its input have to come from programs that list files of the workspace. Where it is
+    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
     """
     argv, place = fact.argv, fact.place or call.place
     if not argv or fact.cautions or place.lost or not os.path.isdir(call.place.root):
@@ -55,8 +58,19 @@ def reads_only(fact: Command, call: Call) -> str:
     elif only_prints(argv):
         is_read = all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
     else:
-        is_read = is_version(argv) or (only_reads(argv) and _reads_inside(fact, place, call))
+        is_read = is_version(argv) or (
+            only_reads(argv)
+            and not (careful and _reads_folders(argv))
+            and _reads_inside(fact, place, call)
+        )
     return READS_ONLY if is_read else ""
+
+
+def _reads_folders(argv: Sequence[Word]) -> bool:
+    """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
+    program, start = program_of(argv)
+    is_deep = any(_DEEP.match(part.option) for part in parts(argv, program, start))
+    return program.name in _READ_FOLDERS or (program.name == "grep" and is_deep)
 
 
 def _is_shadowed(name: str, place: Place) -> bool:

@@ -1,5 +1,6 @@
 """Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,28 +10,25 @@ from greenroom.core import RuleFileError
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
 from greenroom.permissions.rules.expression import Expression
-from greenroom.permissions.rules.notation import (
-    KINDS,
-    quoted_words,
-    read_notation,
-    write_notation,
-)
+from greenroom.permissions.rules.notation import KINDS, quoted_words, read_notation, write_notation
 from greenroom.permissions.shell.grammar.split import split_settings, split_words
 from greenroom.permissions.shell.variables import is_display_setting
 
-__all__ = ["Predicate", "RuleMatcher", "Texts", "quoted_words"]
+__all__ = ["Predicate", "RuleMatcher", "Texts"]
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition of the programmer's: called with the tool's name and the call's input."""
+
+
+_TEXT = re.compile("[^\0\ud800-\udfff]*")  # what a file can hold, and a program can be given
 
 
 class Texts:
     """A field of a dataclass that holds texts; a plain string is one text, never its characters."""
 
     def __init__(self, split: Callable[[str], Sequence[str]] = lambda text: (text,)) -> None:
-        """Say how a plain string is split, if it is; then empty texts are texts, too."""
+        """Say how a plain string is split, if it is."""
         self._split = split
-        self._may_be_empty = split is split_words
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -41,18 +39,13 @@ class Texts:
 
     def __set__(self, instance: object, value: str | Sequence[str]) -> None:
         texts = self._split(value) if isinstance(value, str) else value
-        if not isinstance(texts, Sequence) or not all(map(self._is_text, texts)):
+        is_texts = isinstance(texts, Sequence) and all(isinstance(each, str) for each in texts)
+        if not is_texts or not all(map(_TEXT.fullmatch, texts)):
             raise RuleFileError(
                 f"{self._name}: not a text or a list of texts: {value!r}",
                 hint=f'write {self._name}="…" or {self._name}=["…", "…"]',
             )
         instance.__dict__[self._name] = tuple(texts)
-
-    def _is_text(self, text: object) -> bool:
-        """Tell whether a file can hold it, and a program can be given it."""
-        if not isinstance(text, str) or "\0" in text or not (text or self._may_be_empty):
-            return False
-        return text.isascii() or not any("\ud800" <= ch <= "\udfff" for ch in text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +91,8 @@ class RuleMatcher:
 
     def __post_init__(self) -> None:
         kinds = [self.about_commands, bool(self.path), bool(self.domain)]
-        if not (any(kinds) or self.tool or self.category or self.predicate or self.all):
+        narrowed = any(kinds) or self.tool or self.category or self.predicate
+        if not narrowed and not self.all:
             raise RuleFileError(
                 "a rule needs a matcher: without one it would be about every call",
                 hint='name a tool, a command_prefix, a path …, or write "all": true',
@@ -120,7 +114,6 @@ class RuleMatcher:
         # What is the same is equal, and has the same name.
         prefixes = tuple(quoted_words(split_words(each)) for each in self.command_prefix)
         object.__setattr__(self, "command_prefix", prefixes)
-        narrowed = any(kinds) or self.tool or self.category or self.predicate
         object.__setattr__(self, "all", not narrowed)
         # Reading them here makes a bad one an error at once, not at the first call.
         _ = self.settings, self.paths, self.hosts, self.expressions, self.targets
@@ -148,27 +141,15 @@ class RuleMatcher:
     @cached_property
     def settings(self) -> frozenset[str]:
         """The variables that are set for the command, such as "CI=1"."""
-        named = [*map(split_words, self.command_prefix), *filter(None, (self.argv_exact,))]
-        parts = [split_settings(words) for words in named]
-        if not all(words for _, words in parts):
-            raise RuleFileError(
-                "a rule about a command names its program", hint="such as CI=1 npm test"
-            )
-        found = {frozenset(x for x in given if not is_display_setting(x)) for given, _ in parts}
+        exact = [quoted_words(self.argv_exact)] if self.argv_exact else []
+        given = [split_settings(split_words(each))[0] for each in (*self.command_prefix, *exact)]
+        found = {frozenset(x for x in each if not is_display_setting(x)) for each in given}
         if len(found) > 1:
             raise RuleFileError(
                 "the commands of one rule differ in the variables that are set for them",
                 hint="write one rule for each",
             )
         return next(iter(found), frozenset())
-
-    @cached_property
-    def prefixes_of(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """The same by the program that they begin with, as it is written."""
-        found: dict[str, tuple[tuple[str, ...], ...]] = {}
-        for words in self.prefixes:
-            found[words[0]] = (*found.get(words[0], ()), words)
-        return found
 
     @cached_property
     def paths(self) -> tuple[PathPattern, ...]:
@@ -203,18 +184,9 @@ class RuleMatcher:
         Raises:
             RuleFileError: it has none of the known forms.
         """
-        fields = read_notation(text)
-        return cls(
-            tool=fields["tool"],
-            category=fields["category"],
-            command_prefix=fields["command_prefix"],
-            argv_exact=fields["argv_exact"],
-            path=fields["path"],
-            domain=fields["domain"],
-            regex=fields["regex"],
-            redirect_to=fields["redirect_to"],
-            all=not any(fields.values()),
-        )
+        make: type = cls  # which checks itself what it is given
+        matcher: Self = make(**read_notation(text))
+        return matcher
 
     def __str__(self) -> str:
         fields = {kind: getattr(self, kind) for kind in KINDS}

@@ -36,89 +36,75 @@ _EXAMPLES = (
 )
 
 
-def read_notation(text: str) -> dict[str, list[str]]:
-    """Read the short form of a matcher into its `KINDS`; none of them is set in `*`.
+def read_notation(text: str) -> Mapping[str, object]:
+    """Read the short form of a matcher into its fields, which are not checked.
 
     Raises:
         RuleFileError: it has none of the known forms.
 
     Example:
-        >>> read_notation("Bash(npm run *)")["command_prefix"]
-        ['npm run']
+        >>> read_notation("Bash(npm run *)")
+        {'tool': ['Bash'], 'command_prefix': ['npm run']}
     """
-    fields: dict[str, list[str]] = {kind: [] for kind in KINDS}
     if text.lstrip().startswith("{"):
-        return fields | _read_object(text)
+        return _read_object(text)
     form = _FORM.fullmatch(text)
     if form is None:
         raise RuleFileError(f"not a rule: {text!r}", hint=_EXAMPLES)
-    names = [] if form[1] == "*" else form[1].split(",")
-    fields["category"] = [each[9:] for each in names if each.startswith("category:")]
-    fields["tool"] = [each for each in names if not each.startswith("category:")]
+    fields: dict[str, list[str]] = {}
+    for name in form[1].split(",") if form[1] != "*" else ():
+        is_category = name.startswith("category:")
+        fields.setdefault("category" if is_category else "tool", []).append(name[9 * is_category :])
     spec = (form[2] or "*").strip()
     if spec == "*":
-        return fields
-    for value in _COMMA.split(spec):
-        kind, texts = _read_value(value, form[1])
-        fields[kind] += texts
-    given = [kind for kind in KINDS[2:-1] if fields[kind]]
-    if len(given) > 1 or (len(fields["argv_exact"]) and ", " in spec and not fields["redirect_to"]):
-        given = []
-        fields["argv_exact"] = list(split_words(spec)) if "Bash" in names else []
-    if not given and not fields["argv_exact"]:
+        return fields or {"all": True}
+    values = [_read_value(value, form[1]) for value in _COMMA.split(spec)]
+    kinds = [kind for kind, _ in values if kind != "redirect_to"]
+    if len(set(kinds)) != 1 or kinds.count("argv_exact") > 1:
         raise RuleFileError(f"not a rule: {text!r}", hint=_EXAMPLES)
+    for kind, texts in values:
+        fields.setdefault(kind, []).extend(texts)
     return fields
 
 
-def _read_object(text: str) -> dict[str, list[str]]:
+def _read_object(text: str) -> Mapping[str, object]:
     try:
-        given = serde.loads_object(text)
+        fields = serde.loads_object(text)
     except serde.InvalidJSONError as error:
         raise RuleFileError(f"not a rule: {error.message}", hint=_EXAMPLES) from error
-    for kind, values in given.items():
-        is_texts = isinstance(values, list) and all(isinstance(each, str) for each in values)
-        if kind not in KINDS or not is_texts:
-            raise RuleFileError(
-                f"not a rule: {kind!r}", hint=f"lists of texts for {', '.join(KINDS)}"
-            )
-    return {kind: values for kind, values in given.items() if isinstance(values, list)}
+    if unknown := sorted(fields.keys() - KINDS):
+        raise RuleFileError(f"not a rule: {unknown[0]!r}", hint=f"write {', '.join(KINDS)}")
+    return fields
 
 
 def _read_value(value: str, tool: str) -> tuple[str, Sequence[str]]:
     """Read one value behind a tool: its kind, and its texts."""
-    found = _KIND.match(value)
-    rest = value[found.end() if found else 0 :].strip()
-    if found:
-        return found[1] or "redirect_to", [rest]
-    if rest.endswith((":*", " *")):
-        return "command_prefix", [rest[:-2]]
-    if tool == "Bash" and "*" in rest:
-        raise RuleFileError(
-            f"a star may only stand at the end of a command: {rest!r}",
-            hint="write Bash(git status:*)",
-        )
+    if found := _KIND.match(value):
+        return found[1] or "redirect_to", [value[found.end() :].strip()]
+    value = value.strip()
+    if tool == "Bash" and value.endswith((":*", " *")):
+        return "command_prefix", [value[:-2]]
     if tool == "Bash":
-        return "argv_exact", split_words(rest)
-    if tool == "WebFetch":
-        raise RuleFileError(f"not a host: {rest!r}", hint="write WebFetch(domain:docs.python.org)")
-    return "path", [rest]
+        return "argv_exact", split_words(value)
+    if tool in ("*", "WebFetch") or value.endswith(":*"):
+        raise RuleFileError(f"not clear what {value!r} is behind {tool}", hint=_EXAMPLES)
+    return "path", [value]
 
 
 def write_notation(fields: Mapping[str, Sequence[str]], *, conditional: bool) -> str:
     """Write a matcher so that `read_notation` reads the same; a condition in Python is only named."""
-    names = [*fields["tool"], *(f"category:{each}" for each in fields["category"])]
-    behind = "" if names and names != ["Bash"] else "path:"
+    names = ",".join([*fields["tool"], *(f"category:{each}" for each in fields["category"])]) or "*"
     values = [f"{each}:*" for each in fields["command_prefix"]]
     values += [quoted_words(fields["argv_exact"])] if fields["argv_exact"] else []
     values += [f"regex:{each}" for each in fields["regex"]]
-    values += [f"{behind}{each}" for each in fields["path"]]
+    values += [f"path:{each}" if names in ("*", "Bash") else each for each in fields["path"]]
     values += [f"domain:{each}" for each in fields["domain"]]
     values += [f"> {each}" for each in fields["redirect_to"]]
-    text = ",".join(names) or "*"
-    text += f"({', '.join(values)})" if values else ""
-    given = {kind: list(each) for kind, each in fields.items() if each}
+    text = f"{names}({', '.join(values)})" if values else names
+    given: Mapping[str, object] = {kind: list(each) for kind, each in fields.items() if each}
+    given = given or {"all": True}
     try:
-        is_same = {k: v for k, v in read_notation(text).items() if v} == given
+        is_same = read_notation(text) == given
     except RuleFileError:
         is_same = False
     if not is_same or not text.isprintable() or exact(text) != text:

@@ -156,9 +156,9 @@ class _Analyser:
         """Say what one simple command does."""
         if redefines(node):
             yield Unknown(reason="changes what later words mean, or may run a command in a name")
-        for value in run_values(node):
+        for value, is_run in run_values(node):
             yield Unread(words=words_of(value.text))
-            if value.unknown:
+            if is_run and value.unknown:
                 yield Unknown(reason=f"a program may run what is only known later: {value.text}")
         if self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")

@@ -23,7 +23,7 @@ _INFLUENCE = re.compile(
     r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
     r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
     r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
-    r"|RUNNER|LINKER|VISUAL|_SHELL|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
+    r"|RUNNER|LINKER|VISUAL|_SHELL|_PROG|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
     r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*|CORECLR_.*|OPENSSL_.*"
 )
 # They say where something is found, or who did it.
@@ -64,15 +64,16 @@ def changes_programs(name: str) -> bool:
     return _INFLUENCE.fullmatch(name) is not None
 
 
-def run_values(node: SimpleCommand) -> Iterator[Word]:
-    """Find the values of variables that a program may run as a command, such as `PAGER`."""
+def run_values(node: SimpleCommand) -> Iterator[tuple[Word, bool]]:
+    """Find the values of variables by which programs are found, and whether they are run as such."""
     given = [(each.name, each.value) for each in node.assignments]
     if _builtin(node) in _DECLARERS:
         parts = ((word.text.partition("="), word) for word in node.words[1:])
         given += [(name, word._replace(text=value)) for (name, _, value), word in parts]
     for name, value in given:
-        if changes_programs(name) and not _NOT_RUN.fullmatch(name):
-            yield value
+        is_run = not _NOT_RUN.fullmatch(name)
+        if changes_programs(name) and (is_run or name.endswith("PATH")):
+            yield value, is_run
 
 
 def redefines(node: SimpleCommand) -> bool:

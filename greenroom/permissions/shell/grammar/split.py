@@ -9,6 +9,7 @@ from greenroom.permissions.shell.grammar.parser import parse
 
 __all__ = ["split_settings", "split_words"]
 
+_LAST = "."
 _SETTING = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
@@ -23,13 +24,16 @@ def split_words(text: str) -> tuple[str, ...]:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    match parse(text).found:
-        case (SimpleCommand((first, *_) as words, settings, ()),) if (
-            all(word.static for word in words)
+    # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls # x`.
+    match parse(f"{text.strip()} {_LAST}").found:
+        case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
+            last.text == _LAST
+            and text.split()[0] not in ("!", "time")
+            and all(word.static for word in words)
             and all(each.setting for each in settings)
             and not _SETTING.match(first.text)
         ):
-            return (*(each.setting for each in settings), *(word.text for word in words))
+            return (*(each.setting for each in settings), *(word.text for word in words[:-1]))
     raise RuleFileError(
         f"not a plain command: {text!r}",
         hint="write its words alone, without operators or variables, such as: git status",
