@@ -5,13 +5,17 @@ GREENROOM_BASH_SEED the first seed, which is printed.
 """
 
 import os
+import random
 import re
+import subprocess
 from collections import Counter
 
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions.facts.place import Place
+from greenroom.permissions.shell.analyse import analyse
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.generated import TECHNIQUES, each_once, edited, generate, scrambled
@@ -121,3 +125,19 @@ def test_the_oracle_notices_what_a_bypass_does(tmp_path):
     harmless = ["good 'evil' < f", "cat f | sort > /dev/null", "true"]
     done = outcomes([*bypasses, *harmless], tmp_path)
     assert [text for text, _ in beyond([*bypasses, *harmless], done)] == bypasses
+
+
+def test_words_with_braces_are_what_bash_makes_of_them():
+    parts = ["{", "}", ",", "a", "b", "{}", "{a,b}", "..", "1", "'{'", "\\,", "\\}", "''"]
+    chance = random.Random(SEED)
+    words = ["".join(chance.choices(parts, k=chance.randint(2, 9))) for _ in range(3 * CASES)]
+    script = "\n".join(f"printf '%s|' {word}; echo" for word in words)
+    bash = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    compared = 0
+    for word, line in zip(words, bash.stdout.splitlines(), strict=True):
+        (command,) = analyse(f"ls {word}", Place("/srv/project", "/srv/project"))
+        if all(each.static for each in command.argv):
+            ours = [each.text for each in command.argv[1:]] or [""]
+            assert ours == line.split("|")[:-1], word
+            compared += 1
+    assert compared > CASES / 2

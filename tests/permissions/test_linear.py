@@ -29,6 +29,7 @@ SHAPES = {
     "braces": lambda n: "echo " + "{a,b} " * n,
     "open braces": lambda n: "{ " * n,
     "here-documents": lambda n: "cat <<E\na $(ls)\nE\n" * n,
+    "here-documents without an end": lambda n: "$(cat <<E\n" * n,
     "redirections": lambda n: "ls >a " * n,
     "different redirections": lambda n: "ls " + "".join(f">f{i} " for i in range(n)),
     "assignments": lambda n: "x=1 " * n,

@@ -47,6 +47,7 @@ class Findings:
         values: those of `$HOME`, and of the variables that the loops around this place go through.
         nodes: in the order of the text.
         computes: arithmetic reads variables.
+        errors: how often the reading broke off.
         deferred: texts and places where the reading stopped because they lie too deep.
         unread: texts that are not taken apart.
     """
@@ -56,6 +57,7 @@ class Findings:
     values: dict[str, tuple[Piece, ...]]
     nodes: list[Finding] = field(default_factory=list)
     computes: bool = False
+    errors: int = 0
     deferred: list[tuple[str, int]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 

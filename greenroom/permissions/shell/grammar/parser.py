@@ -46,6 +46,7 @@ _CLOSERS = re.compile(r"[)}\"'`\s;]*")
 _NEXT_COMMAND = re.compile(r"[^\n;&|)]*[\n;&|)]+")
 _ARGUMENTS = Word('"$@"', dynamic=True, split=True)
 MAX_RESUMES = 4000
+MAX_ERRORS = 200
 
 
 class Parser(SimpleReader):
@@ -299,7 +300,7 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
     findings = Findings(text, folder_splits, {HOME: (Piece(home),)} if home else {})
     _read(Parser(text, findings=findings))
     resumes = 0
-    while findings.deferred and resumes < MAX_RESUMES:
+    while findings.deferred and resumes < MAX_RESUMES and findings.errors < MAX_ERRORS:
         resumes += 1
         rest, at = findings.deferred.pop()
         gap = _CLOSERS.match(rest, at)
@@ -324,6 +325,10 @@ def _read(reader: Parser) -> None:
         except ShellSyntaxError as error:
             reader.unclear(f"can't be read as a command: {error}")
             reader.waiting = []
+            reader.findings.errors += 1
+            if reader.findings.errors >= MAX_ERRORS:
+                reader.findings.deferred.append((reader.text, reader.at))
+                return
             if not reader.skip_command():
                 return
         else:

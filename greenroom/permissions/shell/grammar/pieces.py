@@ -98,7 +98,7 @@ def join(pieces: Sequence[Piece]) -> Word:
     pieces = _write_out_home(pieces)
     dynamic = any(piece.dynamic for piece in pieces)
     if dynamic:
-        pieces = [_write_out_folder(pieces, at) for at in range(len(pieces))]
+        pieces = _write_out_folder(pieces)
         dynamic = any(piece.dynamic for piece in pieces)
     return Word(
         "".join([piece.text for piece in pieces]),
@@ -122,13 +122,21 @@ def _write_out_home(pieces: Sequence[Piece]) -> Sequence[Piece]:
     return pieces
 
 
-def _write_out_folder(pieces: Sequence[Piece], at: int) -> Piece:
+def _write_out_folder(pieces: Sequence[Piece]) -> Pieces:
     """Write `.` for the current folder where a path begins with it, else leave it unknown."""
-    before, piece = "".join([each.text for each in pieces[:at]]), pieces[at]
-    behind = [each for each in pieces[at + 1 :] if each.text]
-    begins = not before or before.endswith("=")
-    ends = not behind or (not behind[0].dynamic and behind[0].text[0] in "/:")
-    return Piece(".") if piece.name == FOLDER and begins and ends else piece
+    written: Pieces = []
+    before = "="  # the last character in front
+    for at, piece in enumerate(pieces):
+        whole = piece.name == FOLDER and before == "=" and _is_path_end(pieces, at + 1)
+        written.append(Piece(".") if whole else piece)
+        before = piece.text[-1:] or before
+    return written
+
+
+def _is_path_end(pieces: Sequence[Piece], at: int) -> bool:
+    """Tell whether a name in a path surely ends in front of these pieces."""
+    behind = next((pieces[n] for n in range(at, len(pieces)) if pieces[n].text), None)
+    return behind is None or (not behind.dynamic and behind.text[0] in "/:")
 
 
 def _is_pattern(pieces: Sequence[Piece]) -> bool:

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.grammar.cursor import Findings
+from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError
 from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, SimpleCommand
 from greenroom.permissions.shell.grammar.word_reader import WordReader
 
@@ -160,8 +160,8 @@ class SimpleReader(WordReader):
                 return "".join(lines)
             lines.append(line)
             continued = not document.delimiter.quoted and _CONTINUED.search(line) is not None
-        self.unclear(f"a here-document is not ended by {document.delimiter.text!r}")
-        return "".join(lines)
+        self.findings.unread.append("".join(lines))
+        raise ShellSyntaxError(f"a here-document is not ended by {document.delimiter.text!r}")
 
     def finish_here_documents(self) -> None:
         """Note here-documents whose body never came."""
