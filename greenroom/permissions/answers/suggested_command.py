@@ -120,7 +120,7 @@ def _lead(words: Sequence[str], fact: Command, call: Call) -> int:
 def activates(fact: Command, call: Call) -> bool:
     """Tell whether a command activates a virtual environment of the workspace, and no more."""
     words = [word.text for word in fact.argv]
-    is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
+    is_source = len(words) == 2 and words[0] in (".", "source") and fact.argv[1].static
     is_ours = is_source and _own_program(words[1], fact, call) == "activate"
     return is_ours and _is_inside(words[1], fact, call)
 

@@ -82,7 +82,7 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
         if fact not in known:
             known[fact] = _judged(fact, call, rules)
         verdicts.append(known[fact])
-    if call.place.links.full:
+    if call.place.disk.full:
         verdicts.append(_judged(_UNFOLLOWED, call, rules))
     return tuple(filter(None, verdicts))
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.core import CONFIGURATION_FOLDERS
 from greenroom.permissions.facts.fact import Command, PathUse, Stars
-from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
@@ -67,9 +66,8 @@ def named_files(words: Iterable[Word], place: Place) -> Iterator[PathUse]:
         marked = (word.text.partition(mark)[2] for mark in "=@")
         option = _OPTION.match(word.text)
         for name in dict.fromkeys((word.text, option[1] if option else "", *marked)):
-            told = loosened(name, quoted=word.quoted) if word.pattern else name
             stars: Stars = "files" if word.pattern else "none"
-            use = place.use("read", told, tilde=not word.quoted, guard=True, stars=stars)
+            use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
             if isinstance(use, PathUse):
                 yield use
 
@@ -93,7 +91,7 @@ def _paths(call: Call) -> Iterator[str]:
     for each in outermost(commands):
         uses += named_files(each.argv, each.place or call.place)
     for use in uses:
-        yield from (*use.lexical, *use.real, *use.fitting.paths)
+        yield from (*use.lexical, *use.real)
 
 
 def _identity(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:

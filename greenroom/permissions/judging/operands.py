@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from greenroom.permissions.facts.fact import Command, Fact, HostUse, Stars, Unknown, Unread
-from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import UNKNOWN, Word
@@ -31,7 +30,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     paths, hosts = rules.careful_paths, rules.careful_hosts
     if not (paths or hosts):
         return
-    crowded = False
+    lost = False
     seen_from: defaultdict[Place | None, set[tuple[str, bool, bool]]] = defaultdict(set)
     for fact in call.facts:
         place = fact.place if isinstance(fact, Command) else None
@@ -47,9 +46,9 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
                 yield from _hosts(word)
             if paths:
                 yield from _paths(word, place or call.place)
-                crowded |= place is not None and place.crowded and word.text[:1] not in "-/"
-    if crowded and rules.careful_folders:
-        yield Unknown(reason="changes to more folders than can be told apart")
+                lost |= place is not None and place.lost and word.text[:1] not in "-/"
+    if lost and rules.careful_folders:
+        yield Unknown(reason="names files in a folder that can't be told")
 
 
 def _words(fact: Fact) -> Iterator[Word]:
@@ -68,9 +67,8 @@ def _hosts(word: Word) -> Iterator[Fact]:
 def _paths(word: Word, place: Place) -> Iterator[Fact]:
     for name in candidates(word):
         stars: Stars = "files" if word.pattern else "none"
-        text = loosened(name, quoted=word.quoted) if word.pattern else name
-        fact = place.use("read", text, tilde=not word.quoted, guard=True, stars=stars)
-        if fact.guard:
+        fact = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
+        if fact.guard or word.pattern:  # a pattern may be longer than what it stands for
             yield fact
 
 
@@ -93,4 +91,6 @@ def candidates(word: Word) -> Iterator[str]:
         begins = _PATH_BEGINS.search(text)
         found += [text[2:], text[begins.start() :] if begins else ""]
     found += [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
-    yield from (each for each in dict.fromkeys(found) if each and len(each) <= MAX_LENGTH)
+    yield from (
+        each for each in dict.fromkeys(found) if each and (word.pattern or len(each) <= MAX_LENGTH)
+    )

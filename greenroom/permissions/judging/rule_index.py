@@ -80,7 +80,7 @@ class RuleIndex:
         return [self._rules[number] for number in sorted(numbers)]
 
     def _about_path(self, fact: PathUse) -> set[int]:
-        if fact.stars != "none":
+        if fact.patterns:
             return self._paths
         paths = {*fact.lexical, *fact.real}
         text = "".join(f"/{'/'.join(folded_segments(path))}{END}" for path in paths)
