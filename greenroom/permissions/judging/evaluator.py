@@ -69,7 +69,7 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     or asks, or where they write what is protected.
     """
     facts = list(chain(call.facts, operands(call, rules)))
-    if call.place.links.full:
+    if call.place.disk.full:
         facts.append(_UNFOLLOWED)
     verdicts = [each for fact in facts if (each := _judged(fact, call, rules)) is not None]
     return tuple(verdicts) or (_NOTHING,)
