@@ -12,6 +12,7 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, read_only_commands
+from greenroom.permissions.facts import folders
 from tests.permissions import bash_oracle, read_only_oracle
 from tests.permissions.commands import commands as table
 
@@ -365,6 +366,14 @@ def test_a_shim_runs_what_files_of_the_project_say(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}/shims:/usr/bin:/bin")
     assert decide("node --version", tmp_path / "work").decision is ASK
     assert decide("git --version", tmp_path / "work").decision is ALLOW
+
+
+def test_a_pattern_that_stands_for_too_many_names_is_asked_about(tmp_path, monkeypatch):
+    for name in "abcdef":
+        (tmp_path / name).touch()
+    assert decide("cat *", tmp_path).decision is ALLOW
+    monkeypatch.setattr(folders, "MAX_LOOKUPS", 3)
+    assert decide("cat *", tmp_path).decision is ASK
 
 
 def test_rules_come_before_it(workspace):

@@ -1,8 +1,8 @@
 """Permission modes: what a person has decided for a whole run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
 from greenroom.permissions.facts.fact import Command, Fact, PathUse
@@ -69,22 +69,26 @@ def apply_mode(
         careful: whether a rule denies or asks about files.
     """
     held = sandboxed == "allow" and _is_held(call)
-    reads = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
-    read_only = read_only and all(map(call.has, reads))
-    found: list[Verdict] = []
-    for verdict in verdicts:
-        fact, is_open = verdict.fact, verdict.decision is RuleDecision.ASK and not verdict.rule
-        is_command = read_only and is_open and not verdict.doubt and isinstance(fact, Command)
-        reads_it = is_command and reads_only(cast("Command", fact), call, careful=careful)
-        settled = _settle(verdict, call, mode, held=held, reads=reads_it)
-        found.append(
-            replace(verdict, decision=settled[0], reason=settled[1]) if settled else verdict
-        )
-    return tuple(found)
+    inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
+    read_only = read_only and all(map(call.has, inputs))
+
+    def reads(fact: Fact) -> bool:
+        return read_only and isinstance(fact, Command) and reads_only(fact, call, careful=careful)
+
+    settled = [_settle(each, call, mode, held=held, reads=reads) for each in verdicts]
+    return tuple(
+        replace(verdict, decision=new[0], reason=new[1]) if new else verdict
+        for verdict, new in zip(verdicts, settled, strict=True)
+    )
 
 
 def _settle(
-    verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool, reads: bool
+    verdict: Verdict,
+    call: Call,
+    mode: PermissionMode,
+    *,
+    held: bool,
+    reads: Callable[[Fact], bool],
 ) -> tuple[RuleDecision, str] | None:
     """Decide otherwise than the rules, and say why; None if what they say stands."""
     fact, decision = verdict.fact, verdict.decision
@@ -94,7 +98,7 @@ def _settle(
         return None
     if is_open and call.unless_denied:
         return RuleDecision.ALLOW, "this tool needs no permission"
-    if reads:
+    if is_sure and reads(fact):
         return RuleDecision.ALLOW, "it only reads, inside the workspace"
     if mode == "plan" and call.category != "read" and not call.unless_denied:
         return RuleDecision.DENY, "in the mode plan only reading is allowed"

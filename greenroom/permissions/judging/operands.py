@@ -78,21 +78,20 @@ def _words(fact: Fact) -> Iterator[tuple[Word, Place | None]]:
 def _finds(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
     """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
     program, start = program_of(argv)
-    is_told = "~" in program.marks and any(
-        program.has("~", part.option) for part in parts(argv, program, start) if part.option
-    )
-    if is_told or (program.name == "tar" and _OLD_LIST.match("".join(w.text for w in argv[1:2]))):
+    options = (part.option for part in parts(argv, program, start)) if program.is_("~") else ()
+    is_list = program.name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
+    if is_list or any(program.has("~", option) for option in options if option):
         yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
     is_git = program.name.startswith("git")
     for word in argv[start + 1 :]:
+        if word.pattern or not _WILD.search(word.text):
+            continue
         option = _LOOKS_FOR.match(word.text)
         name = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
-        if (option or is_git) and not word.pattern and _WILD.search(name):
-            kinds: tuple[Stars, ...] = ("search", "files") if is_git else ("search",)
-            for stars in kinds:
-                text = f"**/{name}" if stars == "search" else name
-                fact = place.use("read", text, tilde=False, guard=True, stars=stars)
-                yield from [fact] if fact.guard else []
+        uses: list[tuple[Stars, str]] = [("search", f"**/{name}"), ("files", name)]
+        for stars, text in uses if is_git else uses[: bool(option)]:
+            fact = place.use("read", text, tilde=False, guard=True, stars=stars)
+            yield from [fact] if fact.guard else []
 
 
 def named_hosts(text: str) -> Iterator[HostUse]:

@@ -29,7 +29,7 @@ def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
 
 def writes_inside(fact: PathUse, call: Call) -> bool:
     """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
-    return call.has(fact) and not protected(fact, call)
+    return call.has(fact) and not any(_names(fact, call))
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:

@@ -195,7 +195,7 @@ def _changes(node: SimpleCommand) -> Iterator[Fact]:
 def _written(node: SimpleCommand) -> Iterator[str]:
     """Name the files, without their folders, that a command writes as far as it says."""
     for each in node.redirections:
-        if ">" in each.operator:
+        if ">" in each.operator and not each.target.text.isdecimal():
             yield basename(each.target.text)
     if node.words and basename(node.words[0].text) == "tee":
         yield from (basename(word.text) for word in node.words[1:])
