@@ -7,6 +7,7 @@ no network. Elsewhere they run in the same folder with nothing but stubs on thei
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -91,17 +92,11 @@ def outcomes(commands, folder):
 
 
 def sandbox(folder):
-    """Return how a program is begun that can write this folder only, or nothing."""
+    """Say what runs a program so that it writes to one folder only; nothing where that can't be."""
     sandbox = [
         *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
-        *(
-            "--bind",
-            str(folder),
-            str(folder),
-            "--unshare-all",
-            "--die-with-parent",
-            "--new-session",
-        ),
+        *("--bind", str(folder), str(folder), "--unshare-all", "--cap-drop", "ALL"),
+        *("--die-with-parent", "--new-session"),
     ]
     try:
         usable = (
@@ -144,8 +139,8 @@ def _contents(folder):
     }
 
 
-def _run(command, folder, environment):
-    """Run one command, and everything that it leaves behind, to the end."""
+def run(command, folder, environment, longest=LONGEST):
+    """Run one command, and everything that it leaves behind, to the end; return what it printed."""
     process = subprocess.Popen(
         [BASH, "--noprofile", "--norc", "-c", command],
         cwd=folder,
@@ -156,10 +151,10 @@ def _run(command, folder, environment):
         start_new_session=True,
     )
     try:
-        process.communicate(timeout=LONGEST)
+        return process.communicate(timeout=longest)[0]
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.communicate()
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
 
 
 def main(folder):
@@ -179,7 +174,7 @@ def main(folder):
             _furnish(work)
             before = _contents(work)
         log.write_text("")
-        _run(command, work, environment)
+        run(command, work, environment)
         after = _contents(work)
         changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
         records = log.read_text(errors="replace").split(f"{END}\037")[:-1]

@@ -154,6 +154,8 @@ FOO=1
 FOO=1 ls
 PATH=/tmp:$PATH ls
 LD_PRELOAD=./x.so ls
+$'\x72\x6d' -rf x
+$'\162\155' -rf x
 LANG=$(date) ls
 IFS=/ ls
 export A=1
@@ -404,8 +406,6 @@ r\m -rf x
 "rm" "-rf" x
 r''m -r""f x
 $'rm' -rf x
-$'\x72\x6d' -rf x
-$'\162\155' -rf x
 {rm,-rf,x}
 r\⏎m -rf x
 ls; rm -rf x

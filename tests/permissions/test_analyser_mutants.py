@@ -18,11 +18,9 @@ from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.word import Piece
 from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.commands import CommandReader
-from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
-from greenroom.permissions.shell.grammar.expander import Expander
 from greenroom.permissions.shell.grammar.parser import Parser
-from greenroom.permissions.shell.grammar.quoting import decode_ansi_c
+from greenroom.permissions.shell.grammar.word_reader import WordReader
 from greenroom.permissions.shell.programs.wrappers import WRAPPERS
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
@@ -112,8 +110,8 @@ MUTANTS = {
     "a continued word is one word": (
         [
             (
-                "shell.grammar.word_reader.WordReader._backslash",
-                lambda self: setattr(self, "at", self.at + 2) or [Piece(" ")],
+                "shell.grammar.word_reader.WordReader._escape",
+                lambda self, special="": setattr(self, "at", self.at + 2) or Piece(" "),
             )
         ],
         ["quote", "chain"],
@@ -123,32 +121,42 @@ MUTANTS = {
         ["subst"],
     ),
     "backticks are commands": (
-        [("shell.grammar.expander.Expander._backticks", forgetting(Expander, "_backticks"))],
+        [("shell.grammar.word_reader.WordReader._backticks", forgetting(WordReader, "_backticks"))],
         ["subst"],
     ),
     "process substitutions are commands": (
         [
             (
-                "shell.grammar.expander.Expander.process_substitution",
-                forgetting(Expander, "process_substitution"),
+                "shell.grammar.word_reader.WordReader.process_substitution",
+                forgetting(WordReader, "process_substitution"),
             )
         ],
         ["subst"],
     ),
     "defaults of parameters are read": (
-        [("shell.grammar.expander.Expander._until_brace", forgetting(Expander, "_until_brace"))],
+        [
+            (
+                "shell.grammar.word_reader.WordReader._until_brace",
+                forgetting(WordReader, "_until_brace"),
+            )
+        ],
         ["subst"],
     ),
     "double quotes expand": (
-        [("shell.grammar.expander.Expander.double_quoted", forgetting(Expander, "double_quoted"))],
+        [("shell.grammar.word_reader.WordReader._expanded", forgetting(WordReader, "_expanded"))],
         ["subst"],
     ),
     "here-documents expand": (
-        [("shell.grammar.expander.Expander.here_document", forgetting(Expander, "here_document"))],
+        [
+            (
+                "shell.grammar.word_reader.WordReader.here_document",
+                forgetting(WordReader, "here_document"),
+            )
+        ],
         ["subst"],
     ),
     "a here-document ends at its delimiter": (
-        [("shell.grammar.redirection_reader.RedirectionReader._body", swallow_the_rest)],
+        [("shell.grammar.simple_reader.SimpleReader._body", swallow_the_rest)],
         ["chain"],
     ),
     "arithmetic reads variables": ([("shell.analyse.may_hold_code", no)], ["subst"]),
@@ -157,21 +165,16 @@ MUTANTS = {
         ["subst"],
     ),
     "arithmetic over what the shell fills in": (
-        [("shell.grammar.expander.HELD", re.compile(r"(?!)"))],
+        [("shell.grammar.word_reader._FILLED", re.compile(r"(?!)"))],
         ["subst"],
     ),
     "subscripts in arithmetic": (
-        [
-            (
-                "shell.grammar.expander.Expander._odd_sum",
-                lambda self, char: setattr(self, "at", self.at + 1),
-            )
-        ],
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("in arithmetic, which may run"))],
         ["subst"],
     ),
     "builtins that compute": ([("shell.analyse.computes", no)], ["subst"]),
     "conditions that evaluate": (
-        [("shell.grammar.compound_reader._EVALUATING", frozenset())],
+        [("shell.grammar.parser._EVALUATING", frozenset())],
         ["subst"],
     ),
     "redirections are writes": ([("shell.analyse.redirection_facts", nothing)], ["redir"]),
@@ -197,8 +200,8 @@ MUTANTS = {
     "bodies of functions are judged": (
         [
             (
-                "shell.grammar.compound_reader.CompoundReader.function_body",
-                forgetting(CompoundReader, "function_body"),
+                "shell.grammar.parser.Parser._function",
+                forgetting(Parser, "_function"),
             )
         ],
         ["env"],
@@ -219,7 +222,15 @@ MUTANTS = {
         [("shell.commands.CommandReader.command", unnamed_programs_are_nothing)],
         ["dynamic"],
     ),
-    "a glob is no name": ([("shell.grammar.word_reader._is_pattern", no)], ["dynamic", "quote"]),
+    "braces without a partner are not known": (
+        [("shell.grammar.pieces.UNSURE", Piece("", quoted=False))],
+        ["path"],
+    ),
+    "a home folder before quotes is written out": (
+        [("shell.grammar.pieces._write_out_home", lambda pieces: pieces)],
+        ["path"],
+    ),
+    "a glob is no name": ([("shell.grammar.pieces._is_pattern", no)], ["dynamic", "quote"]),
     "texts for shells are commands": ([("shell.commands.evaluated", lambda argv: None)], ["wrap"]),
     "shells that read a file or their input": (
         [("shell.programs.evaluated._file", lambda argv, at: None)],
@@ -248,14 +259,9 @@ MUTANTS = {
         [("shell.grammar.word_reader.expand", lambda pieces: [pieces] if pieces else [])],
         ["quote"],
     ),
-    "escapes in $'…' are decoded": (
-        [
-            (
-                "shell.grammar.expander.decode_ansi_c",
-                lambda body: body if decode_ansi_c(body) else None,
-            )
-        ],
-        ["quote"],
+    "most escapes in $'…' are not known": (
+        [("shell.grammar.word_reader._ODD_ESCAPE", re.compile(r"(?!)"))],
+        ["path"],
     ),
     "a prefix ends at a word": (
         [
@@ -312,15 +318,15 @@ MUTANTS = {
         ["path"],
     ),
     "the values of loops are known": (
-        [("shell.grammar.compound_reader.MAX_LOOPS", 0)],
+        [("shell.grammar.known.MAX_VALUES", 0)],
         ["dynamic", "benign", "path"],
     ),
     "what sets variables ends what is known of loops": (
-        [("shell.grammar.compound_reader.CompoundReader._is_set", no)],
+        [("shell.grammar.cursor.find_assigned", lambda command: frozenset())],
         ["path"],
     ),
     "the current folder is known": (
-        [("shell.grammar.expander._current_folder", lambda piece, splits: piece)],
+        [("shell.grammar.known._current_folder", lambda piece, splits: piece)],
         ["path"],
     ),
     "builtins change what later words mean": ([("shell.analyse.redefines", no)], ["dynamic"]),

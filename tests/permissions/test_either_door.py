@@ -34,7 +34,7 @@ MANAGERS = [
 ]  # fmt: skip
 ODD = [
     *("", "\0", "a\0b", "\ud800", "~\0", "~nobody-of-this-name/x", None, 7, 1.5, True),
-    *([], ["a"], {}, {"a": None}, b"a", float("nan"), object()),
+    *([], ["a"], {}, {"a": None}, b"a", float("nan"), Ellipsis),
 ]
 
 

@@ -299,6 +299,14 @@ git branch --list -D x
 git log -O/etc/passwd
 cat *
 cat d/*
+ls | xargs xargs
+ls | xargs env
+ls | xargs -I{} {} x
+ls | xargs uniq
+ls | xargs find
+cat ~-/x
+git log --format=%G?
+git for-each-ref --format='%(signature)'
 """
 
 
@@ -350,6 +358,15 @@ def test_a_program_of_the_workspace_on_the_path_is_another_one(tmp_path, monkeyp
     (tmp_path / "bin/cat").write_text("")
     assert decide("cat f", tmp_path).decision is ASK
     assert decide("head f", tmp_path).decision is ALLOW
+
+
+def test_a_shim_runs_what_files_of_the_project_say(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "shims").mkdir()
+    (tmp_path / "shims/node").write_text("")
+    monkeypatch.setenv("PATH", f"{tmp_path}/shims:/usr/bin:/bin")
+    assert decide("node --version", tmp_path / "work").decision is ASK
+    assert decide("git --version", tmp_path / "work").decision is ALLOW
 
 
 def test_rules_come_before_it(workspace):

@@ -75,7 +75,7 @@ OFFERED = [
     # redirections
     ("pytest -q > out.log 2>&1", ["pytest:*, > out.log"]),
     ("CI=1 make > out.log 2>> err.log", ["CI=1 make, > out.log, > err.log"]),
-    ("cd api && make > o", ["cd api", "make, > o, > api/o"]),
+    ("cd api && make > o", ["make, > o, > api/o"]),
     ("timeout 9 make < in > o", ["make, > o"]),
     ("pytest -q 2>&1 | tee logs/o", ["pytest:*", "tee logs/o"]),
     ("pytest 2>/dev/null", ["pytest:*"]),
@@ -94,7 +94,6 @@ OFFERED = [
     ("python -m pip install -r requirements/dev.txt", None),
     ("uv sync && poetry install", ["uv sync", "poetry install"]),
     # the rest of a day
-    ("sed -n 1,5p a.py", ["sed -n:*"]),
     ("awk '{print $1}' a", ["awk '{print $1}' a"]),
     ("curl -s http://localhost:8000/health", None),
     ("curl -X POST -H 'A: b' -d @x.json localhost:3000", None),
@@ -104,7 +103,6 @@ OFFERED = [
     ("git push -u origin main", None),
     ("git pull --rebase", None),
     ("git reset HEAD a.py", None),
-    ("python --version && node -v", ["python --version", "node -v"]),
 ]
 
 
@@ -240,10 +238,6 @@ def test_what_is_too_broad_or_leads_out_of_the_workspace_is_not_offered(root, co
             ["rm -rf build src", "rm -r build", "rm -rf build/", "cd x && rm -rf ../y"],
         ),
         (f"source {ACTIVATE}", [f"source x/{ACTIVATE}", f"source {ACTIVATE} x", f"sh {ACTIVATE}"]),
-        (
-            "sed -n p a",
-            ["sed -n 1e a", "sed -n 'w x' a", "sed -n -i p a", "sed p a", "sed -n p a > x"],
-        ),
         (".venv/bin/pytest", ["pytest", "away/.venv/bin/pytest", ".venv/bin/python -m pytest"]),
         ("npm ci", ["npm ci x", "npm install", "CI=1 npm ci"]),
     ],

@@ -7,16 +7,16 @@ folder that it was given for. Nothing else is believed of it, such as that it be
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
-from greenroom.core import RuleDecision, RuleFileError
+from greenroom.core import RuleDecision, RuleFileError, serde
+from greenroom.permissions.rule_files.rule_file import encode_rule, parse_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
 
-__all__ = ["BoundSessions", "GrantKeeper", "encode_grants", "read_grants"]
+__all__ = ["BoundSessions", "GrantKeeper", "answered", "encode_grants", "read_grants"]
 
 _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
-_FOR_WHOM = {"session", "workspace"}
 _SHOWN = 200  # characters of an answer that can't be read
 
 
@@ -47,8 +47,8 @@ class BoundSessions:
     def __init__(self) -> None:
         """Begin with none."""
         self._sessions = WeakValueDictionary[str, GrantKeeper]()
-        self._read = WeakKeyDictionary[GrantKeeper, tuple[str, tuple[dict[str, object], ...]]]()
-        self._ids = set[str]()  # of these sessions, and of those that went since `without_old`
+        # By their ids, also of those that went since `without_old`.
+        self._read = dict[str, tuple[str, tuple[dict[str, object], ...]]]()
 
     def get(self, session_id: str) -> GrantKeeper | None:
         """Return the session of this id that was bound last, if it is alive."""
@@ -57,21 +57,20 @@ class BoundSessions:
     def is_read(self, session: GrantKeeper, root: str | Path) -> bool:
         """Whether the session's answers were read for this folder, and are the same since."""
         is_bound = self._sessions.get(session.session_id) is session
-        return is_bound and self._read.get(session) == (str(root), session.grants)
+        return is_bound and self._read.get(session.session_id) == (str(root), session.grants)
 
     def note_read(self, session: GrantKeeper, root: str | Path) -> None:
         """Note that the session's answers were read for this folder."""
-        self._ids.add(session.session_id)
         self._sessions[session.session_id] = session
-        self._read[session] = str(root), session.grants
+        self._read[session.session_id] = str(root), session.grants
 
     def without_old(self, rules: Iterable[PermissionRule], session_id: str) -> list[PermissionRule]:
         """Return rules without this session's answers, and the allowances of sessions that are gone.
 
         Their denials stay: a detached subagent may outlive the session that they were given in.
         """
-        gone = {id_ for id_ in self._ids if id_ not in self._sessions}
-        self._ids -= gone
+        gone = self._read.keys() - set(self._sessions)
+        self._read = {id_: read for id_, read in self._read.items() if id_ not in gone}
 
         def is_old(rule: PermissionRule) -> bool:
             is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
@@ -84,15 +83,9 @@ def encode_grants(
     rules: Iterable[PermissionRule], root: str | Path
 ) -> tuple[dict[str, object], ...]:
     """Turn the rules of an answer into what is kept, with the folder that it was given for."""
-    # Here and not above: pydantic is only loaded by those who keep rules.
-    from greenroom.permissions.rule_files.model import RuleModel
-
     return tuple(
-        {
-            **RuleModel.of(rule).model_dump(mode="json", include=_SAYS, exclude_none=True),
-            "session": rule.session,
-            "workspace": str(root),
-        }
+        {name: said for name, said in encode_rule(rule).items() if name in _SAYS}
+        | {"session": rule.session, "workspace": str(root)}
         for rule in rules
     )
 
@@ -101,12 +94,21 @@ def read_grants(
     grants: Iterable[dict[str, object]], session_id: str, root: str | Path
 ) -> tuple[tuple[PermissionRule, ...], tuple[str, ...]]:
     """Read what was kept: the rules that hold in this folder, and a line for each that does not."""
-    rules, notes = dict[PermissionRule, None](), dict[str, None]()
-    for grant in grants:
-        rule, note = _read(grant, session_id, str(root))
-        rules |= {rule: None} if rule else {}
-        notes |= {note: None} if note else {}
-    return tuple(rules), tuple(notes)
+    found = [_read(grant, session_id, str(root)) for grant in grants]
+    rules = dict.fromkeys(rule for rule, _ in found if rule)
+    return tuple(rules), tuple(dict.fromkeys(note for _, note in found if note))
+
+
+def answered(decision: RuleDecision, matcher: RuleMatcher, session_id: str = "") -> PermissionRule:
+    """Make the rule that an answer adds, for one session or for all."""
+    return PermissionRule(
+        decision=decision,
+        matcher=matcher,
+        scope=RuleScope.USER,
+        session=session_id,
+        created_by=ANSWER,
+        source=ANSWERED,
+    )
 
 
 def _read(
@@ -120,38 +122,20 @@ def _read(
         if grant.get("decision") == "allow":
             return None, said
         # It may have forbidden anything, so nothing of this session runs unasked.
-        question = RuleDecision.ASK, RuleMatcher(all=True)
-        return _answer(*question, session_id), f"{said}; every call is asked about"
+        question = answered(RuleDecision.ASK, RuleMatcher(all=True), session_id)
+        return question, f"{said}; every call is asked about"
     if rule.decision is RuleDecision.ALLOW and grant["workspace"] != root:
         return None, f"a remembered answer holds in {grant['workspace']} only: {rule}"
     return rule, ""
 
 
 def _rule(grant: Mapping[str, object], session_id: str) -> PermissionRule:
-    from pydantic import ValidationError
-
-    from greenroom.permissions.rule_files.model import RuleModel
-
-    if further := sorted(grant.keys() - _SAYS - _FOR_WHOM):
+    if further := sorted(grant.keys() - _SAYS - {"session", "workspace"}):
         raise RuleFileError(f"{further[0]!r} is nothing that an answer says")
     if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
         raise RuleFileError("it was not given for this session")
-    try:
-        said = RuleModel.model_validate({name: grant[name] for name in _SAYS & grant.keys()}).rule()
-    except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise RuleFileError(f"{field}: {error.errors()[0]['msg']}") from error
-    if not said.matcher.tool:
+    said = {name: grant[name] for name in _SAYS & grant.keys()}
+    (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [said]}).decode(), ANSWERED)
+    if not rule.matcher.tool:
         raise RuleFileError("it names no tool")
-    return _answer(said.decision, said.matcher, session_id)
-
-
-def _answer(decision: RuleDecision, matcher: RuleMatcher, session_id: str) -> PermissionRule:
-    return PermissionRule(
-        decision=decision,
-        matcher=matcher,
-        scope=RuleScope.USER,
-        session=session_id,
-        created_by=ANSWER,
-        source=ANSWERED,
-    )
+    return answered(rule.decision, rule.matcher, session_id)

@@ -1,17 +1,11 @@
 """The rules that an "always" would add: one for each open part, of the narrowest useful shape."""
 
 import posixpath
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
-from greenroom.permissions.answers.suggested_command import (
-    activates,
-    command_matcher,
-    forbidden_command,
-)
-from greenroom.permissions.answers.verbs import wraps
+from greenroom.permissions.answers.commands import command_matcher, path_text, runs_others
+from greenroom.permissions.answers.grants import answered
 from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unknown, Whole
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
@@ -19,11 +13,9 @@ from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.judging.likeness import covers
 from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
+from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = ["forbid", "remembered", "suggest"]
-
-_SPECIAL = re.compile(r"[*?\[\]{}\\]|^~")
 
 
 def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
@@ -37,13 +29,8 @@ def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ..
     if any(each.rule is not None or _is_unclear(each.fact, call) for each in open_parts):
         return ()
     proposed = ((each.fact, _matcher(_subject(each.fact), call)) for each in open_parts)
-    matchers = [
-        matcher for fact, matcher in proposed if matcher is not None and covers(matcher, fact, call)
-    ]
-    return tuple(
-        PermissionRule(decision=RuleDecision.ALLOW, matcher=each, scope=RuleScope.USER)
-        for each in dict.fromkeys(matchers)
-    )
+    matchers = [each for fact, each in proposed if each and covers(each, fact, call)]
+    return tuple(answered(RuleDecision.ALLOW, each) for each in dict.fromkeys(matchers))
 
 
 def _subject(fact: Fact) -> Fact:
@@ -55,9 +42,8 @@ def _is_unclear(fact: Fact, call: Call) -> bool:
     match fact:
         case Command():
             by_another = fact.outer is not None and not fact.outer.guard
-            words = [word.text for word in fact.argv]
-            led = wraps(words) and not activates(fact, call)
-            return by_another or led or any(word.dynamic for word in fact.argv)
+            dynamic = any(word.dynamic for word in fact.argv)
+            return by_another or dynamic or runs_others(fact, call)
         case PathUse() if any(isinstance(each, Command) for each in call.facts):
             return fact.command is None or not writes_inside(fact, call)
         case Change():
@@ -79,9 +65,7 @@ def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...
     while isinstance(fact, Command) and fact.outer is not None:
         fact = fact.outer  # what was asked about is all of it
     matcher = _matcher(fact, call, forbids=True)
-    if matcher is None:
-        return ()
-    return (PermissionRule(decision=RuleDecision.DENY, matcher=matcher, scope=RuleScope.USER),)
+    return (answered(RuleDecision.DENY, matcher),) if matcher else ()
 
 
 def remembered(
@@ -90,21 +74,16 @@ def remembered(
     """Turn the proposed rules into those of an answer."""
     proposed = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
     session = context.session_id if lifetime == "session" else ""
-    return tuple(
-        replace(rule, session=session, created_by=ANSWER, source=ANSWERED, id="")
-        for rule in proposed
-    )
+    return tuple(answered(rule.decision, rule.matcher, session) for rule in proposed)
 
 
 def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
+    if not forbids and writes_own_rules(fact, call):
+        return None
     try:
         match fact:
-            case Command() if forbids:
-                return forbidden_command(fact, call)
-            case Command() if writes_own_rules(fact, call):
-                return None
             case Command():
-                return command_matcher(fact, call)
+                return command_matcher(fact, call, forbids=forbids)
             case PathUse():
                 return _path(fact, call)
             case HostUse() if fact.host.exact and not fact.guard:
@@ -120,16 +99,11 @@ def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | 
 def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
     """Propose the file's folder within the workspace, else the file itself.
 
-    A hidden folder is never opened as a whole, nor is the file itself where it holds our own rules.
+    A hidden folder is never opened as a whole, nor is a protected one.
     """
-    if len(fact.lexical) != 1 or _SPECIAL.search(fact.lexical[0]) or writes_own_rules(fact, call):
-        return None
-    path = fact.lexical[0]
-    root = posixpath.join(call.place.root, "")
-    pattern = path
-    if path.startswith(root):
-        pattern = path.removeprefix(root)
-        folder = posixpath.dirname(pattern)
-        if folder and "/." not in f"/{folder}" and not protected(fact, call):
-            pattern = f"{folder}/**"
-    return RuleMatcher(tool=(call.tool,), path=(pattern,))
+    pattern = path_text(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
+    folder = posixpath.dirname(pattern)
+    is_open = not pattern.startswith("/") and "/." not in f"/{folder}"
+    if folder and is_open and not protected(fact, call):
+        pattern = f"{folder}/**"
+    return RuleMatcher(tool=(call.tool,), path=(pattern,)) if pattern else None

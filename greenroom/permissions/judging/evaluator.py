@@ -1,5 +1,6 @@
 """The order of the rules, and how the verdicts on the facts of one call become one decision."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -18,6 +19,8 @@ __all__ = ["STRICTNESS", "Verdict", "combine", "judge"]
 
 STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
 _NOTHING = Unknown(reason="there is nothing to judge")
+# Options by which a program writes a file.
+_ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
 
 
@@ -103,6 +106,11 @@ def _matters(verdict: Verdict, call: Call) -> bool:
 def _verdict(fact: Fact, call: Call, rules: RuleIndex, about: Iterable[PermissionRule]) -> Verdict:
     if isinstance(fact, Unknown) and fact.refused:
         return Verdict(fact, RuleDecision.DENY, fact.reason)
+    # A text that can't be read, or that a program runs, may hold whatever a rule denies.
+    is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
+    doubt = is_opaque and any(not rule.expired for rule in rules.denials)
+    if doubt and isinstance(fact, Command):
+        about = [rule for rule in about if _is_careful(rule) or not rule.matcher.about_calls]
     held: Verdict | None = None
     for found in _found(fact, call, about):
         only_tightens = found.rule is not None and found.rule.tightens
@@ -110,9 +118,16 @@ def _verdict(fact: Fact, call: Call, rules: RuleIndex, about: Iterable[Permissio
             return _tightened(found, held)
         held = held or found
         held = replace(held, doubt=held.doubt or found.doubt)
-    # A text that can't be read may hold whatever a rule denies.
-    doubt = isinstance(fact, Unknown) and any(not rule.expired for rule in rules.denials)
     return _tightened(Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=doubt), held)
+
+
+def _runs_more(fact: Command) -> bool:
+    """Tell whether a word lets a program run more than its name says, rather than write a file."""
+    words = (fact.argv[at] for at, _ in fact.cautions if at < len(fact.argv))
+    is_file = fact.argv[:1] and fact.argv[0].text in (".", "source")
+    return not is_file and any(
+        not word.unknown and not _ONLY_WRITES.fullmatch(word.text) for word in words
+    )
 
 
 def _found(fact: Fact, call: Call, rules: Iterable[PermissionRule]) -> Iterator[Verdict]:

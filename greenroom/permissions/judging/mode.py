@@ -56,6 +56,7 @@ def apply_mode(
     *,
     sandboxed: Sandboxed = "ask",
     read_only: bool = True,
+    careful: bool = False,
 ) -> tuple[Verdict, ...]:
     """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
 
@@ -65,20 +66,29 @@ def apply_mode(
         mode: how what is left open then is settled.
         sandboxed: whether commands that a sandbox holds are allowed.
         read_only: whether commands are that only read, inside the workspace.
+        careful: whether a rule denies or asks about files.
     """
     held = sandboxed == "allow" and _is_held(call)
-    read_only = read_only and reads_input_inside(call)
-    settled = (_reading(each, call) for each in verdicts) if read_only else verdicts
+    read_only = read_only and any(map(_is_open, verdicts)) and reads_input_inside(call)
+    settled = (
+        (_reading(each, call, careful=careful) for each in verdicts) if read_only else verdicts
+    )
     return tuple(_settled(verdict, call, mode, held=held) for verdict in settled)
 
 
-def _reading(verdict: Verdict, call: Call) -> Verdict:
+def _reading(verdict: Verdict, call: Call, *, careful: bool) -> Verdict:
     """Allow a command that only reads, if no rule says anything about it."""
-    is_open = verdict.decision is RuleDecision.ASK and verdict.rule is None and not verdict.doubt
-    if not (is_open and isinstance(verdict.fact, Command)):
-        return verdict
-    reason = reads_only(verdict.fact, call)
+    fact = verdict.fact
+    reason = (
+        reads_only(fact, call, careful=careful)
+        if _is_open(verdict) and isinstance(fact, Command)
+        else ""
+    )
     return _as(verdict, RuleDecision.ALLOW, reason) if reason else verdict
+
+
+def _is_open(verdict: Verdict) -> bool:
+    return verdict.decision is RuleDecision.ASK and verdict.rule is None and not verdict.doubt
 
 
 def _settled(verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool) -> Verdict:

@@ -6,10 +6,11 @@ can't be known, so an operand never allows anything; and a word that is not know
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from greenroom.permissions.facts.fact import (
+    Change,
     Command,
     Fact,
     HostUse,
@@ -25,12 +26,18 @@ from greenroom.permissions.facts.word import UNKNOWN, Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.shell.programs.reading import only_prints
+from greenroom.permissions.shell.programs.table import parts, program_of
+from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["named_files", "operands"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
-_BEHIND = re.compile(r"[=@:]")
+_OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
+_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
+_MAGIC = re.compile(r":(?:\([^)]*\)|[/!^]*:?)")  # of git, before a pattern
+_WILD = re.compile(r"[*?\[]")
+_BEHIND = re.compile(r"[=@]|:(?!//)")
 _PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
 
@@ -43,6 +50,8 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     crowded = False
     seen_from: defaultdict[Place | None, set[tuple[str, bool, bool]]] = defaultdict(set)
     for fact in call.facts:
+        if paths and isinstance(fact, Command) and fact.argv:
+            yield from _finds(fact.argv, fact.place or call.place)
         place = fact.place if isinstance(fact, Command) else None
         seen = seen_from[place]
         for word in _words(fact):
@@ -50,7 +59,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
             if key in seen:
                 continue
             seen.add(key)
-            if word.unknown:
+            if word.unknown or word.may_be_option:
                 yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
             if hosts and "://" in word.text:
                 yield from _hosts(word)
@@ -65,13 +74,36 @@ def _words(fact: Fact) -> Iterator[Word]:
     """Collect the words of a fact that may name something."""
     if isinstance(fact, Unread):
         yield from (Word(word) for word in fact.words)
+    elif isinstance(fact, Change) and fact.setting:
+        yield Word(fact.setting)
     elif isinstance(fact, Command) and not only_prints(fact.argv):
-        yield from fact.argv[1:]
+        yield from fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
+        if fact.loose:  # what its words say may be run
+            yield from (Word(word) for word in words_of(fact.text))
 
 
 def _hosts(word: Word) -> Iterator[Fact]:
     for url in _URL.findall(word.text):
         yield HostUse(url=url, host=Host.of(url), guard=True)
+
+
+def _finds(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
+    """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
+    program, start = program_of(argv)
+    if any(program.has("~", part.option) for part in parts(argv, program, start) if part.option):
+        yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
+    elif program.name == "tar" and _OLD_LIST.match(argv[1].text if len(argv) > 1 else ""):
+        yield Unknown(reason="tar reads files that it is told elsewhere")
+    is_git = program.name.startswith("git")
+    for word in argv[start + 1 :]:
+        option = _LOOKS_FOR.match(word.text)
+        name = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
+        if (option or is_git) and not word.pattern and _WILD.search(name):
+            kinds: tuple[Stars, ...] = ("search", "files") if is_git else ("search",)
+            for stars in kinds:
+                text = f"**/{name}" if stars == "search" else name
+                fact = place.use("read", text, tilde=False, guard=True, stars=stars)
+                yield from [fact] if fact.guard else []
 
 
 def named_files(word: Word, place: Place, kind: Literal["read", "write"]) -> Iterator[PathUse]:
@@ -81,7 +113,7 @@ def named_files(word: Word, place: Place, kind: Literal["read", "write"]) -> Ite
 
     Example:
         >>> [use.text for use in named_files(Word("--out=a:b"), Place("/w", "/w"), "read")]
-        ['a:b', 'b']
+        ['a:b', 'a', 'b']
     """
     text = word.shape.replace(UNKNOWN, "")
     names: list[str] = []
@@ -93,7 +125,9 @@ def named_files(word: Word, place: Place, kind: Literal["read", "write"]) -> Ite
         begins = _PATH_BEGINS.search(text)
         names += [text[2:], text[begins.start() :]] if begins else [text[2:]]
         names = [name for name in names if name != "/"]  # a separator, as in `cut -d/`
-    names += [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
+    behind = [text[mark.end() :] for mark in _BEHIND.finditer(text)][:8]
+    names += [name for each in behind for name in (each, each.partition(":")[0])]
+    names.append(text.partition(":")[0] if text[:1] != "-" else "")
     for name in dict.fromkeys(names):
         if name and len(name) <= MAX_LENGTH:
             stars: Stars = "files" if word.pattern else "none"

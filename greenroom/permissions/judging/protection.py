@@ -11,6 +11,7 @@ from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.shell.programs.reading import only_prints, writes_no_named_file
 from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
+from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["protected", "protections", "writes_inside", "writes_own_rules"]
 
@@ -57,7 +58,12 @@ def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, 
     wrapper = WRAPPERS.get(basename(argv[0].text))
     inner = inner_start(argv, wrapper) if wrapper else None
     for at, word in enumerate(argv[1:inner], 1):
-        uses = named_files(word, fact.place or call.place, "write")
+        parts = (Word(each) for each in words_of(word.text)) if fact.loose else ()
+        uses = (
+            use
+            for each in (word, *parts)
+            for use in named_files(each, fact.place or call.place, "write")
+        )
         names = [name for use in uses for *_, each in protections(use, call) for name in each]
         if names := [*names, *_fitting(word)]:
             yield at, tuple(names)

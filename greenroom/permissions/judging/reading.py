@@ -26,40 +26,64 @@ _GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_I
 # Options that give the pattern, so that the first operand is a file.
 _PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
 _INPUT_FILE = re.compile(r"--a|-[^-IEnPLsd]*a")  # of xargs
+# Commands that print names of files, and filters that print some of them.
+_LISTS = re.compile(
+    r"(?:find(?! .*-printf)|git ls-files|git diff .*--name-only|git grep -\w*l|rg (?:.* )?(?:-\w*l|--files)"
+    r"|grep (?:.* )?-\w*l|ls|cd) |(?:git ls-files|ls|pwd|sort|uniq|head|tail)(?: -\S+)*\Z"
+    r"|(?:head|tail) -n \d+\Z|grep(?: -[vEiF]+)? \S+\Z|rg --files\Z"
+)
+_READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
+_DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
 _NAMES_INPUT = frozenset({"xargs", "find"})
 
 
-def reads_only(fact: Command, call: Call) -> str:
+def reads_only(fact: Command, call: Call, *, careful: bool = False) -> str:
     """Say why a command needs no rule; empty if it does need one.
 
     It needs none if the program only reads, whatever it is given, and each word that may name a file
     is known and leads, as it is written and with links followed, into the workspace. The names that
-    xargs takes from its input may be any; they are read all the same.
+    xargs takes from its input have to come from programs that list files of the workspace. Where it is
+    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
     """
     argv, place = fact.argv, fact.place or call.place
     if not argv or fact.cautions or place.lost or not os.path.isdir(call.place.root):
         return ""
     name = argv[0].text
-    if visible(fact.text) != fact.text:  # a person should see what only looks like a name
+    if visible(fact.text) != fact.text:  # a person should see what hides something
         return ""
     if not argv[0].static or "/" in name or _is_shadowed(name, place):
         return ""
     if name == "xargs":
-        is_read = _takes_no_file(argv)
+        is_read = _takes_no_file(argv) and _is_given_names(call)
     elif only_prints(argv):
         is_read = all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
     else:
-        is_read = is_version(argv) or (only_reads(argv) and _reads_inside(fact, place, call))
+        is_read = is_version(argv) or (
+            only_reads(argv)
+            and not (careful and _reads_folders(argv))
+            and _reads_inside(fact, place, call)
+        )
     return READS_ONLY if is_read else ""
 
 
+def _reads_folders(argv: Sequence[Word]) -> bool:
+    """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
+    program, start = program_of(argv)
+    is_deep = any(_DEEP.match(part.option) for part in parts(argv, program, start))
+    return program.name in _READ_FOLDERS or (program.name == "grep" and is_deep)
+
+
 def _is_shadowed(name: str, place: Place) -> bool:
-    """Tell whether a program of this name lies in the workspace, where programs are looked for."""
+    """Tell whether a program of this name lies in the workspace, where programs are looked for.
+
+    The shims of version managers count as well: files of a project say what they run.
+    """
     for each in os.environ.get("PATH", "").split(":"):
         for folder in (place.folder, *place.others):
             path = os.path.join(folder, each, name)
             is_near = os.path.commonpath((path, place.root)) == place.root
-            if (is_near or not each.startswith("/")) and os.path.lexists(path):
+            is_near |= not each.startswith("/") or each.rstrip("/").endswith("/shims")
+            if is_near and os.path.lexists(path):
                 return True
     return False
 
@@ -68,6 +92,12 @@ def _takes_no_file(argv: Sequence[Word]) -> bool:
     """Tell whether xargs reads its standard input; what it runs is judged by itself."""
     start = inner_start(argv, WRAPPERS["xargs"])
     return start is not None and not any(_INPUT_FILE.match(word.text) for word in argv[1:start])
+
+
+def _is_given_names(call: Call) -> bool:
+    """Tell whether all that a call prints are names of files in the workspace."""
+    commands = [each for each in call.facts if isinstance(each, Command) and each.outer is None]
+    return all(_LISTS.match(each.text) or each.argv[0].text == "xargs" for each in commands)
 
 
 def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
@@ -148,6 +178,8 @@ def _is_inside(word: Word, place: Place, call: Call, *, from_input: bool = False
         return False
     if word.text in ("-", "/dev/null", ""):
         return True
+    if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
+        return False  # such as `~-`, the folder before
     use = place.use(
         "read", word.text, tilde=not word.quoted, stars="files" if word.pattern else "none"
     )

@@ -20,7 +20,7 @@ from greenroom.permissions.shell.grammar.nodes import (
     SimpleCommand,
 )
 from greenroom.permissions.shell.grammar.parser import parse
-from greenroom.permissions.shell.grammar.word_reader import join
+from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
 from greenroom.permissions.shell.programs.wrappers import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
@@ -39,7 +39,7 @@ __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
-_FOLDERS = frozenset({"HOME", "PWD", "OLDPWD", "CDPATH"})
+_FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 
 
 def analyse(command: str, place: Place) -> Sequence[Fact]:
@@ -156,9 +156,9 @@ class _Analyser:
         """Say what one simple command does."""
         if redefines(node):
             yield Unknown(reason="changes what later words mean, or may run a command in a name")
-        for value in run_values(node):
+        for value, is_run in run_values(node):
             yield Unread(words=words_of(value.text))
-            if value.unknown:
+            if is_run and value.unknown:
                 yield Unknown(reason=f"a program may run what is only known later: {value.text}")
         if self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")
@@ -230,8 +230,7 @@ def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
     for chosen in product(*choices.values()):
         values = dict(zip(choices, chosen, strict=True))
         redirections = (
-            Redirection(each.operator, _filled(each.target, values), each.body)
-            for each in node.redirections
+            Redirection(each.operator, _filled(each.target, values)) for each in node.redirections
         )
         yield SimpleCommand(
             tuple(_filled(word, values) for word in node.words),

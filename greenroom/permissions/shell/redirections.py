@@ -30,7 +30,7 @@ def redirection_facts(
     reads = operator in ("<", "<&")
     if _SOCKET.match(target.text):
         yield Unknown(reason=f"opens a network connection through {target.text}")
-    elif target.static and (target.quoted or not re.match(r"~[^/]", target.text)):
+    elif target.static and (target.quoted or not re.match(r"~(?![/+])", target.text)):
         yield place.use(
             "read" if reads else "write",
             target.text,
@@ -44,9 +44,11 @@ def redirection_facts(
 
 def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iterator[Fact]:
     """Look for denials of the files that the target may stand for; others are asked about."""
-    if target.pattern and not target.unknown:
+    if target.number and target.text.startswith("<("):
+        return
+    if target.pattern and not target.dynamic:
         yield place.use(
             kind, loosened(target.text, quoted=target.quoted), guard=True, stars="files"
         )
-    if kind == "write" or target.unknown:
+    if kind == "write" or target.dynamic:
         yield Unknown(reason=f"{kind}s a file only known at run time: {target.text}")

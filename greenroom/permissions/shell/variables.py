@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.grammar.arithmetic import is_plain_value
 from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
 
 __all__ = [
@@ -24,18 +23,22 @@ _INFLUENCE = re.compile(
     r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
     r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
     r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
-    r"|RUNNER|LINKER|VISUAL|_SHELL|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
+    r"|RUNNER|LINKER|VISUAL|_SHELL|_PROG|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
     r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*|CORECLR_.*|OPENSSL_.*"
 )
 # They say where something is found, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
 _PLAIN = re.compile(r"[\w.@:+-]*")
+# Values that can't make arithmetic run a command.
+_NO_CODE = re.compile(r"[\w./:@%+, *?=-]*|\{\w+\.\.\w+(?:\.\.\w+)?\}")
 _PREFIXES = frozenset({"builtin", "command"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
 _BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
 _REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
 _ATTRIBUTES = re.compile(r"[-+]\w*[in]\w*")  # `-n` makes a name stand for another, `-i` computes
+_TESTS = frozenset({"test", "["})
+_KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
 _TABLES = re.compile(r"BASH_(?:CMDS|ALIASES)")  # of what names stand for
 _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
 
@@ -61,20 +64,25 @@ def changes_programs(name: str) -> bool:
     return _INFLUENCE.fullmatch(name) is not None
 
 
-def run_values(node: SimpleCommand) -> Iterator[Word]:
-    """Find the values of variables that a program may run as a command, such as `PAGER`."""
+def run_values(node: SimpleCommand) -> Iterator[tuple[Word, bool]]:
+    """Find the values of variables by which programs are found, and whether they are run as such."""
     given = [(each.name, each.value) for each in node.assignments]
     if _builtin(node) in _DECLARERS:
         parts = ((word.text.partition("="), word) for word in node.words[1:])
         given += [(name, word._replace(text=value)) for (name, _, value), word in parts]
     for name, value in given:
-        if changes_programs(name) and not _NOT_RUN.fullmatch(name):
-            yield value
+        is_run = not _NOT_RUN.fullmatch(name)
+        if changes_programs(name) and (is_run or name.endswith("PATH")):
+            yield value, is_run
 
 
 def redefines(node: SimpleCommand) -> bool:
     """Tell whether a builtin changes what later words mean, or runs a command in a subscript."""
     program, texts = _builtin(node), [word.text for word in node.words[1:]]
+    if program == "set" and any(text == "keyword" or _KEYWORDS.match(text) for text in texts):
+        return True
+    if program in _TESTS and any("$(" in each.text or "`" in each.text for each in _names(node)):
+        return True
     if program in _REDEFINERS:
         return bool(texts) and texts != ["-r"]
     if program in ("declare", "typeset", "local"):
@@ -103,7 +111,20 @@ def sets(node: Finding, names: frozenset[str]) -> bool:
 
 def computes(node: Finding) -> bool:
     """Tell whether it is a builtin that evaluates its words as arithmetic."""
-    return isinstance(node, SimpleCommand) and _builtin(node) == "let"
+    if not isinstance(node, SimpleCommand):
+        return False
+    program = _builtin(node)
+    return program == "let" or (program in _TESTS and any(True for _ in _names(node)))
+
+
+def _names(node: SimpleCommand) -> Iterator[Word]:
+    """Find the words of a test that may name a variable, whose subscript is evaluated."""
+    words = node.words
+    for at, word in enumerate(words[1:], 1):
+        after = words[at + 1] if at + 1 < len(words) else Word("")
+        names = words[at - 1].text in ("-v", "-R") or after.unknown or "[" in after.text
+        if word.unknown and (word.split or names):
+            yield word
 
 
 def may_hold_code(node: Finding) -> bool:
@@ -127,4 +148,4 @@ def _builtin(node: SimpleCommand) -> str:
 
 def _is_plain(value: Word) -> bool:
     """Tell whether it is surely not code; the name of a file may be some."""
-    return value.number or (not value.pattern and is_plain_value(value.text))
+    return value.number or (not value.pattern and _NO_CODE.fullmatch(value.text) is not None)

@@ -1,16 +1,19 @@
 """A place in a shell text, and what is found while it moves on.
 
-The parser is one object whose classes build on each other: `Cursor` (moving), `Expander` (what
-stands behind `$`, a backtick or a quote), `WordReader`, `RedirectionReader`, `AssignmentReader`,
-`CompoundReader` and `Parser`. Each fails closed: what it does not understand ends the reading, and
-the text is asked about.
+The parser is one object whose classes build on each other: `Cursor` (moving), `WordReader` (words with
+their quotes and expansions), `SimpleReader` (simple commands) and `Parser` (everything that holds
+commands). Each fails closed: what it does not understand ends the reading, and the text is asked about.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 from greenroom.permissions.facts.word import Piece
+from greenroom.permissions.shell.grammar.known import find_assigned
 from greenroom.permissions.shell.grammar.nodes import Finding, Unclear
 
 __all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError", "TooDeepError"]
@@ -27,58 +30,44 @@ class ShellSyntaxError(Exception):
     """The text is not in the part of the language that is understood."""
 
 
-class NotASumError(ShellSyntaxError):
-    """What looked like arithmetic surely is two parentheses."""
-
-
 class TooDeepError(Exception):
     """Something is nested deeper than `MAX_DEPTH`."""
 
 
-@dataclass(slots=True)
+_REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
+
+
+@dataclass
 class Findings:
     """What was found so far, shared by the readers of one command and of the texts inside it.
 
     Attributes:
+        command: the whole text.
+        folder_splits: whether `$PWD` outside of quotes may become several words.
+        values: those of `$HOME`, and of the variables that the loops around this place go through.
         nodes: in the order of the text.
         computes: arithmetic reads variables.
-        failed_sums: how often `((` turned out not to be arithmetic.
         deferred: texts and places where the reading stopped because they lie too deep.
-        given_up: texts and places where too much was not understood.
         unread: texts that are not taken apart.
-        home: what `$HOME` is.
-        folder_splits: whether `$PWD` outside of quotes may become several words.
-        loops: the values of variables that the loops around this place go through.
-        loops_read: how many loops there were.
     """
 
+    command: str
+    folder_splits: bool
+    values: dict[str, tuple[Piece, ...]]
     nodes: list[Finding] = field(default_factory=list)
     computes: bool = False
-    failed_sums: int = 0
     deferred: list[tuple[str, int]] = field(default_factory=list)
-    given_up: list[tuple[str, int]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    home: str = ""
-    folder_splits: bool = True
-    loops: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
-    loops_read: int = 0
-    _separators: dict[str, int] = field(default_factory=dict)
-    _line: tuple[str, int, int] = ("", 0, 1)
 
-    def line(self, text: str, at: int) -> int:
-        """Number the line of a place; what comes before is counted once if places only go on."""
-        before, start, line = self._line
-        if text != before or at < start:
-            start, line = 0, 1
-        line += text.count("\n", start, at)
-        self._line = text, at, line
-        return line
+    @cached_property
+    def assigned(self) -> frozenset[str] | None:
+        """The variables that the command may set by other ways than a loop; None for any."""
+        return find_assigned(self.command)
 
-    def last_separator(self, text: str) -> int:
-        """Find the last end of a command in a text, once, however often it is asked; or -1."""
-        if text not in self._separators:
-            self._separators[text] = max(map(text.rfind, "\n;&|"))
-        return self._separators[text]
+    @cached_property
+    def redefines(self) -> bool:
+        """Whether a program such as `pwd` may be another one in the command."""
+        return _REDEFINES.search(self.command) is not None
 
 
 class Cursor:
@@ -95,10 +84,6 @@ class Cursor:
         """Return the next characters; fewer at the end."""
         return self.text[self.at : self.at + length]
 
-    def looking_at(self, text: str) -> bool:
-        """Tell whether this text comes next."""
-        return self.text.startswith(text, self.at)
-
     def take(self, pattern: re.Pattern[str]) -> str:
         """Move over what a pattern matches here, and return it."""
         found = pattern.match(self.text, self.at)
@@ -114,25 +99,14 @@ class Cursor:
         self.at += len(text)
         return True
 
-    def expect(self, text: str) -> None:
-        """Move over this text.
-
-        Raises:
-            ShellSyntaxError: something else comes next.
-        """
-        if not self.accept(text):
-            raise ShellSyntaxError(f"expected {text!r} {self.here}")
-
-    @property
-    def here(self) -> str:
-        """The place in words, for reasons."""
-        line = self.findings.line(self.text, self.at)
-        rest = self.text[self.at : self.at + 20].split("\n")[0]
-        return f"in line {line} before {rest!r}" if rest else f"at the end of line {line}"
+    def error(self, reason: str) -> ShellSyntaxError:
+        """Make an error that names this place."""
+        rest = self.peek(20).split("\n")[0]
+        return ShellSyntaxError(f"{reason} {f'before {rest!r}' if rest else 'at the end'}")
 
     def skip_blanks(self) -> None:
         """Move over blanks and continued lines, and over a comment."""
-        if self.text[self.at : self.at + 1] in _BLANK_STARTS:
+        if self.peek() in _BLANK_STARTS:
             self.take(_BLANKS)
             self.take(_COMMENT)
 
@@ -142,6 +116,19 @@ class Cursor:
         nodes = self.findings.nodes
         if not nodes or nodes[-1] != note:
             nodes.append(note)
+
+    @contextmanager
+    def apart(self, text: str) -> Iterator[Self]:
+        """Read another text with the same findings, for the length of a `with` block."""
+        reader = type(self)(text, findings=self.findings, depth=self.depth)
+        try:
+            yield reader
+        except TooDeepError:
+            self.findings.deferred.append((self.text, self.at))
+            raise
+        except ShellSyntaxError:
+            self.findings.unread.append(text[reader.at :])
+            raise
 
     def nested(self) -> Self:
         """Go one level deeper for the length of a `with` block.

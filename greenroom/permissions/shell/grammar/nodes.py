@@ -26,11 +26,15 @@ class Assignment(NamedTuple):
 
 
 class Redirection(NamedTuple):
-    """A descriptor opened on a file; `body` is the text of a here-document or here-string."""
+    """A descriptor opened on a file; of a here-document, `target` is its end or, later, its text."""
 
     operator: str
     target: Word
-    body: Word | None = None
+
+    @property
+    def feeds(self) -> bool:
+        """Whether it gives a command its input."""
+        return self.operator.startswith("<")
 
 
 class SimpleCommand(NamedTuple):

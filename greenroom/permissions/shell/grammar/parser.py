@@ -5,15 +5,32 @@ the reading, and commands that were found by then are judged all the same.
 """
 
 import re
-from collections.abc import Sequence
 
-from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.grammar.compound_reader import CompoundReader
+from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
-from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, Script, SimpleCommand
+from greenroom.permissions.shell.grammar.known import HOME, list_values
+from greenroom.permissions.shell.grammar.nodes import Assignment, Script, SimpleCommand
+from greenroom.permissions.shell.grammar.simple_reader import RESERVED, SimpleReader
+from greenroom.permissions.shell.grammar.word_reader import PLAIN_WORDS
 
 __all__ = ["parse"]
 
+_KEYWORD_END = r"(?=[ \t\n;&|<>()]|\\\n|$)"
+_KEYWORD = re.compile(rf"(?:{RESERVED.pattern}|time){_KEYWORD_END}")
+_COMPOUND = re.compile(rf"\(\(?|(?:if|for|select|while|until|case|coproc|\[\[|\{{){_KEYWORD_END}")
+_BODY = re.compile(rf"(?:do|\{{){_KEYWORD_END}")
+_IN = re.compile(r"in(?=[ \t\n;])")
+# A command of plain words, the first of which is no keyword and sets nothing.
+_PLAIN = re.compile(
+    rf"(?!{_KEYWORD.pattern}|[A-Za-z0-9_]++\+?=){PLAIN_WORDS.pattern}"
+    r"[ \t]*+(?=[\n;|)]|&(?!>)|\Z)",
+    re.ASCII,
+)
+_NAME = re.compile(rf"[^ \t\n;&|<>()'\"\\$`*?\[]+{_KEYWORD_END}")
+_FUNCTION = re.compile(
+    rf"function[ \t]+({_NAME.pattern})(?:[ \t]*\([ \t]*\))?|({_NAME.pattern})[ \t]*\([ \t]*\)"
+)
+_COPROCESS_NAME = re.compile(rf"[A-Za-z_]\w*[ \t]+(?=\(|{RESERVED.pattern}{_KEYWORD_END})")
 _CONNECTOR = re.compile(r"&&|\|\||\|&|\|")
 _CASE_END = re.compile(r";;&|;;|;&")
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
@@ -21,19 +38,18 @@ _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
 _PREFIX = re.compile(
     r"(?:!|time(?:[ \t]+-p(?=[ \t]))?(?:[ \t]+--(?=[ \t]))?(?![ \t]+-))(?=[ \t\n;&|()]|\\\n|$)"
 )
-_WORDS = "if then elif else fi for select while until do done case esac function coproc [[ ! { }"
-_KEYWORDS = frozenset(_WORDS.split())
+_TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
+# Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
+_EVALUATING = frozenset({"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"})
 # Behind what lay too deep stand the ends of what it lay in.
 _CLOSERS = re.compile(r"[)}\"'`\s;]*")
-_NEXT_COMMAND = re.compile(r"[^\n;&|]*[\n;&|]+")
+_NEXT_COMMAND = re.compile(r"[^\n;&|)]*[\n;&|)]+")
+_ARGUMENTS = Word('"$@"', dynamic=True, split=True)
 MAX_RESUMES = 4000
-MAX_ERRORS = 50
 
 
-class Parser(CompoundReader):
-    """Reads lists of commands."""
-
-    fed = False  # whether the standard input is a pipe
+class Parser(SimpleReader):
+    """Reads lists of commands, and the compound commands that hold such lists."""
 
     def commands(self, *ends: str, empty: bool = False) -> str:
         """Read a list of commands up to one of these ends, which is moved over and returned.
@@ -49,13 +65,13 @@ class Parser(CompoundReader):
             if end is not None and seen:
                 return end
             if not self._pipeline():
-                raise ShellSyntaxError(f"not understood {self.here}")
+                raise self.error("not understood")
             seen = True
             self.skip_blanks()
             if not (self.take(_SEPARATOR) or self.peek() == "\n"):
                 end = self._end(ends)
                 if end is None:
-                    raise ShellSyntaxError(f"not understood {self.here}")
+                    raise self.error("not understood")
                 return end
 
     def _end(self, ends: tuple[str, ...]) -> str | None:
@@ -66,9 +82,9 @@ class Parser(CompoundReader):
             return ";;"
         if ")" in ends:
             return ")" if self.accept(")") else None
-        if (keyword := self.keyword()) and keyword in ends:
-            self.accept(keyword)
-            return keyword
+        keyword = _KEYWORD.match(self.text, self.at)
+        if keyword and keyword[0] in ends:
+            return self.take(_KEYWORD)
         return None
 
     def _pipeline(self) -> bool:
@@ -79,7 +95,7 @@ class Parser(CompoundReader):
             while self.peek() in ("!", "t") and self.take(_PREFIX):
                 timed = True
                 self.skip_blanks()
-            is_command = self.command()
+            is_command = self._command()
             self.skip_blanks()
             connector = self.take(_CONNECTOR) if is_command else ""
             self.fed = fed or connector in ("|", "|&")
@@ -87,107 +103,184 @@ class Parser(CompoundReader):
                 return is_command or timed
             self.skip_lines()
 
-    def command(self) -> bool:
+    def _command(self) -> bool:
         """Read one command; False if none begins here."""
-        if plain := self.plain_command():
-            return self._found(plain, (), ())
-        known = len(self.findings.nodes)
-        if not self.compound():
-            return self._simple()
-        redirections = self._redirections()
-        if any(each.operator.startswith("<") for each in redirections):
-            for at, node in enumerate(self.findings.nodes[known:], known):
-                if isinstance(node, SimpleCommand) and not node.fed:
-                    self.findings.nodes[at] = node._replace(fed=True)
-        if redirections:
-            self.findings.nodes.append(SimpleCommand(redirections=redirections))
+        nodes = self.findings.nodes
+        if plain := self.take(_PLAIN):
+            words = tuple([Word(each) for each in plain.split()])
+            nodes.append(SimpleCommand(words, fed=self.fed))
+            return True
+        known = len(nodes)
+        if not self._compound():
+            return self.simple()
+        if redirections := self.redirections():
+            if any(each.feeds for each in redirections):
+                inside = nodes[known:]
+                nodes[known:] = [
+                    each._replace(fed=True) if isinstance(each, SimpleCommand) else each
+                    for each in inside
+                ]
+            nodes.append(SimpleCommand(redirections=tuple(redirections)))
         return True
 
-    def _redirections(self) -> tuple[Redirection, ...]:
-        found: list[Redirection] = []
-        self.skip_blanks()
-        while (redirection := self.redirection()) is not None:
-            found.append(redirection)
-            self.skip_blanks()
-        return tuple(found)
-
-    def _simple(self) -> bool:
-        words: list[Word] = []
-        assignments: list[Assignment] = []
-        redirections: list[Redirection] = []
-        start = self.at
-        while True:
-            redirection = self.redirection()
-            if redirection is not None:
-                redirections.append(redirection)
-            elif not words and (assignment := self.assignment()) is not None:
-                assignments.append(assignment)
-            elif (more := self.words()) is not None:
-                words += more
-            elif self.peek() == "(" and len(words) == 1 and not (assignments or redirections):
-                return self._function_here(words[0])
-            elif self.peek() in ("(", "<", ">") and self.peek():
-                raise ShellSyntaxError(f"not understood {self.here}")
-            else:
-                break
-            self.skip_blanks()
-        if words and words[0].text in _KEYWORDS and not words[0].quoted:
-            raise ShellSyntaxError(f"a keyword in an unexpected place {self.here}")
-        if self.at == start:
+    def _compound(self) -> bool:
+        """Read a compound command without its redirections; False if none begins here."""
+        opening = _COMPOUND.match(self.text, self.at) or _FUNCTION.match(self.text, self.at)
+        if opening is None:
             return False
-        return self._found(words, assignments, redirections)
-
-    def _found(
-        self,
-        words: Sequence[Word],
-        assignments: Sequence[Assignment],
-        redirections: Sequence[Redirection],
-    ) -> bool:
-        """Note a simple command."""
-        fed = self.fed or any(each.operator.startswith("<") for each in redirections)
-        found = SimpleCommand(tuple(words), tuple(assignments), tuple(redirections), fed)
-        self.findings.nodes.append(found)
+        with self.nested():
+            self.at = opening.end()
+            match opening[0]:
+                case "((":
+                    self._sum_command()
+                case "(":
+                    self.commands(")")
+                case "{":
+                    self.commands("}")
+                case "if":
+                    self._if()
+                case "while" | "until":
+                    self.commands("do")
+                    self.commands("done")
+                case "for" | "select" as keyword:
+                    self._for(keyword)
+                case "case":
+                    self._case()
+                case "[[":
+                    self._condition()
+                case "coproc":
+                    self.unclear("starts a coprocess")
+                    self.skip_blanks()
+                    self.take(_COPROCESS_NAME)
+                    self._expect_command()
+                case _:
+                    self._function(opening[1] or opening[2])
         return True
 
-    def _function_here(self, name: Word) -> bool:
-        self.expect("(")
+    def _expect_command(self) -> None:
+        if not self._command():
+            raise self.error("a command is missing")
+
+    def _expect_word(self) -> Word:
         self.skip_blanks()
-        self.expect(")")
-        if not name.static:
-            raise ShellSyntaxError("a function whose name can't be told")
-        self.function_body(name.text)
-        return True
+        word = self.word()
+        if word is None:
+            raise self.error("a word is missing")
+        self.skip_blanks()
+        return word
 
-    def skip_command(self) -> bool:
-        """Leave words unread up to the next separator, else parenthesis; False if neither comes."""
-        start, separated = self.at, self.at <= self.findings.last_separator(self.text)
-        goes_on = bool(self.take(_NEXT_COMMAND)) if separated else self.accept(")")
-        self.findings.unread.append(self.text[start : self.at if goes_on else None])
-        return goes_on
+    def _sum_command(self) -> None:
+        start = self.at
+        self.unclear("evaluates an arithmetic command, which may set variables", change=True)
+        self.sum("))")
+        # Other shells take `((( … )))` for subshells.
+        self.findings.unread.append(self.text[start : self.at])
+
+    def _if(self) -> None:
+        self.commands("then")
+        while (end := self.commands("elif", "else", "fi")) != "fi":
+            if end == "elif":
+                self.commands("then")
+
+    def _for(self, keyword: str) -> None:
+        around = self.findings.values
+        if keyword == "select":
+            self.unclear("asks with select")
+        self.skip_blanks()
+        if self.accept("(("):
+            self.unclear("counts in an arithmetic loop", change=True)
+            self.sum("))")
+        else:
+            self._for_words()
+        self.skip_blanks()
+        self.accept(";")
+        self.skip_lines()
+        body = self.take(_BODY)
+        if not body:
+            raise self.error("a loop without its body")
+        self.commands("done" if body == "do" else "}")
+        self.findings.values = around
+
+    def _for_words(self) -> None:
+        """Read the head of a loop: its variable, and the values if they are known."""
+        name = self.take(_NAME)
+        if not name.isidentifier():
+            raise self.error("a loop without its variable")
+        if name in self.findings.values:
+            self.unclear(f"a loop over {name} inside another one")
+        self.skip_lines()
+        words = [_ARGUMENTS]
+        if self.take(_IN):
+            words = []
+            self.skip_blanks()
+            while (more := self.words()) is not None:
+                words += more
+                self.skip_blanks()
+            if self.peek() not in (";", "\n"):
+                raise self.error("a loop that is not understood")
+        self.findings.nodes += [Assignment(name, word) for word in words]
+        assigned = self.findings.assigned
+        known = assigned is not None and name not in assigned
+        self.findings.values = {
+            **self.findings.values,
+            name: list_values(words) if known else (),
+        }
+
+    def _case(self) -> None:
+        self._expect_word()
+        self.skip_lines()
+        if not self.take(_IN):
+            raise self.error("expected 'in'")
+        self.skip_lines()
+        while self._end(("esac",)) is None:
+            self.accept("(")
+            self._expect_word()
+            while not self.accept(")"):
+                if not self.accept("|"):
+                    raise self.error("a pattern that is not understood")
+                self._expect_word()
+            if self.commands(";;", "esac", empty=True) == "esac":
+                return
+            self.skip_lines()
+
+    def _condition(self) -> None:
+        """Read [[ … ]]."""
+        while True:
+            self.skip_lines()
+            if self.take(_TEST_OPERATOR):
+                continue
+            word = self._expect_word()
+            if word.text == "]]" and not word.quoted:
+                return
+            if word.text in _EVALUATING:
+                self.unclear(f"evaluates the operands of {word.text} in [[ ]]")
+
+    def _function(self, name: str) -> None:
+        """Read the body of a function, which is judged as if it ran."""
+        self.unclear(f"defines the function {name}", change=True)
+        self.skip_lines()
+        around = self.findings.values
+        # It may be called from elsewhere.
+        self.findings.values = {key: value for key, value in around.items() if key == HOME}
+        self._expect_command()
+        self.findings.values = around
 
     def substitution(self, end: str) -> None:
         """Read the commands of a substitution up to its end, which is moved over."""
+        start = self.at
         waiting, self.waiting = self.waiting, []
-        outer, self.outer_waiting = self.outer_waiting, self.outer_waiting or bool(waiting)
         self.commands(end, empty=True)
         self.finish_here_documents()
-        self.waiting, self.outer_waiting = waiting, outer
+        if waiting and "\n" in self.text[start : self.at]:
+            self.unclear("a line ends inside a substitution before a here-document began")
+        self.waiting = waiting
 
-    def read_apart(self, text: str, *, commands: bool) -> bool:
-        """Read another text with the same findings; True if its value is only known later."""
-        reader = Parser(text, findings=self.findings, depth=self.depth)
-        try:
-            if not commands:
-                return reader.here_document()
-            reader.commands("", empty=True)
-            reader.finish_here_documents()
-        except TooDeepError:
-            self.findings.deferred.append((self.text, self.at))
-            raise
-        except ShellSyntaxError:
-            self.findings.unread.append(text[reader.at :])
-            raise
-        return True
+    def skip_command(self) -> bool:
+        """Leave words unread up to the next end of a command; False if none comes."""
+        start = self.at
+        goes_on = bool(self.take(_NEXT_COMMAND))
+        self.findings.unread.append(self.text[start : self.at if goes_on else None])
+        return goes_on
 
 
 def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
@@ -203,7 +296,7 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
         >>> [" ".join(word.text for word in node.words) for node in script.found]
         ['cd src', 'git log', 'head']
     """
-    findings = Findings(home=home, folder_splits=folder_splits)
+    findings = Findings(text, folder_splits, {HOME: (Piece(home),)} if home else {})
     _read(Parser(text, findings=findings))
     resumes = 0
     while findings.deferred and resumes < MAX_RESUMES:
@@ -211,9 +304,7 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
         rest, at = findings.deferred.pop()
         gap = _CLOSERS.match(rest, at)
         _read(Parser(rest, gap.end() if gap else at, findings=findings))
-    begins: dict[str, int] = {}
-    for rest, at in (*findings.deferred, *findings.given_up):
-        begins[rest] = min(at, begins.get(rest, at))
+    begins = dict(sorted(findings.deferred, reverse=True))
     findings.unread += [rest[at:] for rest, at in begins.items()]
     return Script(tuple(findings.nodes), findings.computes, tuple(findings.unread))
 
@@ -223,7 +314,7 @@ def _read(reader: Parser) -> None:
 
     What lies too deep is read later by a reader of its own, so that no depth hides a command.
     """
-    for _ in range(MAX_ERRORS):
+    while True:
         try:
             reader.commands("", empty=True)
             reader.finish_here_documents()
@@ -237,5 +328,3 @@ def _read(reader: Parser) -> None:
                 return
         else:
             return
-    reader.unclear("can't be read as a command, too often")
-    reader.findings.given_up.append((reader.text, reader.at))

@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
 from greenroom.permissions.shell.grammar.nodes import SimpleCommand
-from greenroom.permissions.shell.grammar.parser import Parser
+from greenroom.permissions.shell.grammar.parser import parse
 
 __all__ = ["split_settings", "split_words"]
 
@@ -25,30 +24,20 @@ def split_words(text: str) -> tuple[str, ...]:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    findings = Findings()
     # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls # x`.
-    reader = Parser(f"{text.strip()} {_LAST}", findings=findings)
-    try:
-        is_read = reader.command() and reader.at == len(reader.text)
-    except (ShellSyntaxError, TooDeepError):
-        is_read = False
-    command = findings.nodes[0] if is_read and len(findings.nodes) == 1 else None
-    plain = (
-        isinstance(command, SimpleCommand)
-        and len(command.words) > 1
-        and command.words[-1].text == _LAST
-        and not command.redirections
-        and all(word.static for word in command.words)
-        and all(each.setting for each in command.assignments)
-        and not _SETTING.match(command.words[0].text)
+    match parse(f"{text.strip()} {_LAST}").found:
+        case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
+            last.text == _LAST
+            and text.split()[0] not in ("!", "time")
+            and all(word.static for word in words)
+            and all(each.setting for each in settings)
+            and not _SETTING.match(first.text)
+        ):
+            return (*(each.setting for each in settings), *(word.text for word in words[:-1]))
+    raise RuleFileError(
+        f"not a plain command: {text!r}",
+        hint="write its words alone, without operators or variables, such as: git status",
     )
-    if not plain or not isinstance(command, SimpleCommand):
-        raise RuleFileError(
-            f"not a plain command: {text!r}",
-            hint="write its words alone, without operators or variables, such as: git status",
-        )
-    settings = (each.setting for each in command.assignments)
-    return (*settings, *(word.text for word in command.words[:-1]))
 
 
 def split_settings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -37,8 +37,9 @@ _TEXTS = {
     **dict.fromkeys(
         ("make",),
         r"\s*(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
-        r"|[^\s=]*\s*!=|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b)",
+        r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n]|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b)",
     ),
+    "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
     "curl": r".*%output\{",
     "sqlite3": r"(?is)(?:.*\n)?\s*\.(?!(?:databases|dump|exit|headers?|help|indexes|indices|mode|quit"
     r"|schema|show|stats|tables|timer|width)\b)|.*\b(?:writefile|edit|load_extension)\s*\(",
@@ -67,8 +68,10 @@ def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
     """
     program, start = program_of(argv)
     name = program.name.partition(" ")[0] or basename(argv[0].text)
+    if not (program.is_careful or program.is_("always") or name in _FINDERS or name in _COMPILED):
+        return ()
     found = dict[int, str]()
-    seen = tuple(parts(argv, program, start)) if program.marks or name in _FINDERS else ()
+    seen = tuple(parts(argv, program, start))
     for at, why in _found(argv, program, start, name, seen):
         found.setdefault(at, why or f"{argv[at].text[:40]} lets {name} write files or run programs")
     return tuple(sorted(found.items()))
@@ -86,7 +89,8 @@ def _found(
         yield from finder(argv, seen)
     if name in _COMPILED:
         yield from _texts(argv, seen, _COMPILED[name])
-    if (program.is_careful or name in _COMPILED) and not program.is_("plain"):
+    can_be_careful = (program.is_careful or name in _COMPILED) and not program.is_("plain")
+    if can_be_careful and any(word.dynamic for word in argv):
         for at in _unseen(argv, seen, program):
             yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"
 

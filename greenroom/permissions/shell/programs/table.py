@@ -74,9 +74,9 @@ _TEXT = """
     shuf: !o =ein --output
     iconv: !o =ft --output
     tar: !IF =CTXbgKLNVf --to-command --checkpoint-action --use-compress-program --rsh-command
-    tar: --info-script --new-volume-script
-    zip: !T =bnPtx --unzip-command -TT
-    rsync: !e =fBTM --rsh --rsync-path --daemon
+    tar: --info-script --new-volume-script --transform --xform ~T ~--files-from
+    zip: !T =bnPtx --unzip-command -TT ~@
+    rsync: !e =fBTM --rsh --rsync-path --daemon ~--files-from
     man: !PH =CELmMrRsSep --pager --html --preprocessor
     curl: !OKTJc ?oD =AbdeEFHmPQrtuUwXyYxz --output? --dump-header? --config --upload-file --cookie-jar
     curl: --trace --trace-ascii --stderr --libcurl --etag-save --hsts --alt-svc --output-dir
@@ -145,6 +145,8 @@ _TEXT = """
     mysql, mariadb: --pager --tee --init-command
     # the shell's own
     wait: !p
+    jobs: !x
+    ., source: always
     hash: !p
     enable: !f
     bind: !xf
@@ -154,7 +156,7 @@ _TEXT = """
     mapfile, readarray: !C
     # git, and its verbs
     git: --output --ext-diff --textconv --open-files-in-pager --upload-pack --receive-pack
-    git: --exec --template --config --no-index --upload-archive --show-signature
+    git: ~--pathspec-from-file --exec --template --config --no-index --upload-archive --show-signature
     git: +-message,-author,-date,-grep,-since,-until,-after,-before
     git clone: !cu =boj
     git commit: stores =mFtcC
@@ -171,7 +173,7 @@ _TEXT = """
     git format-patch: !o =v
     git bisect: run
     git submodule: foreach
-    git cat-file: reads --filters
+    git cat-file: reads --filters ~--batch ~--batch-check ~--batch-command
     git filter-branch, git mergetool, git config: always
     git status, git rev-parse, git merge-base, git describe, git ls-files: reads plain
     git blame, git annotate, git shortlog, git ls-tree, git show-ref, git rev-list, git name-rev: reads
@@ -191,7 +193,7 @@ _TEXT = """
     git add, git fetch, git push: stores
     # known to run nothing that their words say
     alias, bg, break, builtin, command, continue, declare, dirs, disown, eval, exec, exit, export, fc:
-    fg, getopts, help, jobs, kill, let, local, logout, popd, pushd, read, readonly, return, set, shift:
+    fg, getopts, help, kill, let, local, logout, popd, pushd, read, readonly, return, set, shift:
     shopt, suspend, times, trap, typeset, ulimit, umask, unalias, unset, whereis, col, csplit:
     expand, expr, fmt, hexdump, join, locate, look, more, od, paste, pr, ptx, strings, sum, tee, tsort:
     zcat, zgrep, chgrp, chmod, chown, cp, dd, install, ln, mkdir, mkfifo, mktemp, mv, rm, rmdir, shred:
@@ -235,9 +237,10 @@ class Program:
 
     def has(self, mark: str, option: str) -> bool:
         """Tell whether an option has this mark; a long one may be abbreviated."""
-        return option not in _NO_ABBREVIATIONS and any(
-            abbreviates(option, each) for each in self.marks.get(mark, ())
-        )
+        options = self.marks.get(mark, ())
+        if option in options or not option.startswith("--") or option in _NO_ABBREVIATIONS:
+            return option in options
+        return any(abbreviates(option, each) for each in options)
 
     def is_(self, kind: str) -> bool:
         """Tell whether its row holds this word."""
@@ -276,6 +279,7 @@ def abbreviates(option: str, wanted: str) -> bool:
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
 _MARKS = "!?~=@%&"
 _KINDS = frozenset({"always", "pattern", "plain", "prints", "reads", "stores"})
+_RUN_WORDS = RUNNERS | {"make", "gmake"}
 _RUN_OTHERS = SHELLS | WRAPPERS.keys()
 
 
@@ -348,7 +352,7 @@ def _is_verb(argv: Sequence[Word], at: int) -> bool:
 def is_known(program: Word) -> bool:
     """Tell whether it is known what the program does with its words, so that they are only words."""
     name = basename(program.text)
-    return name not in RUNNERS and (name in _PROGRAMS or name in _RUN_OTHERS)
+    return name not in _RUN_WORDS and (name in _PROGRAMS or name in _RUN_OTHERS)
 
 
 def parts(argv: Sequence[Word], program: Program, start: int = 0) -> Iterator[Part]:

@@ -43,7 +43,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "command": Wrapper("", "p", transparent=True),
     "ionice": Wrapper("cn --class --classdata", "t --ignore", transparent=True),
     "setsid": Wrapper("", "cfw --ctty --fork --wait", transparent=True),
-    "env": Wrapper("uC --unset --chdir", "i0v --ignore-environment --null"),
+    # Not -i, -u and -C, which change what `$HOME` and paths mean.
+    "env": Wrapper("", "0v --null"),
     "time": Wrapper("fo --format --output", "apqvV --portability --append --verbose"),
     "sudo": Wrapper(
         "ugpCrtThDRUa --user --group --prompt --chdir", "AbEHKknPSVv --non-interactive"
