@@ -28,7 +28,7 @@ def split_words(text: str) -> tuple[str, ...]:
     match parse(f"{text.strip()} {_LAST}").found:
         case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
             last.text == _LAST
-            and text.split()[0] not in ("!", "time")
+            and text.split(maxsplit=1)[0] not in ("!", "time")
             and all(word.static for word in words)
             and all(each.setting for each in settings)
             and not _SETTING.match(first.text)
