@@ -51,6 +51,8 @@ class Links:
         for name in path.split("/"):
             if name == "..":
                 at = at.rpartition("/")[0]
+            elif at in self._missing:
+                at = at if name in ("", ".") else f"{at}/{name}"
             elif name not in ("", "."):
                 at = self._end(f"{at}/{name}")
             if len(at) > MAX_LENGTH:
