@@ -193,10 +193,10 @@ class PermissionManager:
         call = read_call(tool, input, context, sandbox)
         decision, verdicts = self._judge(call, Who.of(context))
         chief = next(each for each in verdicts if each.decision is decision)
-        what, reason = str(chief.fact), chief.reason
+        is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
         found = Explanation(
             decision=decision,
-            reason=f"{what}: {reason}" if len(verdicts) > 1 and what not in reason else reason,
+            reason=chief.reason if is_named else f"{chief.fact}: {chief.reason}",
             rule=chief.rule,
             parts=tuple(verdict.part for verdict in verdicts),
             digest=digest_of(call),
@@ -327,8 +327,7 @@ class PermissionManager:
             )
             found.append((combine(verdicts), verdicts))
         if self._parent is not None:
-            below = (
-                who.below(self._spawner, pass_grants=self._pass_grants) if self._spawner else who
-            )
+            spawner, passes = self._spawner, self._pass_grants
+            below = who.below(spawner, pass_grants=passes) if spawner else who
             found.append(self._parent._seen(call, below))
         return max(found, key=lambda each: STRICTNESS[each[0]])

@@ -90,6 +90,7 @@ def empty_is_fine(analyse):
 
 _COMMAND = CommandReader.command
 _ANALYSE = import_module(f"{PERMISSIONS}.shell.analyse").analyse
+_NOTHING = import_module(f"{PERMISSIONS}.judging.evaluator")._NOTHING
 _REACH = import_module(f"{PERMISSIONS}.judging.likeness")._reach
 _COMBINE = import_module(f"{PERMISSIONS}.judging.evaluator").combine
 
@@ -250,7 +251,6 @@ MUTANTS = {
     "options that write or run": ([("shell.programs.table.Program.is_caution", no)], ["flags"]),
     "scripts of sed": ([("shell.programs.cautions.sed_only_prints", yes)], ["flags"]),
     "scripts of awk": ([("shell.programs.cautions.awk_only_prints", yes)], ["flags"]),
-    "options of git": ([("shell.programs.table._is_verb", no)], ["flags"]),
     "what programs do with their own words": (
         [("shell.programs.cautions._FINDERS", {})],
         ["flags"],
@@ -396,7 +396,7 @@ MUTANTS = {
         [
             ("judging.call.analyse", empty_is_fine(_ANALYSE)),
             ("judging.call.Whole", lambda tool: Unread(words=())),
-            ("judging.evaluator._NOTHING", Unread(words=())),
+            ("judging.evaluator._NOTHING", replaced(_NOTHING, decision=RuleDecision.ALLOW)),
             (
                 "manager.combine",
                 lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,

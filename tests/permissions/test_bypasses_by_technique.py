@@ -246,6 +246,7 @@ def test_a_rule_s_name_means_nothing_as_in_claude_code_2_1_97(name):
     [
         *("/proc/self/cwd/", "/proc/$$/cwd/", "//proc//thread-self/./cwd//", "/dev/fd/../cwd/"),
         *("/proc/self/root/proc/self/cwd/", "/proc/self/task/1/cwd/", "/proc/self/../self/cwd/"),
+        *("../../proc/self/cwd/", "/srv/../dev/fd/../cwd/", "src/../../../proc/self/cwd/"),
         "/proc/self/root" + str(CONTEXT.workspace.root) + "/",
     ],
 )

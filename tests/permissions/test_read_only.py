@@ -68,7 +68,6 @@ date -d yesterday +%s
 whoami
 id
 uname -a
-hostname
 sed -n '1,5p' README.md
 sed -n "3,10p" src/a.py | grep foo
 sed 's/a/b/' README.md
@@ -184,7 +183,6 @@ file -f README.md
 file -z x
 date -s 2020-01-01
 date 01010000
-hostname x
 jq -f /etc/x .
 jq --rawfile a /etc/passwd .
 jq --slurpfile a pw . package.json

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.facts import links
-from greenroom.permissions.facts.links import Links
+from greenroom.permissions.facts import disk
+from greenroom.permissions.facts.disk import Disk
 from greenroom.permissions.judging.call import read_call
 from greenroom.permissions.judging.evaluator import judge
 from greenroom.permissions.judging.rule_index import RuleIndex
@@ -170,7 +170,7 @@ def test_links_lead_where_the_system_says(tree, made, asked):
                     os.makedirs(parent, exist_ok=True)
                     aim = os.path.join(folder, target) if absolute else target
                     os.symlink(aim, os.path.join(parent, at[-1]))
-        known = Links()
+        known = Disk()
         for path in asked:
             joined = os.path.join(folder, path)
             real = os.path.realpath(joined)
@@ -185,7 +185,7 @@ def test_links_lead_where_the_system_says(tree, made, asked):
 
 
 def test_a_command_that_names_more_files_than_are_looked_up_is_asked_about(monkeypatch, tmp_path):
-    monkeypatch.setattr(links, "MAX_LOOKUPS", 40)
+    monkeypatch.setattr(disk, "MAX_LOOKUPS", 40)
     (tmp_path / "shortcut").symlink_to(".env")
     context = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace(tmp_path))
     rules = [PermissionRule.allow_command("cat"), PermissionRule.deny_path("**/.env")]

@@ -149,6 +149,10 @@ def test_no_input_makes_a_check_raise(data):
         ("https://[::1]/", "[::1]"),
         *((url, "") for url in ("ftp://a.test", "https://u@a.test", "https://a.test\\@b.test")),
         *((url, "") for url in ("https://a.test:99999/", "https://[::1/", "a.test", "https:///x")),
+        *(
+            (url, "")
+            for url in ("https://\u212aa.test/", "https://\u017fa.test/", "https://a.test:\u0664/")
+        ),
         *((url, "") for url in ("https://a%2etest/", "https://а.test/", "https://a.test /", "")),
     ],
 )
@@ -167,6 +171,7 @@ def test_a_host_is_exact_only_where_every_reader_agrees(url, exact):
             "http://127.0.0.1./",
         ),
         *("http://１２７.0.0.1/", "http://127。0。0。1/", "http://[127.0.0.1/", "//127.0.0.1/"),
+        *("127.0.0.1:80/x", "127.0.0.1:80", "http:127.0.0.1/", "http:2130706433"),
     ],
 )
 def test_an_address_is_recognised_in_every_spelling(url):

@@ -9,6 +9,7 @@ import os
 import posixpath
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import product
 
 from greenroom.permissions.facts.fact import Command, PathUse
@@ -216,7 +217,8 @@ def _stays(word: Word, fact: Command, call: Call) -> bool:
     """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
     uses = named_files(word, fact.place, call)
-    named = [use.lexical if writes_inside(use, call) else () for use in uses]
+    written = (replace(use, kind="write") for use in uses)
+    named = [use.lexical if writes_inside(use, call) else () for use in written]
     return all(paths and (fills or call.place.root not in paths) for paths in named)
 
 

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from greenroom.core import visible
-from greenroom.permissions.facts.folders import Fitting
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.word import Word
 
@@ -105,11 +104,12 @@ class PathUse:
     Attributes:
         kind: what is done to it.
         text: as it was named.
-        lexical: the absolute paths that this may mean, `..` removed as text.
-        real: the same with symbolic links followed, those among the fitting files included.
+        lexical: the absolute paths that this may mean, `..` removed as text; of a pattern also
+            the files that fit now.
+        real: the same with symbolic links followed.
         guard: only denials and questions are looked for.
         stars: whether it names whatever files there are that fit, as `*.py` does.
-        fitting: those that there are now.
+        patterns: those among the paths that may stand for other files than were found.
         command: the command whose output is redirected there, if that is how it is written.
     """
 
@@ -119,7 +119,7 @@ class PathUse:
     real: tuple[str, ...]
     guard: bool = False
     stars: Stars = "none"
-    fitting: Fitting = field(default_factory=Fitting, repr=False)
+    patterns: tuple[str, ...] = ()
     command: Command | None = None
 
     def __str__(self) -> str:

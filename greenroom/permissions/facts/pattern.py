@@ -1,21 +1,24 @@
 """Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.facts.glob import Glob
+from greenroom.permissions.facts.glob import Glob, read_glob
 
 __all__ = ["END", "Anchors", "PathPattern", "expand_braces", "fold", "segments"]
 
 Segments: TypeAlias = tuple[str, ...]
-_Meet: TypeAlias = Callable[[str, str], bool]
+_Fits: TypeAlias = Callable[[Glob, str], bool]
 MAX_LENGTH = 1024
 MAX_ALTERNATIVES = 64
 END = "/\0"
+_ANY_DEPTH = re.compile(r"(?:/\*\*)+(?=/)")
 _EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
 
@@ -50,9 +53,7 @@ class Anchors:
     @cached_property
     def folded(self) -> "Anchors":
         """The same, folded."""
-        return Anchors(
-            tuple(fold(name) for name in self.root), tuple(fold(name) for name in self.home)
-        )
+        return Anchors(_folded(self.root), _folded(self.home))
 
     @cached_property
     def texts(self) -> tuple[str, str]:
@@ -103,15 +104,8 @@ class PathPattern:
 
         With `folder` the folder before a final `/**` belongs to it, as for a search in it.
         """
-        return _starts(self.alternatives, segments(path), self._start(anchors), folder=folder)
-
-    def names(self, wanted: Segments) -> bool:
-        """Tell whether these folded names stand in the pattern one after the other, as such."""
-        return any(
-            tuple(fold(name) for name in each[at : at + len(wanted)]) == wanted
-            for each in self.alternatives
-            for at in range(len(each))
-        )
+        start = self._start(anchors)
+        return _begin(self.alternatives, segments(path), start, folder=folder)
 
     def touches(self, path: str, anchors: Anchors) -> bool:
         """Match generously, as a deny rule does.
@@ -119,9 +113,29 @@ class PathPattern:
         Case does not matter, the folder before a final `/**` belongs to it, and a pattern that
         begins with `**` holds outside the workspace as well.
         """
-        start = () if self.text.startswith("**") else self._start(anchors.folded)
         folded = map(_folded, self.alternatives)
-        return _starts(folded, folded_segments(path), start, folder=True)
+        start = self._generous_start(anchors)
+        return _begin(folded, folded_segments(path), start, folder=True)
+
+    def overlaps(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
+        return self._meets(path, anchors, _meet)
+
+    def is_sought(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a program that looks for this pattern at any depth looks for such a path.
+
+        It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
+        look for `secrets.py`, though it may find it.
+        """
+        return self._meets(_ANY_DEPTH.sub("", path), anchors, _seek)
+
+    def names(self, wanted: Segments) -> bool:
+        """Tell whether these folded names stand in the pattern one after the other, as such."""
+        return any(
+            _folded(each)[at : at + len(wanted)] == wanted
+            for each in self.alternatives
+            for at in range(len(each))
+        )
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -131,25 +145,16 @@ class PathPattern:
         """
         return tuple(_mark(_folded(each)) for each in self.alternatives)
 
-    def overlaps(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
-        return self._walks_along(path, anchors, _meet)
+    def _meets(self, path: str, anchors: Anchors, fits: _Fits) -> bool:
+        start, names = self._generous_start(anchors), folded_segments(path)
+        begins = (read_glob(name).fits(each) for each, name in zip(start, names, strict=False))
+        return all(begins) and any(
+            _walk(_steps(_folded(each)), names[len(start) :], fits, folder=True, deep="**")
+            for each in self.alternatives
+        )
 
-    def is_sought(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a program that looks for this pattern at any depth looks for such a path.
-
-        It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
-        look for `secrets.py`, though it may find it.
-        """
-        return self._walks_along(path, anchors, _seeks)
-
-    def _walks_along(self, path: str, anchors: Anchors, meet: _Meet) -> bool:
-        start = () if self.text.startswith("**") else self._start(anchors.folded)
-        names = folded_segments(path)
-        if not all(map(_meet, start, names)) or len(names) <= len(start):
-            return False
-        rest = names[len(start) :]
-        return any(_overlap(_folded(each), rest, meet) for each in self.alternatives)
+    def _generous_start(self, anchors: Anchors) -> Segments:
+        return () if self.text.startswith("**") else self._start(anchors.folded)
 
     def _start(self, anchors: Anchors) -> Segments:
         if self.anchor == "absolute":
@@ -163,76 +168,71 @@ def _anchor(text: str) -> Literal["root", "home", "absolute"]:
     return "absolute" if text.startswith("/") else "root"
 
 
-def _starts(
+# A name, and whether it comes at any depth.
+_Steps: TypeAlias = tuple[tuple[Glob, bool], ...]
+_ANYTHING = Glob("*")
+
+
+@lru_cache(maxsize=1024)
+def _steps(names: Segments) -> _Steps:
+    """Join each `**` with the name behind it; a final one is any name at any depth."""
+    steps = [
+        (read_glob(name), before == "**") for before, name in pairwise(("", *names)) if name != "**"
+    ]
+    return (*steps, (_ANYTHING, True)) if names[-1:] == ("**",) else tuple(steps)
+
+
+def _begin(
     alternatives: Iterable[Segments], names: Segments, start: Segments, *, folder: bool
 ) -> bool:
-    """Match names that begin in a folder; with `folder` that before a final `**` belongs to it."""
-    if names[: len(start)] != start:
-        return False
+    """Match names that begin in a folder."""
     rest = names[len(start) :]
-    return any(
-        _match(each, rest) or (folder and each[-1:] == ("**",) and _match(each[:-1], rest))
-        for each in alternatives
+    return names[: len(start)] == start and any(
+        _walk(_steps(each), rest, Glob.fits, folder=folder) for each in alternatives
     )
 
 
-def _match(pattern: Segments, names: Segments) -> bool:
-    """Match with two fingers: only the last `**` ever needs to be taken back."""
-    at = seen = 0
-    star, resume = -1, 0
-    while seen < len(names):
-        if at < len(pattern) and pattern[at] == "**":
-            star, resume, at = at, seen, at + 1
-        elif at < len(pattern) and _glob(pattern[at]).fits(names[seen]):
-            at, seen = at + 1, seen + 1
-        elif star >= 0:
-            resume += 1
-            at, seen = star + 1, resume
-        else:
-            return False
-    # A final `**` is taken only by a name: `src/**` is what lies in src, not src itself.
-    return at == len(pattern)
+def _walk(
+    steps: _Steps, names: Segments, fits: _Fits, *, folder: bool, deep: str | None = None
+) -> bool:
+    """Take the steps along the names, in every way at once; `deep` is any number of names.
 
-
-def _overlap(pattern: Segments, names: Segments, meet: _Meet) -> bool:
-    """Walk through both at once; `**` of either stands for any number of names."""
+    With `folder` the folder before a final `**` belongs to it.
+    """
     places = {0}
     for name in names:
-        places |= {at + 1 for at in places if pattern[at : at + 1] == ("**",)}
-        kept = {at for at in places if pattern[at : at + 1] == ("**",)}
-        taken = {at + 1 for at in places if at < len(pattern) and meet(pattern[at], name)}
-        places = kept | taken | (places if name == "**" else set())
-    return any(set(pattern[at:]) <= {"**"} for at in places)
+        if name == deep:
+            places = set(range(min(places), len(steps) + 1))
+            continue
+        before, places = places, set()
+        for at in before - {len(steps)}:
+            glob, any_depth = steps[at]
+            if any_depth:
+                places.add(at)
+            if fits(glob, name):
+                places.add(at + 1)
+        if not places:
+            return False
+    final = folder and steps[-1:] == ((_ANYTHING, True),)
+    return len(steps) in places or (final and len(steps) - 1 in places)
 
 
-def _meet(pattern: str, glob: str) -> bool:
-    """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
-    if glob[:1] in ("*", "?", "[") and pattern[:1] == ".":
-        return False  # the shell's stars don't stand for the first dot
-    return _agree(_glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob))
+def _meet(wanted: Glob, name: str) -> bool:
+    """Tell whether a name may fit both; the shell's stars don't stand for the first dot."""
+    hidden = wanted.head.startswith(".") and name[:1] in ("*", "?", "[")
+    return not hidden and wanted.meets(read_glob(name))
 
 
-def _agree(first: Glob, last: Glob) -> bool:
-    if not last.simple:
-        return True
-    if first.plain:
-        return last.fits(first.head)
-    if last.plain:
-        return first.fits(last.head)
-    begins = first.head.startswith(last.head) or last.head.startswith(first.head)
-    return begins and (first.tail.endswith(last.tail) or last.tail.endswith(first.tail))
-
-
-def _seeks(pattern: str, glob: str) -> bool:
-    wanted, given = _glob(pattern), _glob(glob) if len(glob) < MAX_LENGTH else Glob(glob)
-    spelled = 2 * (len(given.head) + len(given.tail)) >= len(pattern)
-    return wanted.fits(glob) or (spelled and _agree(wanted, given))
+def _seek(wanted: Glob, name: str) -> bool:
+    given = read_glob(name)
+    spelled = 2 * (len(given.head) + len(given.tail)) >= len(wanted.text)
+    return wanted.fits(name) or (spelled and wanted.meets(given))
 
 
 @lru_cache(maxsize=1024)
 def _mark(alternative: Segments) -> str:
     """Take the longest text that is written out: a name, the beginning of one, or its end."""
-    globs = [_glob(name) for name in alternative if name != "**"]
+    globs = [read_glob(name) for name in alternative if name != "**"]
     texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
     texts += [f"{each.tail}/" for each in globs]
     return max(texts, key=len, default="")
@@ -241,12 +241,6 @@ def _mark(alternative: Segments) -> str:
 @lru_cache(maxsize=1024)
 def _folded(alternative: Segments) -> Segments:
     return tuple(fold(name) for name in alternative)
-
-
-@lru_cache(maxsize=1024)
-def _glob(text: str) -> Glob:
-    """Read a pattern of a bounded length once."""
-    return Glob(text)
 
 
 def expand_braces(text: str) -> list[str]:

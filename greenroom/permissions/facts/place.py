@@ -3,20 +3,26 @@
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from greenroom.permissions.facts.disk import MAX_LENGTH, Disk
 from greenroom.permissions.facts.fact import Command, PathUse, Stars, Unknown
-from greenroom.permissions.facts.folders import Fitting, Folders
-from greenroom.permissions.facts.links import Links
+from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.pattern import Anchors
-from greenroom.permissions.facts.process_path import MAY_BE_OWN, as_its_own
 
 __all__ = ["Place"]
 
 MAX_FOLDERS = 8
-MAX_LENGTH = 512  # of a folder that is followed
+MAX_FOLLOWED = 512  # characters of a folder
+MAX_LINKS = 8
+# A path with empty names, or with `.` or `..` among them.
+_UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
+# A pattern with `..` behind a star.
+_UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
+# The links of a process to its folder and its root.
+_PROCESS = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
 
 
 @dataclass(frozen=True)
@@ -31,24 +37,20 @@ class Place:
         folder: the folder that the call begins in.
         others: folders that it may have changed to.
         lost: whether it may be anywhere.
-        crowded: whether that is so because there were too many folders to follow.
-        links: the symbolic links that were looked up for this check.
-        listed: the folders that were.
+        disk: what was looked up for this check.
     """
 
     root: str
     folder: str
     others: tuple[str, ...] = ()
     lost: bool = False
-    crowded: bool = False
-    links: Links = field(default_factory=Links, compare=False, repr=False)
-    listed: Folders = field(default_factory=Folders, compare=False, repr=False)
+    disk: Disk = field(default_factory=Disk, compare=False, repr=False)
 
     @property
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as they are written, and with links followed."""
         home = os.path.expanduser("~")
-        real = self.links.real
+        real = self.disk.real
         return Anchors.of(self.root, home), Anchors.of(real(self.root), real(home))
 
     @property
@@ -58,13 +60,14 @@ class Place:
 
     def moved(self, path: str) -> "Place":
         """Return the place after a change of folder that may or may not take effect."""
-        if self.lost:
-            return self
-        steps = [_join(folder, path) for folder in (self.folder, *self.others)]
+        steps = [
+            _normal(posixpath.join(folder, os.path.expanduser(path)))
+            for folder in (self.folder, *self.others)
+        ]
         others = tuple(dict.fromkeys((*self.others, *steps)))
-        long = any(len(each) > MAX_LENGTH for each in steps)
-        if len(others) > MAX_FOLDERS or long or "\0" in path:
-            return replace(self, lost=True, crowded=True)
+        long = any(len(each) > MAX_FOLLOWED for each in steps)
+        if self.lost or long or len(others) > MAX_FOLDERS or "\0" in path:
+            return self.lose()
         return replace(self, others=others)
 
     def lose(self) -> "Place":
@@ -85,77 +88,71 @@ class Place:
 
         With `stars` it is a pattern, which stands for the files that fit.
         """
-        if not path or "\0" in path or not _encodable(path):
-            return Unknown(reason=f"no usable path: {path!r}")
-        name = os.path.expanduser(path) if tilde and path.startswith("~") else path
-        if tilde and (path == "~+" or path.startswith("~+/")):
-            name = f".{path[2:]}"
+        if not path or len(path) > MAX_LENGTH:
+            return Unknown(reason=f"no usable path: {path[:60]!r}")
+        name = loosened(path, quoted=not tilde) if stars == "files" else path
+        if tilde and name.startswith("~"):
+            name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
         if self.lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
-        folders = (self.folder, *self.others)
-        begins = ("/",) if name.startswith("/") else folders
-        joined = [posixpath.join(folder, name) for folder in begins]
-        own = [each for each in joined if each.startswith(MAY_BE_OWN)]
-        joined += [its for each in own for its in as_its_own(each, folders)]
-        lexical = tuple(dict.fromkeys(map(_normal, joined)))
         try:
+            meant = self._meant(name)
+            lexical = [_normal(each) for each in meant]
             # A program follows links before it goes up; a tool may go up first. Judge both.
-            different = dict.fromkeys((*joined, *lexical))
-            real = tuple(dict.fromkeys(map(self.links.real, different)))
-            ends = "/" if path.endswith("/") else ""
-            globs = [f"{each}{ends}" for each in {*lexical, *real}] if stars == "files" else []
-            if globs and _UP_AGAIN.search(name):  # from wherever the links lead that fit
-                self.doubt_patterns()
-            fitting = self._fitting(globs) if globs else _NO_FILES[not self.lost]
-            real += tuple(self.links.real(each) for each in fitting.linked)
+            real = [self.disk.real(each) for each in dict.fromkeys((*meant, *lexical))]
+            patterns = lexical if stars == "search" else []
+            if stars == "files":
+                found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
+                lexical += found
+                real += map(self.disk.real, found)
         except (OSError, ValueError) as error:
             return Unknown(reason=f"no usable path: {path!r}: {error}")
         return PathUse(
             kind=kind,
             text=path,
-            lexical=lexical,
-            real=real,
+            lexical=tuple(dict.fromkeys(lexical)),
+            real=tuple(dict.fromkeys(real)),
             guard=guard,
             stars=stars,
-            fitting=fitting,
+            patterns=tuple(patterns),
             command=command,
         )
 
-    def _fitting(self, patterns: Sequence[str]) -> Fitting:
-        """Say what patterns of the shell's stand for on this disk; it may be in another folder."""
-        found = Fitting.of_all([self.listed.fitting(each) for each in patterns], told=not self.lost)
-        self.links.full |= found.crowded
-        return found
+    def _meant(self, name: str) -> list[str]:
+        """Begin a path in each folder, also where it leads by the links of a process.
 
-    def doubt_patterns(self) -> None:
-        """Note that the patterns of this check may stand for more than they seem to."""
-        self.links.full = True
+        Which process is meant does not matter: taken for the command's own, a denied file is found.
+        """
+        folders = (self.folder, *self.others)
+        joined = dict.fromkeys([posixpath.join(folder, name) for folder in folders])
+        spelled = {*joined, *map(_normal, joined)}
+        if any(map(_PROCESS.match, spelled)):
+            own = [_its_own(path, folder) for path in sorted(spelled) for folder in folders]
+            joined |= dict.fromkeys(own)
+        return list(joined)
 
-
-# By whether that is told.
-_NO_FILES = {told: Fitting(told=told) for told in (False, True)}
-# A pattern with `..` behind a star.
-_UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
-# A path with empty names, or with `.` or `..` among them.
-_UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
+    def _fitting(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Find what a pattern stands for; return with it where it may stand for something else."""
+        end = "/" if name.endswith("/") else ""
+        found: list[str] = []
+        unsure: list[str] = []
+        for path in paths:
+            fitting, sure = self.disk.fitting(f"{path}{end}")
+            found += fitting
+            unsure += [] if sure and not self.lost else [path]
+        # From wherever the links lead that fit.
+        self.disk.full |= _UP_AGAIN.search(name) is not None
+        return found, unsure
 
 
 def _normal(path: str) -> str:
-    if not _UNUSUAL.search(path):
-        return path
-    normal = posixpath.normpath(path)
-    return normal[1:] if normal.startswith("//") else normal
+    return f"/{posixpath.normpath(path).lstrip('/')}" if _UNUSUAL.search(path) else path
 
 
-def _join(folder: str, path: str) -> str:
-    return _normal(posixpath.join(folder, os.path.expanduser(path)))
-
-
-def _encodable(path: str) -> bool:
-    if path.isascii():
-        return True
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-    return not any("\ud800" <= ch <= "\udfff" for ch in path)
+def _its_own(path: str, folder: str) -> str:
+    for _ in range(MAX_LINKS):
+        link = _PROCESS.match(path)
+        if link is None:
+            break
+        path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
+    return path

@@ -114,7 +114,7 @@ class Call:
 
     def has(self, use: PathUse) -> bool:
         """Tell whether a file surely lies in the workspace, as it is written and links followed."""
-        if use.fitting.crowded or self.place.links.full:
+        if self.place.disk.full:
             return False
         return all(
             segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)

@@ -18,7 +18,6 @@ from greenroom.permissions.rules.rule import PermissionRule
 __all__ = ["STRICTNESS", "Verdict", "combine", "judge"]
 
 STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
-_NOTHING = Unknown(reason="there is nothing to judge")
 # Options by which a program writes a file.
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
@@ -55,6 +54,9 @@ class Verdict:
         return PermissionPart(str(self.fact), self.decision, self.reason, rule, source)
 
 
+_NOTHING = Verdict(Unknown(reason="nothing"), RuleDecision.ASK, "there is nothing to judge")
+
+
 def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
     """Deny if any part is denied, else ask if any is asked about, else allow."""
     return max((verdict.decision for verdict in verdicts), key=STRICTNESS.__getitem__)
@@ -67,11 +69,10 @@ def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     or asks, or where they write what is protected.
     """
     facts = list(chain(call.facts, operands(call, rules)))
-    if call.place.links.full:
+    if call.place.disk.full:
         facts.append(_UNFOLLOWED)
     verdicts = [each for fact in facts if (each := _judged(fact, call, rules)) is not None]
-    nothing = Verdict(_NOTHING, RuleDecision.ASK, _NOTHING.reason)
-    return tuple(verdicts) or (nothing,)
+    return tuple(verdicts) or (_NOTHING,)
 
 
 def _judged(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:

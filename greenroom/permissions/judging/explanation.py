@@ -77,7 +77,7 @@ def digest_of(call: Call) -> str:
     """
     place = call.place
     where = (place.root, place.folder, os.path.realpath(place.folder))
-    paths = [(use, use.fitting.paths) for use in call.facts if isinstance(use, PathUse)]
+    paths = [use for use in call.facts if isinstance(use, PathUse)]
     stated = (call.tool, _canonical(call.input), call.effects, where, paths)
     return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
 

@@ -76,7 +76,7 @@ def _paths(call: Call) -> Iterator[str]:
     for each in outermost(commands):
         uses += (use for word in each.argv for use in named_files(word, each.place, call))
     for use in uses:
-        yield from (*use.lexical, *use.real, *use.fitting.paths)
+        yield from (*use.lexical, *use.real)
 
 
 def _identity(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:

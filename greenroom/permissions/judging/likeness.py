@@ -13,7 +13,6 @@ from greenroom.permissions.facts.fact import (
     Unknown,
     Unread,
 )
-from greenroom.permissions.facts.pattern import Anchors, PathPattern
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.prefix import (
     Likeness,
@@ -158,26 +157,13 @@ def _runs_exactly(fact: Command | Unread, wanted: tuple[str, ...]) -> Likeness:
 
 
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
-    likeness = Likeness.NO
     for path, anchors in product({*fact.lexical, *fact.real}, dict.fromkeys(call.anchors)):
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
             return Likeness.YES
-        if fact.stars != "none" and likeness is not Likeness.YES:
-            found = (_may_stand_for(each, path, fact, anchors) for each in matcher.paths)
-            likeness = max(likeness, *found)
-    return likeness
-
-
-def _may_stand_for(pattern: PathPattern, path: str, fact: PathUse, anchors: Anchors) -> Likeness:
-    """Tell whether a pattern of the shell's stands for what this one is about.
-
-    What there is decides, and what it spells out; if neither can be told, that it may.
-    """
-    if fact.stars == "search":  # it may find anything, and what there is takes long to tell
-        return Likeness(2 * pattern.is_sought(path, anchors))
-    if not pattern.overlaps(path, anchors):
-        return Likeness.NO
-    there = fact.fitting.with_any(pattern.marks)
-    if any(pattern.touches(each, anchors) for each in there) or fact.fitting.crowded:
-        return Likeness.YES
-    return Likeness.NO if fact.fitting.told else Likeness.MAYBE
+    for path, anchors in product(fact.patterns, dict.fromkeys(call.anchors)):
+        if fact.stars == "search":  # it may find anything, and what there is takes long to tell
+            if any(pattern.is_sought(path, anchors) for pattern in matcher.paths):
+                return Likeness.YES
+        elif any(pattern.overlaps(path, anchors) for pattern in matcher.paths):
+            return Likeness.MAYBE
+    return Likeness.NO

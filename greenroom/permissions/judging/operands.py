@@ -18,7 +18,6 @@ from greenroom.permissions.facts.fact import (
     Unknown,
     Unread,
 )
-from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import UNKNOWN, Word
@@ -50,11 +49,12 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
             if isinstance(fact, Command):
                 yield from _finds(fact.argv, fact.place or call.place)
     named = dict.fromkeys(chain.from_iterable(map(_words, call.facts)))
-    crowded = any(place.crowded and word.text[:1] not in "-/" for word, place in named if place)
-    if crowded and rules.careful_paths:
-        yield Unknown(reason="changes to more folders than can be told apart")
+    lost = any(place.lost and word.text[:1] not in "-/" for word, place in named if place)
+    if lost and rules.careful_paths and rules.careful_folders:
+        yield Unknown(reason="names files in a folder that can't be told")
     for word, place in named:
-        if word.unknown or word.may_be_option:
+        is_long = word.pattern and len(word.text) > MAX_LENGTH
+        if word.unknown or word.may_be_option or is_long:
             yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
         if rules.careful_hosts:
             yield from named_hosts(word.text)
@@ -114,9 +114,8 @@ def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, .
 def _uses(word: Word, place: Place) -> Iterator[PathUse]:
     for name in dict.fromkeys(_names(word.shape.replace(UNKNOWN, ""))):
         if name and len(name) <= MAX_LENGTH:
-            exact = loosened(name, quoted=word.quoted) if word.pattern else name
             stars: Stars = "files" if word.pattern else "none"
-            use = place.use("read", exact, tilde=not word.quoted, guard=True, stars=stars)
+            use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
             if isinstance(use, PathUse):
                 yield use
 

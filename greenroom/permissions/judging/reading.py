@@ -121,7 +121,7 @@ def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
         words, place = [], place.moved(words[1].text)
     if words or place.lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
         return None
-    folders = map(place.links.real, dict.fromkeys((place.folder, *place.others)))
+    folders = map(place.disk.real, dict.fromkeys((place.folder, *place.others)))
     return None if any(map(why_git_may_run, folders)) else place
 
 
@@ -170,4 +170,4 @@ def _is_inside(word: Word, place: Place, call: Call, *, filled: bool = False) ->
     if not isinstance(use, PathUse) or not call.has(use):
         return False
     # a name that would be taken for an option
-    return not any(posixpath.basename(path).startswith("-") for path in use.fitting.paths)
+    return not any(posixpath.basename(path).startswith("-") for path in use.lexical)

@@ -22,6 +22,7 @@ class RuleIndex:
 
     Attributes:
         careful_paths: whether a denial or a question is about paths.
+        careful_folders: whether one is about the paths of certain folders.
         careful_hosts: whether a denial or a question is about hosts.
         denials: the rules that deny, whatever they are about.
     """
@@ -42,6 +43,9 @@ class RuleIndex:
         self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
         self.careful_paths = any(matcher.path for matcher in careful)
+        self.careful_folders = not all(
+            path.startswith("**/") for matcher in careful for path in matcher.path
+        )
         self.careful_hosts = any(matcher.domain for matcher in careful)
 
     def _file(self, number: int, matcher: RuleMatcher) -> None:
@@ -76,7 +80,7 @@ class RuleIndex:
         return [self._rules[number] for number in sorted(numbers)]
 
     def _about_path(self, fact: PathUse) -> set[int]:
-        if fact.stars != "none":
+        if fact.patterns:
             return self._paths
         paths = {*fact.lexical, *fact.real}
         text = "".join(f"/{'/'.join(folded_segments(path))}{END}" for path in paths)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from greenroom.permissions.facts.fact import Command, Fact, Unknown
-from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.grammar.nodes import Redirection
@@ -47,8 +46,6 @@ def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iter
     if target.number and target.text.startswith("<("):
         return
     if target.pattern and not target.dynamic:
-        yield place.use(
-            kind, loosened(target.text, quoted=target.quoted), guard=True, stars="files"
-        )
+        yield place.use(kind, target.text, tilde=not target.quoted, guard=True, stars="files")
     if kind == "write" or target.dynamic:
         yield Unknown(reason=f"{kind}s a file only known at run time: {target.text}")

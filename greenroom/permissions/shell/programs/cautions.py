@@ -76,7 +76,7 @@ def cautions(argv: Sequence[Word]) -> tuple[tuple[int, str], ...]:
 def _found(
     argv: Sequence[Word], program: Program, start: int, name: str, seen: Sequence[Part]
 ) -> Found:
-    if program.is_("always"):
+    if program.is_("always") and len(argv) > 1:
         yield max(start, 1), f"{name} runs what files say"
     for part in seen:
         if program.is_caution(part, argv[part.at].text):

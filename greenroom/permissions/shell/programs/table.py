@@ -82,6 +82,7 @@ _TEXT = """
     curl: --remote-name --remote-name-all --engine
     wget: !Pea ?Oo =BTtwQARDIXUl --output-document? --output-file? --append-output --directory-prefix
     wget: --execute --use-askpass --config --save-cookies --warc-file --rejected-log --hsts-file
+    split: --filter
     fd, fdfind: !xX =etdEc --exec --exec-batch
     # pagers and editors
     less: !oOk =bhjpPtTxyzD --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content
@@ -147,10 +148,10 @@ _TEXT = """
     # known to run nothing that their words say
     alias, bat, batcat, black, builtin, bzip2, chmod, chown, cmake, command, continue, cp, dc, dd:
     declare, dig, ed, eslint, eval, exec, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
-    gunzip, gzip, host, hostname, install, isort, java, jest, kill, killall, kubectl, ld, let, ln:
+    gunzip, gzip, host, install, isort, java, jest, kill, killall, kubectl, ld, let, ln:
     local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, nproc, pgrep, ping, pip:
     pip3, pkill, popd, prettier, ps, pushd, pylint, python, python3, rake, read, readonly, return:
-    rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, split, ss, systemctl, tee, terraform:
+    rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, ss, systemctl, tee, terraform:
     touch, tox, trap, tsc, typeset, ulimit, umask, unalias, unset, unzip, vitest, xz:
 """
 
