@@ -61,8 +61,9 @@ class Anchors:
         return "/" + "/".join(self.root), "/" + "/".join(self.home)
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, root: str, home: str) -> "Anchors":
-        """Split two absolute paths."""
+        """Split two absolute paths, which are mostly the same ones."""
         return cls(segments(root), segments(home))
 
 

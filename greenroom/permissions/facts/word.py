@@ -83,11 +83,11 @@ class Word(NamedTuple):
             >>> Word("--o$x", dynamic=True, pieces=(Piece("--o"), text)).may_be_option
             True
         """
+        if not self.dynamic:
+            return False
         begins = self.shape.partition(UNKNOWN)[0]
         if self.number:  # as part of a name, such as `--files$((0))-from`
             return begins.startswith("--") and "=" not in begins
-        if not self.dynamic:
-            return False
         return self.split or not begins or (begins.startswith("-") and "=" not in begins)
 
 

@@ -21,8 +21,8 @@ _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sud
 
 def consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
-    commands = [fact for fact in call.facts if isinstance(fact, Command) and fact.argv]
-    commands = [each for each in commands if each.extent != "prints"]  # whose words are only text
+    found = [fact for fact in call.facts if isinstance(fact, Command)]
+    commands = [each for each in found if each.extent != "prints"]  # whose words are only text
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
     changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
     return PermissionEffects(
@@ -31,7 +31,9 @@ def consequences(call: Call) -> PermissionEffects:
         names=_listed(name for each in outermost(commands) for name in _names(each, call)),
         hosts=_listed(_hosts(call, commands)),
         changes=_listed(changes),
-        privileges=_listed(each.text for each in commands if _is_privileged(each)),
+        privileges=_listed(
+            each.text for each in commands if basename(each.argv[0].text) in _PRIVILEGED
+        ),
     )
 
 
@@ -73,7 +75,3 @@ def _hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
     used = (fact for fact in call.facts if isinstance(fact, HostUse))
     named = (use for command in commands for use in named_hosts(command.text))
     yield from (use.host.exact or use.url for use in chain(used, named))
-
-
-def _is_privileged(command: Command) -> bool:
-    return basename(command.argv[0].text) in _PRIVILEGED

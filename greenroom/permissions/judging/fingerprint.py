@@ -66,7 +66,7 @@ def outermost(commands: Sequence[Command]) -> Iterator[Command]:
 def _paths(call: Call) -> Iterator[str]:
     """Name every place where something may lie that a command reads, writes or runs."""
     commands = [fact for fact in call.facts if isinstance(fact, Command)]
-    programs = ((each.argv[0].text, each.place or call.place) for each in commands if each.argv)
+    programs = ((each.argv[0].text, each.place or call.place) for each in commands)
     for name, place in dict.fromkeys(programs):
         folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
         # One with a slash is named like any other file.

@@ -106,7 +106,8 @@ def _settle(
         return None
     if held and is_sure and not protected(fact, call):
         return RuleDecision.ALLOW, "its sandbox holds files and network"
-    if mode == "accept-edits" and is_open and _is_edit(fact, call):
+    is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
+    if mode == "accept-edits" and is_open and is_edit:
         return RuleDecision.ALLOW, "the mode accept-edits allows this"
     if mode == "bypass" and not (verdict.doubt or writes_own_rules(fact, call)):
         return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
@@ -121,7 +122,3 @@ def _is_held(call: Call) -> bool:
     held = call.sandbox.enforced if call.sandbox else {}
     is_whole = "files" in held and "network" in held
     return is_whole and is_command and bool(call.effects) and call.category == "execute"
-
-
-def _is_edit(fact: Fact, call: Call) -> bool:
-    return isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)

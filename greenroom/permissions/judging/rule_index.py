@@ -87,7 +87,7 @@ class RuleIndex:
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
     def _about_command(self, fact: Command) -> set[int]:
-        if not (fact.argv and fact.argv[0].static):
+        if not fact.argv[0].static:
             return self._commands
         words = {word.text for word in fact.argv}
         if fact.loose:
@@ -100,7 +100,7 @@ class RuleIndex:
 
     def _about_program(self, fact: Command) -> set[int]:
         """Find the rules about the program, without a look at each of its words."""
-        if not (fact.argv and fact.argv[0].static):
+        if not fact.argv[0].static:
             return self._commands
         return self._expressions.union(*self._running({fact.argv[0].text}, None))
 
