@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import IntEnum
 
-from greenroom.permissions.facts.glob import Glob
+from greenroom.permissions.facts.glob import read_glob
 from greenroom.permissions.facts.word import Word, basename
 
 __all__ = [
@@ -112,7 +112,7 @@ def _equal(word: Word, wanted: str) -> Likeness:
         return Likeness.YES if word.text == wanted else Likeness.NO
     if word.dynamic:
         return Likeness.MAYBE
-    return Likeness.MAYBE if Glob(word.text).fits(wanted) else Likeness.NO
+    return Likeness.MAYBE if read_glob(word.text).fits(wanted) else Likeness.NO
 
 
 def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Likeness:
