@@ -18,6 +18,13 @@ def test_a_pattern_fits_the_names_that_the_shell_would_say(pattern, name):
     assert Glob(pattern).fits(name) is fnmatchcase(name, pattern)
 
 
+def test_a_set_is_negated_as_the_shell_does_it():
+    for pattern in ("x[^a]", "x[!a]", "x[^]a]"):
+        assert Glob(pattern).fits("xb")
+        assert not Glob(pattern).fits("xa")
+    assert Glob("[[^]").fits("^")
+
+
 @pytest.mark.parametrize(
     ("pattern", "head", "tail", "plain"),
     [

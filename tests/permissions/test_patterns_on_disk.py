@@ -240,4 +240,24 @@ def test_a_pattern_for_very_many_files_is_judged_by_each_of_them(tmp_path):
 
 def test_no_length_hides_what_a_pattern_stands_for(workspace):
     for command in (f"cat .[{'e' * 5000}]nv", f"cat < .[{'e' * 5000}]nv"):
-        assert explain(workspace, command).decision == "ask"
+        assert explain(workspace, command).decision == "deny"
+    assert explain(workspace, f"cat {'*' * 5000}env").decision == "ask"
+
+
+def test_a_pattern_for_any_depth_may_stand_for_what_it_could_name_there(workspace):
+    assert explain(workspace, "cat **", (".env",)).decision == "deny"  # through a link
+    for denied, expected in (("**/.env", "allow"), ("a/b/x.py", "ask"), ("src/x.py", "allow")):
+        assert explain(workspace, "ls plain/** a/**/*.py", (denied,)).decision == expected
+    for denied, expected in (("**/.env", "allow"), ("src/a/x.py", "allow"), ("src/**", "deny")):
+        rules = [PermissionRule.allow_tool("Glob"), PermissionRule.deny_path(denied)]
+        context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(str(workspace)))
+        found = PermissionManager(rules).check("Glob", {"pattern": "src/**"}, context)
+        assert found == expected
+
+
+def test_a_protected_file_is_protected_behind_a_pattern(workspace):
+    (workspace / "AGENTS.md").touch()
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(str(workspace)))
+    manager = PermissionManager([PermissionRule.allow_command("cp")])
+    assert manager.check("Bash", {"command": "cp notes.md AGENTS.m[d]"}, context) == "ask"
+    assert manager.check("Bash", {"command": "cp notes.md plain/*"}, context) == "allow"

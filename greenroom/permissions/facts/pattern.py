@@ -1,12 +1,11 @@
 """Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from greenroom.core import RuleFileError
 from greenroom.permissions.facts.glob import Glob, read_glob
@@ -18,7 +17,6 @@ _Fits: TypeAlias = Callable[[Glob, str], bool]
 MAX_LENGTH = 1024
 MAX_ALTERNATIVES = 64
 END = "/\0"
-_ANY_DEPTH = re.compile(r"(?:/\*\*)+(?=/)")
 _EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
 
@@ -80,7 +78,6 @@ class PathPattern:
     """
 
     text: str
-    anchor: Literal["root", "home", "absolute"]
     alternatives: tuple[Segments, ...]
 
     @classmethod
@@ -97,7 +94,7 @@ class PathPattern:
         alternatives = tuple(segments(each) for each in expand_braces(text.removeprefix("~")))
         if any(".." in each for each in alternatives):
             raise RuleFileError(f"a path pattern can't hold '..': {text!r}", hint=_EXAMPLE)
-        return cls(text, _anchor(text), alternatives)
+        return cls(text, alternatives)
 
     def matches(self, path: str, anchors: Anchors, *, folder: bool = False) -> bool:
         """Match an absolute path exactly, as an allow rule does.
@@ -127,7 +124,7 @@ class PathPattern:
         It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
         look for `secrets.py`, though it may find it.
         """
-        return self._meets(_ANY_DEPTH.sub("", path), anchors, _seek)
+        return self._meets(path, anchors, _seek)
 
     def names(self, wanted: Segments) -> bool:
         """Tell whether these folded names stand in the pattern one after the other, as such."""
@@ -147,8 +144,8 @@ class PathPattern:
 
     def _meets(self, path: str, anchors: Anchors, fits: _Fits) -> bool:
         start, names = self._generous_start(anchors), folded_segments(path)
-        begins = (read_glob(name).fits(each) for each, name in zip(start, names, strict=False))
-        return all(begins) and any(
+        begins = [read_glob(name).fits(each) for each, name in zip(start, names, strict=False)]
+        return begins.count(True) == len(start) and any(
             _walk(_steps(_folded(each)), names[len(start) :], fits, folder=True, deep="**")
             for each in self.alternatives
         )
@@ -157,15 +154,9 @@ class PathPattern:
         return () if self.text.startswith("**") else self._start(anchors.folded)
 
     def _start(self, anchors: Anchors) -> Segments:
-        if self.anchor == "absolute":
+        if self.text.startswith("/"):
             return ()
-        return anchors.root if self.anchor == "root" else anchors.home
-
-
-def _anchor(text: str) -> Literal["root", "home", "absolute"]:
-    if text.startswith("~/"):
-        return "home"
-    return "absolute" if text.startswith("/") else "root"
+        return anchors.home if self.text.startswith("~") else anchors.root
 
 
 # A name, and whether it comes at any depth.
@@ -202,7 +193,9 @@ def _walk(
     places = {0}
     for name in names:
         if name == deep:
-            places = set(range(min(places), len(steps) + 1))
+            for at, (glob, _) in enumerate(steps):
+                if at in places and fits(glob, name):
+                    places.add(at + 1)
             continue
         before, places = places, set()
         for at in before - {len(steps)}:

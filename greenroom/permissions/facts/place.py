@@ -88,9 +88,11 @@ class Place:
 
         With `stars` it is a pattern, which stands for the files that fit.
         """
-        if not path or len(path) > MAX_LENGTH:
+        name = path
+        if stars == "files":  # a long set may stand for a short name
+            name = loosened(path, quoted=not tilde or len(path) > MAX_LENGTH)
+        if not name or len(name) > MAX_LENGTH:
             return Unknown(reason=f"no usable path: {path[:60]!r}")
-        name = loosened(path, quoted=not tilde) if stars == "files" else path
         if tilde and name.startswith("~"):
             name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
         if self.lost and not name.startswith("/") and not guard:
@@ -103,8 +105,11 @@ class Place:
             patterns = lexical if stars == "search" else []
             if stars == "files":
                 found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
-                lexical += found
-                real += map(self.disk.real, found)
+                if not patterns:
+                    lexical += found
+                # What else a pattern may name is asked about, except where only links lead.
+                seen = set(found) if patterns else set()
+                real += [each for each in map(self.disk.real, found) if each not in seen]
         except (OSError, ValueError) as error:
             return Unknown(reason=f"no usable path: {path!r}: {error}")
         return PathUse(

@@ -113,7 +113,7 @@ def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, .
 
 def _uses(word: Word, place: Place) -> Iterator[PathUse]:
     for name in dict.fromkeys(_names(word.shape.replace(UNKNOWN, ""))):
-        if name and len(name) <= MAX_LENGTH:
+        if name and (word.pattern or len(name) <= MAX_LENGTH):
             stars: Stars = "files" if word.pattern else "none"
             use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
             if isinstance(use, PathUse):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
-from greenroom.permissions.facts.glob import Glob
+from greenroom.permissions.facts.glob import read_glob
 from greenroom.permissions.facts.word import Word, basename
 
 __all__ = ["Likeness", "begins", "is_flag", "program_name", "resembles", "stands_in"]
@@ -84,7 +84,7 @@ def _steps(argv: Sequence[Word], places: set[int]) -> Iterator[int]:
 def _equal(word: Word, wanted: str, surely: bool) -> bool:
     if word.static or surely:
         return word.static and word.text == wanted
-    return word.dynamic or Glob(word.text).fits(wanted)
+    return word.dynamic or read_glob(word.text).fits(wanted)
 
 
 def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Likeness:
