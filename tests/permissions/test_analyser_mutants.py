@@ -248,7 +248,10 @@ MUTANTS = {
         ["wrap"],
     ),
     "find runs its actions": ([("shell.commands.find_actions", nothing)], ["wrap"]),
-    "options that write or run": ([("shell.programs.table.Program.is_caution", no)], ["flags"]),
+    "options that write or run": (
+        [("shell.programs.table.Program.marks", lambda self, option: "")],
+        ["flags"],
+    ),
     "scripts of sed": ([("shell.programs.cautions.sed_only_prints", yes)], ["flags"]),
     "scripts of awk": ([("shell.programs.cautions.awk_only_prints", yes)], ["flags"]),
     "what programs do with their own words": (

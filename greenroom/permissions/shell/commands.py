@@ -12,7 +12,7 @@ from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import Evaluated, evaluated
 from greenroom.permissions.shell.programs.inputs import FROM_INPUT, find_actions, with_input
 from greenroom.permissions.shell.programs.reading import extent
-from greenroom.permissions.shell.programs.table import is_known
+from greenroom.permissions.shell.programs.table import Usage, is_known, usage_of
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, WRAPPERS, Wrapper, inner_start
 from greenroom.permissions.shell.variables import run_values
 
@@ -59,8 +59,9 @@ class CommandReader:
         if level >= MAX_LEVEL or self._budget < 0:
             yield Unknown(reason="too many commands inside commands")
             return
-        reach = extent(words)
-        found = _doubts(words, reach)
+        usage = usage_of(words)
+        reach = extent(usage)
+        found = _doubts(usage, reach)
         command = Command(
             argv=tuple(words),
             guard=guard or _is_transparent(words),
@@ -71,6 +72,7 @@ class CommandReader:
             place=self.place,
             settings=self.settings,
             extent="any" if found else reach,
+            parts=usage.parts,
         )
         yield command
         if basename(program.text) in _FOLDER_CHANGES:
@@ -139,13 +141,13 @@ class CommandReader:
         yield from self._read_text(joined, level + 1, guard or not known)
 
 
-def _doubts(words: Sequence[Word], reach: Extent) -> tuple[tuple[int, str], ...]:
+def _doubts(usage: Usage, reach: Extent) -> tuple[tuple[int, str], ...]:
     """Find the words that let a command do more than its name says, and why.
 
     What a program writes depends on every word that it is given, so each has to be known, unless
     it only reads or prints.
     """
-    found = cautions(words)
+    found, words = cautions(usage), usage.argv
     unknown = [at for at, word in enumerate(words) if word.unknown and not _is_message(words, at)]
     if reach in ("prints", "reads") or not unknown:
         return found
