@@ -21,7 +21,7 @@ from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
 from greenroom.permissions.shell.grammar.parser import Parser
 from greenroom.permissions.shell.grammar.word_reader import WordReader
-from greenroom.permissions.shell.programs.wrappers import WRAPPERS
+from greenroom.permissions.shell.programs.table import WRAPPERS
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.test_cases import CASES, EXPECTED, WORDS, rule
@@ -242,7 +242,7 @@ MUTANTS = {
         [
             (
                 "shell.commands._is_transparent",
-                lambda words: words[0].text in WRAPPERS,
+                lambda usage: usage.argv[0].text in WRAPPERS,
             )
         ],
         ["wrap"],

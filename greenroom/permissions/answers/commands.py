@@ -20,8 +20,8 @@ from greenroom.permissions.judging.protection import writes_inside
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.notation import quoted_words
 from greenroom.permissions.shell.programs.reading import extent
-from greenroom.permissions.shell.programs.table import usage_of
-from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.table import RUNNERS, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.usage import usage_of
 from greenroom.permissions.shell.variables import changes_programs
 
 __all__ = ["command_matcher", "path_text", "runs_others"]

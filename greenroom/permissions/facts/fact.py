@@ -56,6 +56,7 @@ class Command:
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
         extent: what it does with what its words name; "any" if it has cautions.
         parts: its options and operands, if it is known how its program reads them.
+        inner: the word that begins the command which it runs, as of `timeout`, or None.
     """
 
     argv: tuple[Word, ...]
@@ -68,6 +69,7 @@ class Command:
     settings: tuple[str, ...] = ()
     extent: Extent = "any"
     parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
+    inner: int | None = None
 
     @cached_property
     def text(self) -> str:

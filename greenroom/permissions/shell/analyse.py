@@ -21,7 +21,7 @@ from greenroom.permissions.shell.grammar.nodes import (
 from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
-from greenroom.permissions.shell.programs.wrappers import SHELLS
+from greenroom.permissions.shell.programs.table import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.variables import (
     changes_programs,

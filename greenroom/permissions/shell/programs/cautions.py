@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 from greenroom.permissions.facts.word import Part, basename
 from greenroom.permissions.shell.programs.scripts import awk_only_prints, sed_only_prints
-from greenroom.permissions.shell.programs.table import Usage, abbreviates
+from greenroom.permissions.shell.programs.table import abbreviates
+from greenroom.permissions.shell.programs.usage import Usage
 from greenroom.permissions.shell.variables import changes_programs
 
 __all__ = ["cautions"]

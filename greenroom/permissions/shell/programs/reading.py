@@ -1,7 +1,8 @@
 """Commands that only read or print, by the name of the program and its options."""
 
 from greenroom.permissions.facts.fact import Extent
-from greenroom.permissions.shell.programs.table import READ_ONLY, Usage
+from greenroom.permissions.shell.programs.table import READ_ONLY
+from greenroom.permissions.shell.programs.usage import Usage
 
 __all__ = ["extent", "read_only_commands"]
 

@@ -6,22 +6,13 @@ project would run by itself. So `gcc -o out`, `pytest -p plugin` and `make -C su
 writes, a test runner runs the code of the project, and so does make, in each of its folders.
 """
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from greenroom.permissions.facts.word import Part, Word, basename
-from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
+__all__ = ["PROGRAMS", "READ_ONLY", "RUNNERS", "SHELLS", "WRAPPERS", "Program", "abbreviates"]
 
-__all__ = [
-    "READ_ONLY",
-    "Program",
-    "Usage",
-    "abbreviates",
-    "is_known",
-    "usage_of",
-]
+SHELLS = frozenset(
+    ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
+)
 
 # Names, and behind the colon what is known of all of them:
 #   !oF --output    careful options, short and long; other words as well
@@ -31,6 +22,9 @@ __all__ = [
 #   @f @-newer    options whose value is a file    %I    whose value is never apart
 #   ^1    no options behind so many operands    plain    no word of it can turn out to be careful
 #   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none, or an option
+#   wraps    it runs the command that begins with the first operand (wraps2: the second), behind options
+#   with = and &    transparent    that command is all that matters    joins    the words are one text
+#   fills    it adds words from its input    runs    it runs what its words say somewhere else, or later
 #   always    it is careful, whatever its words are    stores    it writes no file that it names
 #   reads    it only reads its operands    prints    they are only text    pattern    the first is
 _TEXT = """
@@ -82,7 +76,7 @@ _TEXT = """
     wget: !Pea ?Oo =BTtwQARDIXUl --output-document? --output-file? --append-output --directory-prefix
     wget: --execute --use-askpass --config --save-cookies --warc-file --rejected-log --hsts-file
     split: --filter
-    fd, fdfind: !xX =etdEc --exec --exec-batch
+    fd, fdfind: runs !xX =etdEc --exec --exec-batch
     # pagers and editors
     less: !oOk =bhjpPtTxyzD --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content
     vim, vi, nvim, view, ex, vimdiff, gvim: !cSsuUwW =TtVi --cmd --log --startuptime --remote-expr
@@ -90,15 +84,15 @@ _TEXT = """
     make, gmake: !fE =CIjloW --file --makefile --eval
     cargo: --config
     go: -exec -toolexec -vettool -overlay --exec --toolexec
-    npm, pnpm: --script-shell --git --node-options --globalconfig --userconfig
+    npm, pnpm: runs --script-shell --git --node-options --globalconfig --userconfig
     node: !rep --require --import --eval --loader
     pytest: --basetemp --pastebin
     gcc, cc, c++, g++, clang, clang++, c99: !B =oDILl -wrapper -fplugin -specs --specs --config
     # the system, and what is elsewhere
-    ssh: !FEI =BbcDeiJLlmOopQRSWw ^2
+    ssh: runs !FEI =BbcDeiJLlmOopQRSWw ^2
     scp: !FSD =cilPoXJ
     sftp: !FSDb =BcilPoRsXJ
-    docker, podman: =vewuplhmca +-volume,-mount --privileged --cap-add --device --security-opt --pid
+    docker, podman: runs =vewuplhmca +-volume,-mount --privileged --cap-add --device --security-opt --pid
     docker: --userns --ipc --uts --cgroupns
     # the shell's own
     wait: !p
@@ -144,10 +138,37 @@ _TEXT = """
     git tag: &--points-at &--format &--color &--no-color &--column &--no-column &--ignore-case %n
     git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
     git add, git fetch, git push: stores
+    # run the command in their words; not env -i, -u and -C, which change what `$HOME` and paths mean
+    timeout: wraps2 transparent ^1 &v =ks &--foreground &--preserve-status &--verbose
+    timeout: +-kill-after,-signal
+    nice: wraps transparent ^1 &0123456789 =n +-adjustment
+    nohup: wraps transparent ^1
+    stdbuf: wraps transparent ^1 =ioe +-input,-output,-error
+    command: wraps transparent ^1 &p
+    ionice: wraps transparent ^1 &t =cn &--ignore +-class,-classdata
+    setsid: wraps transparent ^1 &cfw &--ctty &--fork &--wait
+    env: wraps ^1 &0v &--null
+    time: wraps ^1 &apqvV =fo &--portability &--append &--verbose +-format,-output
+    sudo: wraps ^1 &AbEHKknPSVv =ugpCrtThDRUa &--non-interactive +-user,-group,-prompt,-chdir
+    doas: wraps ^1 &Ln =uC
+    xargs: wraps fills ^1 &0rtxpo =IEnPLsda &--null &--no-run-if-empty &--verbose &--exit
+    xargs: &--interactive &--open-tty +-max-args,-max-procs,-replace,-delimiter,-arg-file
+    xargs: +-max-lines,-max-chars
+    exec: wraps ^1 &cl =a
+    builtin, busybox: wraps ^1
+    watch: wraps joins ^1 &bcdegptx =n &--beep &--color &--differences +-interval
+    flock: wraps2 ^1 &sxneuoF =wE &--shared &--exclusive +-timeout,-conflict-exit-code
+    strace: wraps ^1 &cCdDfhiknqrtTvVwxyzZ =eopPsSuaIOEXbU
+    parallel: wraps joins fills ^1 &0kmXv =jnNIaSP &--keep-order +-jobs,-max-args
+    npx, bunx, uvx, pipx, uv, poetry, pipenv, pdm, rye, hatch, conda, mamba, yarn, bun, bundle: runs
+    nix, nix-shell, kubectl, direnv, mise, asdf, mosh, vagrant, perf, gdb, screen, tmux, chpst: runs
+    softlimit, cgexec, lxc, machinectl, toolbox, distrobox, flatpak, chroot, unshare, nsenter: runs
+    setpriv, taskset, chrt, toybox, ltrace, runuser, pkexec, systemd-run, entr, unbuffer: runs
+    hyperfine, sem, gosu: runs
     # known to run nothing that their words say
-    alias, bat, batcat, black, builtin, bzip2, chmod, chown, cmake, command, continue, cp, dc, dd:
-    declare, dig, ed, eslint, eval, exec, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
-    gunzip, gzip, host, install, isort, java, jest, kill, killall, kubectl, ld, let, ln:
+    alias, bat, batcat, black, bzip2, chmod, chown, cmake, continue, cp, dc, dd:
+    declare, dig, ed, eslint, eval, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
+    gunzip, gzip, host, install, isort, java, jest, kill, killall, ld, let, ln:
     local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, nproc, pgrep, ping, pip:
     pip3, pkill, popd, prettier, ps, pushd, pylint, python, python3, rake, read, readonly, return:
     rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, ss, systemctl, tee, terraform:
@@ -214,22 +235,6 @@ class Program:
         self.kinds.update(other.kinds)
 
 
-class Usage(NamedTuple):
-    """A command as its program understands it.
-
-    Attributes:
-        argv: its words.
-        program: what is known of the program.
-        start: the word that its options follow: the program, or the verb of git.
-        parts: its options and operands; none where nothing is known of the program.
-    """
-
-    argv: Sequence[Word]
-    program: Program
-    start: int
-    parts: tuple[Part, ...]
-
-
 def abbreviates(option: str, wanted: str) -> bool:
     """Tell whether an option is this one, or a beginning of it if it is long."""
     return option == wanted or (
@@ -237,11 +242,23 @@ def abbreviates(option: str, wanted: str) -> bool:
     )
 
 
-_VALUED = re.compile("[=@?]")
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
-_KINDS = frozenset({"always", "pattern", "plain", "prints", "reads", "stores"})
-_RUN_WORDS = RUNNERS | {"make", "gmake"}
-_RUN_OTHERS = SHELLS | WRAPPERS.keys()
+_KINDS = frozenset(
+    [
+        "always",
+        "pattern",
+        "plain",
+        "prints",
+        "reads",
+        "stores",
+        "wraps",
+        "wraps2",
+        "transparent",
+        "joins",
+        "fills",
+        "runs",
+    ]
+)
 
 
 def _read(text: str) -> dict[str, Program]:
@@ -259,88 +276,19 @@ def _read(text: str) -> dict[str, Program]:
     return programs
 
 
-_PROGRAMS = _read(_TEXT)
-_UNKNOWN = Program("")
-READ_ONLY = tuple(
-    name for name, program in _PROGRAMS.items() if program.is_("reads") or program.is_("prints")
-)
-"""The names of the programs, and of the verbs of git, that only read or print."""
-
-# Options of git before its verb with a value in the next word.
-_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+PROGRAMS = _read(_TEXT)
+"""Each program, and each verb of git as `git log`, by its names."""
 
 
-def usage_of(argv: Sequence[Word]) -> Usage:
-    """Take a command apart as its program does.
-
-    Example:
-        >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in usage_of(words).parts:
-        ...     print(part.at, part.option, part.value)
-        1 -n None
-        1 -k 2
-        3 --reverse None
-        5  None
-    """
-    program, start = _program_of(argv)
-    is_known = program.options or program.kinds
-    return Usage(argv, program, start, tuple(_parts(argv, program, start)) if is_known else ())
+def _list(*kinds: str) -> tuple[str, ...]:
+    return tuple(name for name, each in PROGRAMS.items() if not each.kinds.isdisjoint(kinds))
 
 
-def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
-    program = _PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
-    if program.name != "git":
-        return program, 0
-    for at in range(1, len(argv)):
-        if argv[at].text[:1] != "-" and argv[at - 1].text not in _GIT_VALUED:
-            return _PROGRAMS.get(f"git {argv[at].text}", program), at
-    return program, len(argv)
+READ_ONLY = _list("reads", "prints")
+"""What only reads or prints."""
 
+WRAPPERS = frozenset(_list("wraps", "wraps2"))
+"""What runs the command that its own words name."""
 
-def is_known(program: Word) -> bool:
-    """Tell whether it is known what the program does with its words, so that they are only words."""
-    name = basename(program.text)
-    return name not in _RUN_WORDS and (name in _PROGRAMS or name in _RUN_OTHERS)
-
-
-def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
-    at, operands, ended = start + 1, 0, False
-    stop = int(program.options.get("^", 0))  # so many operands end the options
-    while at < len(argv):
-        text = argv[at].text
-        if ended or len(text) < 2 or text[0] != "-":
-            operands += 1
-            yield Part(at, ended=ended, marks="" if ended else program.marks(text))
-            ended = ended or operands == stop
-        elif text == "--" and program.name != "find":  # which takes actions behind it
-            ended = True
-        else:
-            following = argv[at + 1].text if at + 1 < len(argv) else None
-            found = tuple(_options(at, text, following, program))
-            yield from found
-            at += any(part.value_at > at for part in found)
-        at += 1
-
-
-def _options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
-    """Find the options in a word: a long one, or a cluster of short ones."""
-    name, attached, value = text.partition("=")
-    if text.startswith("--") or (len(name) > 2 and name in program.options):
-        marks = program.marks(name)
-        if attached:
-            yield Part(at, name, value, at, marks=marks)
-        elif following is not None and _VALUED.search(marks):
-            yield Part(at, name, following, at + 1, marks=marks)
-        else:
-            yield Part(at, name, marks=marks)
-        return
-    for place in range(1, len(text)):
-        option, rest = f"-{text[place]}", text[place + 1 :]
-        marks = program.marks(option)
-        if _VALUED.search(marks):
-            apart = not rest and following is not None
-            yield Part(at, option, following if apart else rest, at + apart, marks=marks)
-            return
-        yield Part(at, option, marks=marks)
-        if "!" in marks or "%" in marks:
-            return
+RUNNERS = frozenset(_list("runs"))
+"""What runs what its words say too, somewhere else or later: its own rule has to speak for it."""
