@@ -28,6 +28,7 @@ class Disk:
         self.full = False
         self._left = MAX_LOOKUPS
         self._ends: dict[str, str] = {}
+        self._missing: set[str] = set()  # nothing lies in these
         self._folders: dict[str, str] = {}
         self._listed: dict[str, tuple[tuple[str, str], ...] | None] = {}
 
@@ -48,7 +49,7 @@ class Disk:
             if name == "..":
                 at = at.rpartition("/")[0]
             elif name not in ("", "."):
-                at = self._end(f"{at}/{name}")
+                at = f"{at}/{name}" if at in self._missing else self._end(f"{at}/{name}")
         return at
 
     def _end(self, path: str) -> str:
@@ -61,6 +62,9 @@ class Disk:
             return path
         try:
             target = os.readlink(path)
+        except FileNotFoundError:
+            target = ""
+            self._missing.add(path)
         except OSError:  # which is no link
             target = ""
         self._ends[path] = path  # what leads back here is a circle, and stands for itself

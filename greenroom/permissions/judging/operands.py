@@ -5,8 +5,8 @@ can't be known, so an operand never allows anything; and a word that is not know
 """
 
 import re
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from greenroom.permissions.facts.fact import (
     Change,
@@ -41,33 +41,37 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     """Find the files and hosts that words of the call's commands name, if a rule cares."""
     if not (rules.careful_paths or rules.careful_hosts):
         return
-    if rules.careful_paths:
-        for fact in call.facts:
-            if isinstance(fact, Command):
-                yield from _finds(fact, fact.place or call.place)
-    named = dict.fromkeys(chain.from_iterable(map(_words, call.facts)))
-    lost = any(place.lost and word.text[:1] not in "-/" for word, place in named if place)
-    if lost and rules.careful_paths and rules.careful_folders:
+    named = set[tuple[Word, Place]]()
+    is_lost = False
+    for fact in call.facts:
+        place = (isinstance(fact, Command) and fact.place) or call.place
+        if rules.careful_paths and isinstance(fact, Command):
+            yield from _finds(fact, place)
+        for word in _words(fact):
+            if (word, place) in named:
+                continue
+            named.add((word, place))
+            is_lost = is_lost or (place.lost and word.text[:1] not in "-/")
+            is_long = word.pattern and len(word.text) > MAX_LENGTH
+            if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
+                yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
+            if rules.careful_hosts:
+                yield from named_hosts(word.text)
+            if rules.careful_paths:
+                yield from named_files(word, place, call)
+    if is_lost and rules.careful_paths and rules.careful_folders:
         yield Unknown(reason="names files in a folder that can't be told")
-    for word, place in named:
-        is_long = word.pattern and len(word.text) > MAX_LENGTH
-        if word.unknown or word.may_be_option or is_long:
-            yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
-        if rules.careful_hosts:
-            yield from named_hosts(word.text)
-        if rules.careful_paths:
-            yield from named_files(word, place, call)
 
 
-def _words(fact: Fact) -> Iterator[tuple[Word, Place | None]]:
-    """Collect the words of a fact that may name something, and where that lies."""
+def _words(fact: Fact) -> Sequence[Word]:
+    """Collect the words of a fact that may name something."""
     if isinstance(fact, Change) and fact.setting:
-        yield Word(fact.setting), None
-    elif isinstance(fact, Command) and fact.extent != "prints":
-        words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
-        if fact.loose:  # what its words say may be run
-            words += tuple(map(Word, words_of(fact.text)))
-        yield from ((word, fact.place) for word in words)
+        return (Word(fact.setting),)
+    if not isinstance(fact, Command) or fact.extent == "prints":
+        return ()
+    words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
+    # What its words say may be run.
+    return (*words, *map(Word, words_of(fact.text))) if fact.loose else words
 
 
 def _finds(fact: Command, place: Place) -> Iterator[Fact]:
@@ -118,16 +122,17 @@ def _names(text: str) -> Iterator[str]:
 
     Example:
         >>> list(_names("--out=a:b")), list(_names("-o./a"))
-        (['a:b', 'a', 'b', 'b', ''], ['./a', './a', ''])
+        (['a:b', 'a', 'b', 'b'], ['./a', './a'])
     """
-    if _LEFT_OUT.match(text):
+    is_option = text.startswith("-")
+    if is_option and _LEFT_OUT.match(text):
         return
-    if not text.startswith("-"):
+    if not is_option:
         yield text
+        yield text.partition(":")[0]
     elif not text.startswith("--") and text[2:] != "/":  # a separator, as in `cut -d/`
         begins = _PATH_BEGINS.search(text)
         yield from (text[2:], text[begins.start() :]) if begins else (text[2:],)
     for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
         yield text[mark.end() :]
         yield text[mark.end() :].partition(":")[0]
-    yield text.partition(":")[0] if text[:1] != "-" else ""

@@ -46,7 +46,9 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
-    if fact.cautions or place.lost or not os.path.isdir(call.place.root):
+    if fact.cautions or place.lost or (fact.extent not in ("prints", "reads") and name != "xargs"):
+        return False
+    if not os.path.isdir(call.place.root):
         return False
     if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
         return False  # a person should see what hides something
@@ -55,9 +57,7 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
         return fact.inner is not None and not takes_file and _is_given_names(call)
     if fact.extent == "prints":
         return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
-    if fact.extent != "reads" or (careful and _reads_folders(argv)):
-        return False
-    return _reads_inside(fact, place, call)
+    return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
 
 
 def _reads_folders(argv: Sequence[Word]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse
-from greenroom.permissions.facts.pattern import END, folded_segments
+from greenroom.permissions.facts.pattern import END, fold_path
 from greenroom.permissions.facts.word import words_of
 from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
@@ -80,8 +80,7 @@ class RuleIndex:
     def _about_path(self, fact: PathUse) -> set[int]:
         if fact.patterns:
             return self._paths
-        paths = {*fact.lexical, *fact.real}
-        text = "".join(f"/{'/'.join(folded_segments(path))}{END}" for path in paths)
+        text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
     def _about_command(self, fact: Command) -> set[int]:
