@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.answers.grants import (
@@ -19,11 +20,13 @@ from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
 from greenroom.permissions.judging.explanation import Explanation, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
-from greenroom.permissions.rule_book import RuleBook, Who
-from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
+from greenroom.permissions.judging.rule_index import RuleIndex
+from greenroom.permissions.rule_files.rule_file import check_rule, read_rules, write_rules
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
 __all__ = ["PermissionManager", "PermissionStatistics"]
+
+MAX_INDEXES = 256
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,38 @@ class PermissionStatistics:
 
     rules: Mapping[RuleScope, int]
     inherited: int
+
+
+class _Who(NamedTuple):
+    """The sessions and agent types whose rules hold for a call, as pairs such as ("agent", "coder").
+
+    Attributes:
+        granted: those of which allowances hold.
+        bound: those of which denials and questions hold; the agents above are among them.
+        takes_grants: whether every step so far passes on what is allowed above it.
+    """
+
+    granted: frozenset[tuple[str, str]]
+    bound: frozenset[tuple[str, str]]
+    takes_grants: bool = True
+
+    @classmethod
+    def of(cls, context: AgentContext) -> Self:
+        """Take those of one agent, and the rules that name none."""
+        own = {("session", context.session_id), ("agent", context.agent_type)}
+        names = frozenset(own | {("session", ""), ("agent", "")})
+        return cls(names, names)
+
+    def below(self, spawner: Self, *, pass_grants: bool) -> Self:
+        """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
+        takes = self.takes_grants and pass_grants
+        granted = self.granted | spawner.granted if takes else self.granted
+        return self._replace(granted=granted, bound=self.bound | spawner.bound, takes_grants=takes)
+
+    def is_bound_by(self, rule: PermissionRule) -> bool:
+        """Tell whether a rule holds for the call."""
+        names = self.granted if rule.decision is RuleDecision.ALLOW else self.bound
+        return {("session", rule.session), ("agent", rule.agent)} <= names
 
 
 class PermissionManager:
@@ -79,9 +114,10 @@ class PermissionManager:
         self.mode: PermissionMode = mode
         self.sandboxed: Sandboxed = sandboxed
         self.read_only = read_only
-        self._book = RuleBook()
+        self._rules: tuple[PermissionRule, ...] = ()
+        self._indexes: dict[tuple[str, str, _Who], RuleIndex] = {}
         self._parent: PermissionManager | None = None
-        self._spawner: Who | None = None
+        self._spawner: _Who | None = None
         self._pass_grants = False
         self._bound = BoundSessions()
         self.add_rules(rules)
@@ -89,13 +125,13 @@ class PermissionManager:
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
         """Its own rules in the order in which they are asked."""
-        return self._book.in_order()
+        return self._rules
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
         above = self._parent.statistics() if self._parent else None
         inherited = above.inherited + sum(above.rules.values()) if above else 0
-        return PermissionStatistics(Counter(rule.scope for rule in self._book), inherited)
+        return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
         """Add a rule; it holds from the next call on. One that it already has changes nothing.
@@ -112,7 +148,24 @@ class PermissionManager:
             TypeError: something is no rule.
             RuleFileError: as `add_rule`.
         """
-        self._book.add(rules)
+        known = {rule.id: rule for rule in self._rules}
+        added = list[PermissionRule]()
+        for rule in rules:
+            if not isinstance(rule, PermissionRule):
+                raise TypeError(
+                    f"{rule!r} is no rule: write PermissionRule.allow_tool('Read'), "
+                    "or PermissionRule.parse('Bash(ls:*)', 'allow')"
+                )
+            if known.get(rule.id) != rule:
+                check_rule(rule, known)
+                known[rule.id] = rule
+                added.append(rule)
+        self._hold((*self._rules, *added))
+
+    def _hold(self, rules: Iterable[PermissionRule]) -> None:
+        """Hold these rules and no others."""
+        self._rules = tuple(sorted(rules, key=attrgetter("order")))
+        self._indexes.clear()
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that holds for one session only, until `clear_session_rules`.
@@ -129,7 +182,7 @@ class PermissionManager:
         """
         if session := self._bound.get(session_id):
             session.revoke_grants()
-        self._book.keep(rule for rule in self._book if rule.session != session_id)
+        self._hold(rule for rule in self._rules if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
         """Take up the answers that were remembered for a session, and keep further ones in it.
@@ -148,7 +201,7 @@ class PermissionManager:
         rules, notes = read_grants(session.grants, session.session_id, root)
         for manager in self._line():
             manager._bound.note_read(session, root)
-            manager._book.keep(manager._bound.without_old(manager._book, session.session_id))
+            manager._hold(manager._bound.without_old(manager._rules, session.session_id))
         self._add_answers(rules)
         return notes
 
@@ -169,7 +222,7 @@ class PermissionManager:
             context: for whom, and in which workspace.
             sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
         """
-        return self._judge(read_call(tool, input, context, sandbox), Who.of(context))[0]
+        return self._judge(read_call(tool, input, context, sandbox), _Who.of(context))[0]
 
     def explain(
         self,
@@ -191,7 +244,7 @@ class PermissionManager:
                 Without, `Explanation.with_files` does so, which may take a while.
         """
         call = read_call(tool, input, context, sandbox)
-        decision, verdicts = self._judge(call, Who.of(context))
+        decision, verdicts = self._judge(call, _Who.of(context))
         chief = next(each for each in verdicts if each.decision is decision)
         is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
         found = Explanation(
@@ -237,7 +290,7 @@ class PermissionManager:
             rules, mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only
         )
         child._parent = self
-        child._spawner = Who.of(context) if context else self._spawner
+        child._spawner = _Who.of(context) if context else self._spawner
         child._pass_grants = pass_grants
         return child
 
@@ -274,7 +327,7 @@ class PermissionManager:
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
         for manager in self._line():
-            if manager._book or manager._parent is None:
+            if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
     def _line(self) -> "Iterator[PermissionManager]":
@@ -304,7 +357,7 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
         found = self._seen(call, who)
         if self._parent is None or self._spawner is None:
@@ -312,11 +365,11 @@ class PermissionManager:
         above = self._parent._judge(call, self._spawner)
         return above if above[0] is RuleDecision.DENY is not found[0] else found
 
-    def _seen(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _seen(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
-        if self._book or self._parent is None:
-            rules = self._book.about(call, who)
+        if self._rules or self._parent is None:
+            rules = self._index(call, who)
             verdicts = apply_mode(
                 judge(call, rules),
                 call,
@@ -331,3 +384,16 @@ class PermissionManager:
             below = who.below(spawner, pass_grants=passes) if spawner else who
             found.append(self._parent._seen(call, below))
         return max(found, key=lambda each: STRICTNESS[each[0]])
+
+    def _index(self, call: Call, who: _Who) -> RuleIndex:
+        """Choose the rules for this tool and agent, once; a check then looks at no others."""
+        key = (call.tool, call.category, who)
+        if key not in self._indexes:
+            if len(self._indexes) >= MAX_INDEXES:
+                self._indexes.clear()
+            self._indexes[key] = RuleIndex(
+                rule
+                for rule in self._rules
+                if who.is_bound_by(rule) and rule.matcher.concerns(call.tool, call.category)
+            )
+        return self._indexes[key]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, StrictBool, StrictInt
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.rules.matcher import RuleMatcher
@@ -23,11 +23,7 @@ Examples = Annotated[
 Texts = Annotated[Examples, Field(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RuleModel(_Strict):
+class RuleModel(BaseModel, extra="forbid"):
     """One rule. Its matchers (tool … all) are ANDed, the values of one are ORed."""
 
     id: Text | None = Field(None, description="A name, unique in the file.")
@@ -48,14 +44,10 @@ class RuleModel(_Strict):
     scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
     agent: Text | None = Field(None, description="The agent type that it holds for.")
     session: Text | None = Field(None, description="The session that it holds for.")
-    priority: Annotated[int, Field(strict=True)] = Field(
-        0, description="Within a scope, higher is asked first."
-    )
+    priority: StrictInt = Field(0, description="Within a scope, higher is asked first.")
     description: str = ""
     message: str = Field("", description="What the model is told when the rule denies.")
-    final: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="Asked before all others, whatever their scope."
-    )
+    final: StrictBool = Field(False, description="Asked before all others, whatever their scope.")
     expires: AwareDatetime | None = Field(None, description="From when on it matches nothing.")
     created_by: str = ""
     match: Examples = Field([], description="Examples that it must match.")
@@ -85,14 +77,14 @@ class RuleModel(_Strict):
 _MATCHERS = {*KINDS, "all"}
 
 
-class DefaultsModel(_Strict):
+class DefaultsModel(BaseModel, extra="forbid"):
     """What happens where no rule matches. It is always so; a file may say it for its readers."""
 
     interactive: Literal["ask"] = "ask"
     non_interactive: Literal["deny"] = "deny"
 
 
-class RuleFileModel(_Strict):
+class RuleFileModel(BaseModel, extra="forbid"):
     """A permission rule file."""
 
     version: Literal[1] = Field(description="The version of the format.")
