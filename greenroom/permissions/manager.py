@@ -14,7 +14,7 @@ from greenroom.permissions.answers.grants import (
     encode_grants,
     read_grants,
 )
-from greenroom.permissions.answers.suggestion import forbid, remembered, suggest
+from greenroom.permissions.answers.suggestion import forbid, suggest
 from greenroom.permissions.judging.call import AnyTool, Call, read_call
 from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
@@ -200,8 +200,7 @@ class PermissionManager:
             return ()
         rules, notes = read_grants(session.grants, session.session_id, root)
         for manager in self._line():
-            manager._bound.note_read(session, root)
-            manager._hold(manager._bound.without_old(manager._rules, session.session_id))
+            manager._hold(manager._bound.take_up(session, root, manager._rules))
         self._add_answers(rules)
         return notes
 
@@ -316,13 +315,17 @@ class PermissionManager:
         Returns:
             The rules; empty if there is none that is narrow enough.
         """
-        rules = remembered(explanation, decision, lifetime, context)
-        self._add_answers(rules)
-        session, root = self._bound.get(context.session_id), context.workspace.root
-        if lifetime == "session" and session is not None:
-            session.add_grants(encode_grants(rules, root))
-            for manager in self._line():
-                manager._bound.note_read(session, root)
+        rules = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
+        if lifetime != "session":
+            self._add_answers(rules)
+            return rules
+        rules = tuple(rule.within(context.session_id) for rule in rules)
+        session = self._bound.get(context.session_id)
+        if session is not None:
+            session.add_grants(encode_grants(rules, context.workspace.root))
+            self.bind_session(session, context.workspace.root)
+        else:
+            self._add_answers(rules)
         return rules
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:

@@ -10,14 +10,7 @@ from typing import Protocol, Self, TypedDict, Unpack
 from greenroom.core import RuleDecision, RuleFileError, clock
 from greenroom.permissions.rules.matcher import Predicate, RuleMatcher, Texts
 
-__all__ = ["ANSWER", "ANSWERED", "PermissionRule", "RuleScope"]
-
-ANSWER = "prompt"
-"""The `created_by` of rules that were made of a person's answer."""
-
-
-ANSWERED = "an answer in this session"
-"""The `source` of the same, as long as they were not read from a file."""
+__all__ = ["PermissionRule", "RuleScope"]
 
 
 class RuleScope(StrEnum):
