@@ -16,9 +16,8 @@ from greenroom.permissions.answers.grants import (
 )
 from greenroom.permissions.answers.suggestion import forbid, suggest
 from greenroom.permissions.judging.call import AnyTool, Call, read_call
-from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
-from greenroom.permissions.judging.explanation import Explanation, digest_of
+from greenroom.permissions.judging.explanation import Explanation, consequences, digest_of
 from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rule_files.rule_file import check_rule, read_rules, write_rules

@@ -21,8 +21,7 @@ from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.likeness import covers
 from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
-from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.notation import quoted_words
+from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.rules.rule import PermissionRule
 from greenroom.permissions.shell.programs.reading import extent
 from greenroom.permissions.shell.programs.table import program_of

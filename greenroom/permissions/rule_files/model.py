@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, StrictBool, StrictInt
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.notation import KINDS
+from greenroom.permissions.rules.matcher import KINDS, RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
 __all__ = ["RuleFileModel", "RuleModel", "rule_file_schema"]
