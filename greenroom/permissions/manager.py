@@ -1,23 +1,19 @@
 """The permission manager: holds the rules, and says what they decide."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Self
+from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
-from greenroom.permissions.answers.grants import (
-    BoundSessions,
-    GrantKeeper,
-    encode_grants,
-    read_grants,
-)
+from greenroom.permissions.answers.grants import ANSWER, GrantKeeper, encode_grants, read_grants
 from greenroom.permissions.answers.suggestion import forbid, suggest
 from greenroom.permissions.judging.call import AnyTool, Call, read_call
 from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
-from greenroom.permissions.judging.explanation import Explanation, consequences, digest_of
+from greenroom.permissions.judging.explanation import Explanation, explain
 from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rule_files.rule_file import check_rule, read_rules, write_rules
@@ -73,6 +69,17 @@ class _Who(NamedTuple):
         return {("session", rule.session), ("agent", rule.agent)} <= names
 
 
+class _Binding(NamedTuple):
+    """A session whose answers a manager follows, and what was read of it.
+
+    It is held weakly: a manager that serves many sessions keeps none of them alive.
+    """
+
+    session: ref[GrantKeeper]
+    root: str
+    grants: tuple[dict[str, object], ...]
+
+
 class PermissionManager:
     """Rules, and the decision that follows from them for a call.
 
@@ -118,7 +125,7 @@ class PermissionManager:
         self._parent: PermissionManager | None = None
         self._spawner: _Who | None = None
         self._pass_grants = False
-        self._bound = BoundSessions()
+        self._bound: dict[str, _Binding] = {}
         self.add_rules(rules)
 
     @property
@@ -128,8 +135,7 @@ class PermissionManager:
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
-        above = self._parent.statistics() if self._parent else None
-        inherited = above.inherited + sum(above.rules.values()) if above else 0
+        inherited = sum(len(manager._rules) for manager in self._line()[1:])
         return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
@@ -179,7 +185,8 @@ class PermissionManager:
 
         From a bound session the answers are gone for good, once it is saved.
         """
-        if session := self._bound.get(session_id):
+        session = self._session(session_id)
+        if session is not None:
             session.revoke_grants()
         self._hold(rule for rule in self._rules if rule.session != session_id)
 
@@ -195,13 +202,35 @@ class PermissionManager:
         Returns:
             What does not hold, a line each; empty where nothing was read anew.
         """
-        if all(manager._bound.is_read(session, root) for manager in self._line()):
+        binding = _Binding(ref(session), str(root), session.grants)
+        if all(manager._bound.get(session.session_id) == binding for manager in self._line()):
             return ()
-        rules, notes = read_grants(session.grants, session.session_id, root)
+        rules, notes = read_grants(binding.grants, session.session_id, binding.root)
         for manager in self._line():
-            manager._hold(manager._bound.take_up(session, root, manager._rules))
+            manager._forget_answers(session.session_id)
+            manager._bound[session.session_id] = binding
         self._add_answers(rules)
         return notes
+
+    def _session(self, session_id: str) -> GrantKeeper | None:
+        """Return the session of this id that was bound last, if it is alive."""
+        binding = self._bound.get(session_id)
+        return binding.session() if binding else None
+
+    def _forget_answers(self, session_id: str) -> None:
+        """Drop the answers of a session, and what was allowed in those that are gone.
+
+        Their denials stay: a detached subagent may outlive the session that they were given in.
+        """
+        gone = {id_ for id_, binding in self._bound.items() if binding.session() is None}
+        for each in gone:
+            del self._bound[each]
+
+        def is_old(rule: PermissionRule) -> bool:
+            is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
+            return rule.created_by == ANSWER and (is_over or rule.session == session_id)
+
+        self._hold(rule for rule in self._rules if not is_old(rule))
 
     def check(
         self,
@@ -243,21 +272,10 @@ class PermissionManager:
         """
         call = read_call(tool, input, context, sandbox)
         decision, verdicts = self._judge(call, _Who.of(context))
-        chief = next(each for each in verdicts if each.decision is decision)
-        is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
-        found = Explanation(
-            decision=decision,
-            reason=chief.reason if is_named else f"{chief.fact}: {chief.reason}",
-            rule=chief.rule,
-            parts=tuple(verdict.part for verdict in verdicts),
-            digest=digest_of(call),
-            message=chief.message,
-            call=call,
-        )
+        found = explain(call, decision, verdicts)
         if decision is not RuleDecision.ASK:
             return found
-        remembers, forbids = suggest(call, verdicts), forbid(call, verdicts)
-        found = replace(found, remembers=remembers, forbids=forbids, effects=consequences(call))
+        found = replace(found, remembers=suggest(call, verdicts), forbids=forbid(call, verdicts))
         return found.with_files() if files else found
 
     def child(
@@ -319,7 +337,7 @@ class PermissionManager:
             self._add_answers(rules)
             return rules
         rules = tuple(rule.within(context.session_id) for rule in rules)
-        session = self._bound.get(context.session_id)
+        session = self._session(context.session_id)
         if session is not None:
             session.add_grants(encode_grants(rules, context.workspace.root))
             self.bind_session(session, context.workspace.root)
@@ -332,12 +350,9 @@ class PermissionManager:
             if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
-    def _line(self) -> "Iterator[PermissionManager]":
-        """Go through this manager and those above it."""
-        manager: PermissionManager | None = self
-        while manager is not None:
-            yield manager
-            manager = manager._parent
+    def _line(self) -> "tuple[PermissionManager, ...]":
+        """Return this manager and those above it."""
+        return (self, *self._parent._line()) if self._parent else (self,)
 
     @classmethod
     def load_from_file(

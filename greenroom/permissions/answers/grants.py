@@ -7,16 +7,15 @@ folder that it was given for. Nothing else is believed of it, such as that it be
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
-from weakref import WeakValueDictionary
 
 from greenroom.core import RuleDecision, RuleFileError, serde
 from greenroom.permissions.rule_files.rule_file import encode_rule, parse_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["BoundSessions", "GrantKeeper", "answered", "encode_grants", "read_grants"]
+__all__ = ["ANSWER", "GrantKeeper", "answered", "encode_grants", "read_grants"]
 
-_ANSWER = "prompt"  # the `created_by` of rules that were made of a person's answer
+ANSWER = "prompt"  # the `created_by` of rules that were made of a person's answer
 _SOURCE = "an answer in this session"
 _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
 _SHOWN = 200  # characters of an answer that can't be read
@@ -38,47 +37,6 @@ class GrantKeeper(Protocol):
 
     def revoke_grants(self) -> None:
         """Keep none of them any longer."""
-
-
-class BoundSessions:
-    """The sessions whose answers a manager follows, and what it has read of each.
-
-    They are held weakly: a manager that serves many sessions keeps none of them alive.
-    """
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._sessions = WeakValueDictionary[str, GrantKeeper]()
-        # By their ids, also of those that went since `take_up`.
-        self._read = dict[str, tuple[str, tuple[dict[str, object], ...]]]()
-
-    def get(self, session_id: str) -> GrantKeeper | None:
-        """Return the session of this id that was bound last, if it is alive."""
-        return self._sessions.get(session_id)
-
-    def is_read(self, session: GrantKeeper, root: str | Path) -> bool:
-        """Whether the session's answers were read for this folder, and are the same since."""
-        is_bound = self._sessions.get(session.session_id) is session
-        return is_bound and self._read.get(session.session_id) == (str(root), session.grants)
-
-    def take_up(
-        self, session: GrantKeeper, root: str | Path, rules: Iterable[PermissionRule]
-    ) -> list[PermissionRule]:
-        """Note that the session's answers are read anew for this folder; return what rules stay.
-
-        Its old answers do not, nor do the allowances of sessions that are gone. Their denials stay: a
-        detached subagent may outlive the session that they were given in.
-        """
-        self._sessions[session.session_id] = session
-        self._read[session.session_id] = str(root), session.grants
-        gone = self._read.keys() - set(self._sessions)
-        self._read = {id_: read for id_, read in self._read.items() if id_ not in gone}
-
-        def is_old(rule: PermissionRule) -> bool:
-            is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
-            return rule.created_by == _ANSWER and (is_over or rule.session == session.session_id)
-
-        return [rule for rule in rules if not is_old(rule)]
 
 
 def encode_grants(
@@ -134,6 +92,6 @@ def answered(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
         decision=decision,
         matcher=matcher,
         scope=RuleScope.USER,
-        created_by=_ANSWER,
+        created_by=ANSWER,
         source=_SOURCE,
     )

@@ -9,7 +9,6 @@ import posixpath
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
@@ -25,10 +24,11 @@ from greenroom.core import (
 from greenroom.permissions.facts.fact import Change, Command, HostUse, PathUse
 from greenroom.permissions.facts.word import basename
 from greenroom.permissions.judging.call import Call
+from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.operands import named_files, named_hosts
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["Explanation", "consequences", "digest_of"]
+__all__ = ["Explanation", "explain"]
 
 MAX_NAMES = 10_000  # of files that are looked up
 MAX_FILES = 100
@@ -97,7 +97,23 @@ class Explanation:
         return replace(self, digest=digest, remembers=(), unremembered=why)
 
 
-def digest_of(call: Call) -> str:
+def explain(call: Call, decision: RuleDecision, verdicts: Sequence[Verdict]) -> Explanation:
+    """Say why a call is allowed, denied or asked about; an answer's rules are not proposed yet."""
+    chief = next(each for each in verdicts if each.decision is decision)
+    is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
+    return Explanation(
+        decision=decision,
+        reason=chief.reason if is_named else f"{chief.fact}: {chief.reason}",
+        rule=chief.rule,
+        parts=tuple(verdict.part for verdict in verdicts),
+        digest=_digest(call),
+        message=chief.message,
+        call=call,
+        effects=_consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
+    )
+
+
+def _digest(call: Call) -> str:
     """Hash what would run: equal digests mean the same call with the same meaning on this disk.
 
     What is meant follows from what is stated and from where the paths lead.
@@ -114,7 +130,7 @@ def _canonical(value: object) -> object:
     if isinstance(value, Mapping):
         pairs = ((repr(key), _canonical(each)) for key, each in value.items())
         return "mapping", sorted(pairs, key=itemgetter(0))
-    if isinstance(value, AbstractSet):
+    if isinstance(value, set | frozenset):
         return "set", sorted(repr(_canonical(each)) for each in value)
     if isinstance(value, list | tuple):
         return [_canonical(each) for each in value]
@@ -200,7 +216,7 @@ def _beginning(path: str) -> bytes:
         return b""
 
 
-def consequences(call: Call) -> PermissionEffects:
+def _consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
     found = [fact for fact in call.facts if isinstance(fact, Command)]
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
