@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -21,7 +22,7 @@ from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
 __all__ = ["PermissionManager", "PermissionStatistics"]
 
-MAX_INDEXES = 256
+MAX_INDEXES = 256  # of a manager, for different tools and agents
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,6 @@ class PermissionManager:
         self.sandboxed: Sandboxed = sandboxed
         self.read_only = read_only
         self._rules: tuple[PermissionRule, ...] = ()
-        self._indexes: dict[tuple[str, str, _Who], RuleIndex] = {}
         self._parent: PermissionManager | None = None
         self._spawner: _Who | None = None
         self._pass_grants = False
@@ -170,7 +170,7 @@ class PermissionManager:
     def _hold(self, rules: Iterable[PermissionRule]) -> None:
         """Hold these rules and no others."""
         self._rules = tuple(sorted(rules, key=attrgetter("order")))
-        self._indexes.clear()
+        self._index = lru_cache(MAX_INDEXES)(partial(_index, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that holds for one session only, until `clear_session_rules`.
@@ -333,16 +333,15 @@ class PermissionManager:
             The rules; empty if there is none that is narrow enough.
         """
         rules = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
-        if lifetime != "session":
+        session, root = None, context.workspace.root
+        if lifetime == "session":
+            session = self._session(context.session_id)
+            rules = tuple(rule.within(context.session_id) for rule in rules)
+        if session is None:
             self._add_answers(rules)
-            return rules
-        rules = tuple(rule.within(context.session_id) for rule in rules)
-        session = self._session(context.session_id)
-        if session is not None:
-            session.add_grants(encode_grants(rules, context.workspace.root))
-            self.bind_session(session, context.workspace.root)
         else:
-            self._add_answers(rules)
+            session.add_grants(encode_grants(rules, root))
+            self.bind_session(session, root)
         return rules
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
@@ -386,7 +385,7 @@ class PermissionManager:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
         if self._rules or self._parent is None:
-            rules = self._index(call, who)
+            rules = self._index(call.tool, call.category, who)
             verdicts = apply_mode(
                 judge(call, rules),
                 call,
@@ -402,15 +401,9 @@ class PermissionManager:
             found.append(self._parent._seen(call, below))
         return max(found, key=lambda each: STRICTNESS[each[0]])
 
-    def _index(self, call: Call, who: _Who) -> RuleIndex:
-        """Choose the rules for this tool and agent, once; a check then looks at no others."""
-        key = (call.tool, call.category, who)
-        if key not in self._indexes:
-            if len(self._indexes) >= MAX_INDEXES:
-                self._indexes.clear()
-            self._indexes[key] = RuleIndex(
-                rule
-                for rule in self._rules
-                if who.is_bound_by(rule) and rule.matcher.concerns(call.tool, call.category)
-            )
-        return self._indexes[key]
+
+def _index(rules: Iterable[PermissionRule], tool: str, category: str, who: _Who) -> RuleIndex:
+    """Choose the rules for a tool and an agent, so that a check looks at no others."""
+    return RuleIndex(
+        rule for rule in rules if who.is_bound_by(rule) and rule.matcher.concerns(tool, category)
+    )

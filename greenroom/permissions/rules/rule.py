@@ -137,13 +137,10 @@ class PermissionRule:
         return cls(decision=RuleDecision(decision), matcher=RuleMatcher.parse(text), **options)
 
     @classmethod
-    def allow_bash_prefix(
-        cls, prefixes: str | Sequence[str], **options: Unpack[_Options]
-    ) -> "PermissionRule":
+    def allow_bash_prefix(cls, prefixes: str | Sequence[str], **options: Unpack[_Options]) -> Self:
         """Do the same as `allow_command`, for one prefix or a list of them."""
-        return cls.allow_command(
-            *([prefixes] if isinstance(prefixes, str) else prefixes), **options
-        )
+        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
+        return cls(decision=_ALLOW, matcher=matcher, **options)
 
     @classmethod
     def allow_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
