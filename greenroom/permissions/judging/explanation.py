@@ -9,6 +9,7 @@ import posixpath
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
@@ -21,6 +22,7 @@ from greenroom.core import (
     clip,
     visible,
 )
+from greenroom.permissions.facts.disk import read_beginning
 from greenroom.permissions.facts.fact import Change, Command, HostUse, PathUse
 from greenroom.permissions.facts.word import basename
 from greenroom.permissions.judging.call import Call
@@ -165,7 +167,10 @@ def fingerprint(call: Call) -> tuple[str, str]:
         seen.add((status.st_dev, status.st_ino))
         if stat.S_ISREG(status.st_mode):
             left -= min(status.st_size, MAX_READ)
-            digest.update(_beginning(path) if left >= 0 else b"")
+            # One that can't be read, or is something else by now, is told by the rest alone.
+            with suppress(OSError):
+                beginning = read_beginning(path, MAX_READ, follow=False) if left >= 0 else b""
+                digest.update(hashlib.sha256(beginning).digest())
         if len(seen) > MAX_FILES:
             return digest.hexdigest(), f"more than {MAX_FILES} files"
     too_long = f"more than {MAX_BYTES >> 20} MiB of files" if left < 0 else ""
@@ -202,18 +207,6 @@ def _identity(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
     # Where not all of it is read, the time counts that no program can set.
     unread = status.st_ctime_ns if status.st_size > MAX_READ else 0
     return (*identity, status.st_size, status.st_mtime_ns, unread)
-
-
-def _beginning(path: str) -> bytes:
-    """Hash what a file begins with; nothing of one that can't be read, or is not there any more."""
-    try:
-        # Something else may have been put there meanwhile, which must not be waited for.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            is_file = stat.S_ISREG(os.fstat(fd).st_mode)
-            return hashlib.sha256(file.read(MAX_READ) if is_file else b"").digest()
-    except OSError:
-        return b""
 
 
 def _consequences(call: Call) -> PermissionEffects:

@@ -2,13 +2,13 @@
 
 import os
 import re
-import stat
 import tempfile
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, serde
+from greenroom.permissions.facts.disk import read_beginning
 from greenroom.permissions.judging.call import Call, read_call
 from greenroom.permissions.judging.evaluator import combine, judge
 from greenroom.permissions.judging.rule_index import RuleIndex
@@ -202,19 +202,11 @@ def read_bytes(path: str | Path) -> bytes:
         RuleFileError: it can't be read, is something else, or is larger.
     """
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            # What was opened is looked at, not what may lie at the path by now.
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise RuleFileError("can't be read: not a regular file", path=str(path))
-            data = file.read(MAX_SIZE + 1)
+        data = read_beginning(path, MAX_SIZE + 1)
     except (OSError, ValueError) as error:
         raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
     _check_size(data, path)
     return data
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
