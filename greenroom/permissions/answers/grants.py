@@ -89,9 +89,5 @@ def _read(grant: Mapping[str, object], session_id: str) -> PermissionRule:
 def answered(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
     """Make the rule that an answer adds; it holds in all sessions until it is put within one."""
     return PermissionRule(
-        decision=decision,
-        matcher=matcher,
-        scope=RuleScope.USER,
-        created_by=ANSWER,
-        source=_SOURCE,
+        decision=decision, matcher=matcher, scope=RuleScope.USER, created_by=ANSWER, source=_SOURCE
     )

@@ -65,12 +65,10 @@ class RuleModel(BaseModel, extra="forbid"):
     @classmethod
     def of(cls, rule: PermissionRule) -> "RuleModel":
         """Describe a rule for a file; only fields that say something are set."""
-        said: dict[str, object] = {
-            name: getattr(rule.matcher if name in _MATCHERS else rule, name)
-            for name in cls.model_fields
-            if name != "id" or rule.id != rule.generated_id
-        }
-        return cls.model_validate({name: value for name, value in said.items() if value})
+        said: dict[str, object] = {**vars(rule.matcher), **vars(rule)}
+        if rule.id == rule.generated_id:
+            del said["id"]
+        return cls.model_validate({name: said[name] for name in cls.model_fields if said.get(name)})
 
 
 _MATCHERS = {*KINDS, "all"}

@@ -142,9 +142,8 @@ def _meets(rule: PermissionRule, example: str) -> bool:
     if rule.matcher.about_calls and not rule.matcher.concerns(call.tool, call.category):
         return False
     verdicts = judge(call, RuleIndex([replace(rule, expires=None)]))
-    if rule.decision is RuleDecision.ASK:
-        return any(verdict.rule is not None for verdict in verdicts)
-    return combine(verdicts) is rule.decision
+    is_about = any(verdict.rule is not None for verdict in verdicts)
+    return is_about and combine(verdicts) is rule.decision
 
 
 def _example_call(rule: PermissionRule, example: str) -> Call:
@@ -172,16 +171,13 @@ def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
     Raises:
         RuleFileError: a rule with a Python condition, or a disk that refuses.
     """
-    encoded = []
+    rules = tuple(rules)
     for rule in rules:
         if rule.matcher.predicate is not None:
-            raise RuleFileError(
-                f"the rule {rule.id!r} has a condition in Python, which no file can hold",
-                hint="add such rules in code",
-            )
-        encoded.append(encode_rule(rule))
-    data = serde.dumps({"version": 1, "rules": encoded}, pretty=True) + b"\n"
-    write_atomically(Path(path), data)
+            message = f"the rule {rule.id!r} has a condition in Python, which no file can hold"
+            raise RuleFileError(message, hint="add such rules in code")
+    said = {"version": 1, "rules": [encode_rule(rule) for rule in rules]}
+    write_atomically(Path(path), serde.dumps(said, pretty=True) + b"\n")
 
 
 def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:

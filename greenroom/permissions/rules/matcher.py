@@ -194,9 +194,8 @@ class RuleMatcher:
 
     def concerns(self, tool: str, category: str) -> bool:
         """Tell whether the tool is one that this matcher is about."""
-        return (not self.tool or tool in self.tool) and (
-            not self.category or category in self.category
-        )
+        is_tool = not self.tool or tool in self.tool
+        return is_tool and (not self.category or category in self.category)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -223,8 +222,8 @@ class RuleMatcher:
         return text if self.predicate is None else f"{text} & condition"
 
 
+# The fields of a matcher that are texts.
 KINDS = tuple(name for name, kind in vars(RuleMatcher).items() if isinstance(kind, Texts))
-"""The fields of a matcher that are texts."""
 
 
 def _read_notation(text: str) -> Mapping[str, object]:
