@@ -23,6 +23,7 @@ from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 __all__ = ["PermissionManager", "PermissionStatistics"]
 
 MAX_INDEXES = 256  # of a manager, for different tools and agents
+_EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
 
 
 @dataclass(frozen=True)
@@ -157,10 +158,7 @@ class PermissionManager:
         added = list[PermissionRule]()
         for rule in rules:
             if not isinstance(rule, PermissionRule):
-                raise TypeError(
-                    f"{rule!r} is no rule: write PermissionRule.allow_tool('Read'), "
-                    "or PermissionRule.parse('Bash(ls:*)', 'allow')"
-                )
+                raise TypeError(f"{rule!r} is no rule: {_EXAMPLES}")
             if known.get(rule.id) != rule:
                 check_rule(rule, known)
                 known[rule.id] = rule

@@ -39,15 +39,13 @@ class GrantKeeper(Protocol):
         """Keep none of them any longer."""
 
 
-def encode_grants(
-    rules: Iterable[PermissionRule], root: str | Path
-) -> tuple[dict[str, object], ...]:
+def encode_grants(rules: Iterable[PermissionRule], root: str | Path) -> list[dict[str, object]]:
     """Turn the rules of an answer into what is kept, with the folder that it was given for."""
-    return tuple(
+    return [
         {name: said for name, said in encode_rule(rule).items() if name in _SAYS}
         | {"session": rule.session, "workspace": str(root)}
         for rule in rules
-    )
+    ]
 
 
 def read_grants(

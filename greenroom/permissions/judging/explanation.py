@@ -215,15 +215,14 @@ def _consequences(call: Call) -> PermissionEffects:
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
     changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
+    privileged = (each.text for each in commands if basename(each.argv[0].text) in _PRIVILEGED)
     return PermissionEffects(
         reads=_listed(_named(fact) for fact in paths if fact.kind == "read"),
         writes=_listed(_named(fact) for fact in paths if fact.kind == "write"),
         names=_listed(name for each in _outermost(commands) for name in _names(each, call)),
         hosts=_listed(_hosts(call, commands)),
         changes=_listed(changes),
-        privileges=_listed(
-            each.text for each in commands if basename(each.argv[0].text) in _PRIVILEGED
-        ),
+        privileges=_listed(privileged),
     )
 
 

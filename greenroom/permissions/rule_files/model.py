@@ -16,9 +16,8 @@ def _as_list(value: object) -> object:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Examples = Annotated[
-    list[Text], BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
-]
+_OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
+Examples = Annotated[list[Text], _OneOrMore]
 Texts = Annotated[Examples, Field(min_length=1)]
 
 
@@ -36,9 +35,7 @@ class RuleModel(BaseModel, extra="forbid"):
     path: Texts | None = Field(None, description="Patterns of files that are read or written.")
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
     regex: Texts | None = Field(None, description="Patterns of a simple command's words.")
-    redirect_to: Texts | None = Field(
-        None, description="Files into which the command's output may be redirected."
-    )
+    redirect_to: Texts | None = Field(None, description="Files that its output may go to.")
     all: Literal[True] | None = Field(None, description="Every call.")
     scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
     agent: Text | None = Field(None, description="The agent type that it holds for.")

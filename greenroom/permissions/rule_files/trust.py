@@ -1,8 +1,9 @@
 """Where remembered rules are kept, and which project rule files the user has agreed to.
 
-A user agrees to a file by its path, and by every byte in it. A project's file comes with the project, from whoever wrote it. What it allows counts only while it
-is exactly what this user has agreed to, or has written there through answers of their own; any
-change takes the trust away. The record lies beside the user's own rules, out of the project's reach.
+A project's file comes with the project, from whoever wrote it. What it allows counts only while it
+is, byte for byte, what this user has agreed to, or has written there through answers of their own;
+any change takes the trust away. The record lies beside the user's own rules, out of the project's
+reach.
 """
 
 import hashlib
@@ -59,11 +60,9 @@ def trust_rules(path: str | Path, digest: str) -> None:
     """
     if rules_digest(path) != digest:
         raise RuleFileError("it has changed meanwhile", path=str(path), hint="look at it again")
-    record = _read_record()
-    key = os.path.realpath(path)
-    record.pop(key, None)  # so that it comes last, as the newest
-    record[key] = digest
-    newest = dict(list(record.items())[-_MAX_PROJECTS:])
+    real = os.path.realpath(path)
+    others = [each for each in _read_record().items() if each[0] != real]
+    newest = dict([*others, (real, digest)][-_MAX_PROJECTS:])
     write_atomically(_record_path(), serde.encode(_Record(newest)))
 
 
