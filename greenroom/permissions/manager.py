@@ -394,8 +394,8 @@ class PermissionManager:
             )
             found.append((combine(verdicts), verdicts))
         if self._parent is not None:
-            spawner, passes = self._spawner, self._pass_grants
-            below = who.below(spawner, pass_grants=passes) if spawner else who
+            spawner = self._spawner
+            below = who.below(spawner, pass_grants=self._pass_grants) if spawner else who
             found.append(self._parent._seen(call, below))
         return max(found, key=lambda each: STRICTNESS[each[0]])
 

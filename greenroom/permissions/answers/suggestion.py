@@ -9,7 +9,6 @@ import os
 import posixpath
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import product
 
 from greenroom.core import RuleDecision, RuleFileError
@@ -222,16 +221,13 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
     options = [fact.argv[at].text for at, _ in fact.cautions]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
         return None
-    if length := _begin(words, _DAILY):
-        return length
-    if not options and (length := _reading(fact)):
+    if length := _begin(words, _DAILY) or (0 if options else _reading(fact)):
         return length
     if name == "export" and others:
         return 0 if all("=" in each and _may_set(each, fact, call) for each in others) else None
-    if _is_broad(name, others) and not _KNOWN.fullmatch("\0".join(words)):
-        return None
-    writes = (name,) in _WRITERS
-    return None if writes and not all(_stays(word, fact, call) for word in fact.argv[1:]) else 0
+    is_broad = _is_broad(name, others) and not _KNOWN.fullmatch("\0".join(words))
+    leaves = (name,) in _WRITERS and not all(_stays(word, fact, call) for word in fact.argv[1:])
+    return None if is_broad or leaves else 0
 
 
 def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
@@ -300,9 +296,8 @@ def _stays(word: Word, fact: Command, call: Call) -> bool:
     """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
     uses = named_files(word, fact.place, call)
-    written = (replace(use, kind="write") for use in uses)
-    named = [use.lexical if writes_inside(use, call) else () for use in written]
-    return all(paths and (fills or call.place.root not in paths) for paths in named)
+    is_inside = all(writes_inside(use, call) for use in uses)
+    return is_inside and (fills or all(call.place.root not in use.lexical for use in uses))
 
 
 def _inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:

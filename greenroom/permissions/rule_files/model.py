@@ -55,9 +55,9 @@ class RuleModel(BaseModel, extra="forbid"):
         Raises:
             RuleFileError: a matcher that can't be read, or none at all.
         """
-        said = self.model_dump(exclude_none=True)
-        matcher = RuleMatcher.of({name: said.pop(name) for name in _MATCHERS & said.keys()})
-        return PermissionRule(matcher=matcher, **said)
+        matcher = RuleMatcher.of(self.model_dump(include=_MATCHERS, exclude_none=True))
+        others = self.model_dump(exclude=_MATCHERS, exclude_none=True)
+        return PermissionRule(matcher=matcher, **others)
 
     @classmethod
     def of(cls, rule: PermissionRule) -> "RuleModel":

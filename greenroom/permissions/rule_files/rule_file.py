@@ -41,9 +41,9 @@ def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
     """Read a rule file.
 
     Raises:
-        RuleFileError: it can't be read, is no regular file, is larger than 1 MiB, is no JSON, has a key that stands twice, an unknown
-            field or version, or a rule that can't be used. It names line, column and field; no
-            rule of the file is used.
+        RuleFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not JSON, or
+            holds a key twice, an unknown field or version, or a rule that can't be used. It names
+            line, column and field; no rule of the file is used.
     """
     try:
         text = read_bytes(path).decode("utf-8-sig")
