@@ -55,7 +55,9 @@ class RuleIndex:
             if matcher.regex:
                 self._expressions.add(number)
             for words in filter(None, (*matcher.prefixes, matcher.exact)):
-                self._programs[program_name(words[0])][_last_plain(words)].add(number)
+                # All but options a command must have as they stand.
+                plain = [word for word in words[1:] if not is_flag(word)]
+                self._programs[program_name(words[0])][plain[-1] if plain else ""].add(number)
         elif matcher.path:
             self._paths.add(number)
             for mark in (mark for pattern in matcher.paths for mark in pattern.marks):
@@ -108,8 +110,3 @@ class RuleIndex:
                 if words is None or not word or word in words:
                     found |= numbers
         return found
-
-
-def _last_plain(words: tuple[str, ...]) -> str:
-    """Take the last word that a command must have as it stands; empty if there are only options."""
-    return next((word for word in reversed(words[1:]) if not is_flag(word)), "")

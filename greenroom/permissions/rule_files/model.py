@@ -8,7 +8,7 @@ from greenroom.core import RuleDecision
 from greenroom.permissions.rules.matcher import KINDS, RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["RuleFileModel", "RuleModel", "rule_file_schema"]
+__all__ = ["RuleFileModel", "RuleModel"]
 
 
 def _as_list(value: object) -> object:
@@ -84,9 +84,3 @@ class RuleFileModel(BaseModel, extra="forbid"):
     version: Literal[1] = Field(description="The version of the format.")
     defaults: DefaultsModel = DefaultsModel()
     rules: list[RuleModel] = []
-
-
-def rule_file_schema() -> dict[str, object]:
-    """Return the JSON Schema of a rule file."""
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **RuleFileModel.model_json_schema()}
