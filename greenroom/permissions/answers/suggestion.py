@@ -23,7 +23,7 @@ from greenroom.permissions.judging.protection import protected, writes_inside, w
 from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.rules.rule import PermissionRule
 from greenroom.permissions.shell.programs.reading import extent
-from greenroom.permissions.shell.programs.table import program_of
+from greenroom.permissions.shell.programs.table import usage_of
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 from greenroom.permissions.shell.variables import changes_programs
 
@@ -216,7 +216,7 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
         there = name not in _FETCHERS or _own_program(f"node_modules/.bin/{words[led]}", fact, call)
         length = _length(words[led:], fact, call) if there else None
         return length and length + led
-    if _activates(fact, call) or (len(fact.argv) == 2 and extent(fact.argv) == "prints"):
+    if _activates(fact, call) or (len(fact.argv) == 2 and extent(usage_of(fact.argv)) == "prints"):
         return 0
     options = [fact.argv[at].text for at, _ in fact.cautions]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
@@ -250,10 +250,11 @@ def _is_broad(name: str, others: Sequence[str]) -> bool:
 
 def _reading(fact: Command) -> int:
     """Say how many words name a program, or a verb of git, that does nothing but read; else 0."""
-    program, verb = program_of(fact.argv)
+    usage = usage_of(fact.argv)
+    program, verb = usage.program, usage.start
     name = fact.argv[0].text
     is_plain = verb < 2 and not program.is_("$") and "/" not in name
-    is_harmless = name not in ("cd", "command", "find") and extent(fact.argv) in ("prints", "reads")
+    is_harmless = name not in ("cd", "command", "find") and extent(usage) in ("prints", "reads")
     return verb + 1 if is_plain and is_harmless else 0
 
 

@@ -5,7 +5,7 @@ can't be known, so an operand never allows anything; and a word that is not know
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 
 from greenroom.permissions.facts.fact import (
@@ -16,15 +16,12 @@ from greenroom.permissions.facts.fact import (
     PathUse,
     Stars,
     Unknown,
-    Unread,
 )
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import UNKNOWN, Word
+from greenroom.permissions.facts.word import UNKNOWN, Word, basename, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.shell.programs.table import parts, program_of
-from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["named_files", "named_hosts", "operands"]
 
@@ -47,7 +44,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     if rules.careful_paths:
         for fact in call.facts:
             if isinstance(fact, Command):
-                yield from _finds(fact.argv, fact.place or call.place)
+                yield from _finds(fact, fact.place or call.place)
     named = dict.fromkeys(chain.from_iterable(map(_words, call.facts)))
     lost = any(place.lost and word.text[:1] not in "-/" for word, place in named if place)
     if lost and rules.careful_paths and rules.careful_folders:
@@ -64,9 +61,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
 
 def _words(fact: Fact) -> Iterator[tuple[Word, Place | None]]:
     """Collect the words of a fact that may name something, and where that lies."""
-    if isinstance(fact, Unread):
-        yield from ((Word(word), None) for word in fact.words)
-    elif isinstance(fact, Change) and fact.setting:
+    if isinstance(fact, Change) and fact.setting:
         yield Word(fact.setting), None
     elif isinstance(fact, Command) and fact.extent != "prints":
         words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
@@ -75,23 +70,21 @@ def _words(fact: Fact) -> Iterator[tuple[Word, Place | None]]:
         yield from ((word, fact.place) for word in words)
 
 
-def _finds(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
+def _finds(fact: Command, place: Place) -> Iterator[Fact]:
     """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
-    program, start = program_of(argv)
-    options = (part.option for part in parts(argv, program, start)) if program.is_("~") else ()
-    is_list = program.name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
-    if is_list or any(program.has("~", option) for option in options if option):
+    argv, name = fact.argv, basename(fact.argv[0].text)
+    is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
+    if is_list or any("~" in part.marks for part in fact.parts):
         yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
-    is_git = program.name.startswith("git")
-    for word in argv[start + 1 :]:
+    for word in argv[1:]:
         if word.pattern or not _WILD.search(word.text):
             continue
         option = _LOOKS_FOR.match(word.text)
-        name = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
-        uses: list[tuple[Stars, str]] = [("search", f"**/{name}"), ("files", name)]
-        for stars, text in uses if is_git else uses[: bool(option)]:
-            fact = place.use("read", text, tilde=False, guard=True, stars=stars)
-            yield from [fact] if fact.guard else []
+        pattern = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
+        uses: list[tuple[Stars, str]] = [("search", f"**/{pattern}"), ("files", pattern)]
+        for stars, text in uses if name == "git" else uses[: bool(option)]:
+            use = place.use("read", text, tilde=False, guard=True, stars=stars)
+            yield from [use] if use.guard else []
 
 
 def named_hosts(text: str) -> Iterator[HostUse]:

@@ -12,15 +12,9 @@ from greenroom.core import visible
 from greenroom.permissions.facts.fact import Command, PathUse
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.repository import why_git_may_run
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Part, Word
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.shell.programs.table import (
-    Part,
-    Program,
-    abbreviates,
-    parts,
-    program_of,
-)
+from greenroom.permissions.shell.programs.table import Program, abbreviates, usage_of
 from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
 
 __all__ = ["reads_only"]
@@ -66,8 +60,9 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
     """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
-    program, start = program_of(argv)
-    is_deep = any(_DEEP.match(part.option) for part in parts(argv, program, start))
+    usage = usage_of(argv)
+    program = usage.program
+    is_deep = any(_DEEP.match(part.option) for part in usage.parts)
     return program.name in _READ_FOLDERS or (program.name == "grep" and is_deep)
 
 
@@ -98,7 +93,7 @@ def _takes_no_file(argv: Sequence[Word]) -> bool:
 
 def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     argv = fact.argv
-    program, start = program_of(argv)
+    _, program, start, seen = usage_of(argv)
     if argv[0].text == "git":
         where = _git_place(argv[1:start], place, call)
         if where is None:
@@ -106,8 +101,7 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
         place = where
     if argv[0].text == "cd" and not _is_plain_change(argv):
         return False
-    seen = tuple(parts(argv, program, start))
-    if any(program.has("~", part.option or argv[part.at].text) for part in seen):
+    if any("~" in part.marks for part in seen):
         return False
     filled = fact.outer is not None and fact.outer.argv[0].text in _FILLING
     names = _names(argv, seen, program)
@@ -139,7 +133,7 @@ def _names(argv: Sequence[Word], seen: Sequence[Part], program: Program) -> Iter
         elif part.value is None:
             if argv[part.at].unknown or part.option in ("-/", "-.", "-~"):
                 yield Word("/")  # the value of an option that is not known
-        elif not program.has("=", part.option):
+        elif "=" not in part.marks:
             yield argv[part.value_at]._replace(text=part.value)
         elif argv[part.value_at].split:
             yield argv[part.value_at]

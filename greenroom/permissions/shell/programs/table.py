@@ -6,22 +6,21 @@ project would run by itself. So `gcc -o out`, `pytest -p plugin` and `make -C su
 writes, a test runner runs the code of the project, and so does make, in each of its folders.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from greenroom.permissions.facts.word import Word, basename
+from greenroom.permissions.facts.word import Part, Word, basename
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
 
 __all__ = [
     "READ_ONLY",
-    "Part",
     "Program",
+    "Usage",
     "abbreviates",
     "is_known",
-    "parts",
-    "program_of",
+    "usage_of",
 ]
 
 # Names, and behind the colon what is known of all of them:
@@ -156,68 +155,79 @@ _TEXT = """
 """
 
 
-class Part(NamedTuple):
-    """An option or an operand of a command.
-
-    Attributes:
-        at: which word it stands in.
-        option: the option, without a value in the same word; empty for an operand.
-        value: its value, or None.
-        value_at: which word that stands in.
-        ended: whether no options are read any more where it stands.
-    """
-
-    at: int
-    option: str = ""
-    value: str | None = None
-    value_at: int = 0
-    ended: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Program:
     """What the table says of a program, or of git and one of its verbs.
 
     Attributes:
         name: the first name in its row.
-        marks: what stands behind each of the marks: letters and words.
+        options: the marks of each option, and of each word that is marked as one.
+        kinds: every mark in its row, and words such as "reads".
     """
 
     name: str
-    marks: dict[str, tuple[str, ...]]
+    options: dict[str, str] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
 
-    def has(self, mark: str, option: str) -> bool:
-        """Tell whether an option has this mark; a long one may be abbreviated."""
-        options = self.marks.get(mark, ())
-        if option in options or not option.startswith("--") or option in _NO_ABBREVIATIONS:
-            return option in options
-        return any(abbreviates(option, each) for each in options)
+    def marks(self, option: str) -> str:
+        """Return the marks of an option, or of a word; a long option may be abbreviated."""
+        known = self.options.get(option)
+        if known is None and option.startswith("--") and option not in _NO_ABBREVIATIONS:
+            known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
+        return known or ""
 
     def is_(self, kind: str) -> bool:
-        """Tell whether its row holds this word."""
-        return kind in self.marks
+        """Tell whether its row holds this mark or word."""
+        return kind in self.kinds
 
     @property
     def is_careful(self) -> bool:
         """Whether some option is to be careful with."""
-        return bool(self.marks.get("!") or self.marks.get("?"))
+        return "!" in self.kinds or "?" in self.kinds
 
-    @property
-    def stop(self) -> int:
-        """How many operands end the options; 0 if none do."""
-        return int("".join(self.marks.get("^", ())) or 0)
+    def add(self, entry: str) -> None:
+        """Take in an entry of a row: options, or what they are called, each with its mark."""
+        mark, rest = entry[0], entry[1:]
+        if entry in _KINDS:
+            self.kinds.add(entry)
+        elif mark == "+":
+            self._mark("=", *(f"-{each}" for each in rest.split(",")))
+        elif mark == "^":
+            self.options["^"] = rest
+        elif mark == "$":
+            self._mark("$", *rest.split(","))
+        elif mark in "!?~=@%&":
+            self._mark(mark, *([rest] if rest[0] == "-" else (f"-{each}" for each in rest)))
+        elif mark == "-" and entry[-1] == "?":
+            self._mark("?", entry[:-1])
+        else:
+            self._mark("!", entry)
 
-    def is_caution(self, part: Part, word: str) -> bool:
-        """Tell whether an option is to be careful with, or else the word as such."""
-        if not part.option:
-            return not part.ended and self.has("!", word)
-        if part.option in self.marks.get("?", ()) and part.value in ("-", "/dev/null"):
-            return False
-        return self.has("!", part.option) or self.has("?", part.option)
+    def _mark(self, mark: str, *options: str) -> None:
+        self.kinds.add(mark)
+        self.options.update((each, self.options.get(each, "") + mark) for each in options)
 
-    def takes_value(self, option: str) -> bool:
-        """Tell whether an option has a value, in the next word if it is not attached."""
-        return any(self.has(mark, option) for mark in "=@?")
+    def include(self, other: "Program") -> None:
+        """Add what the table says of another program."""
+        for option, marks in other.options.items():
+            self.options[option] = self.options.get(option, "") + marks
+        self.kinds.update(other.kinds)
+
+
+class Usage(NamedTuple):
+    """A command as its program understands it.
+
+    Attributes:
+        argv: its words.
+        program: what is known of the program.
+        start: the word that its options follow: the program, or the verb of git.
+        parts: its options and operands; none where nothing is known of the program.
+    """
+
+    argv: Sequence[Word]
+    program: Program
+    start: int
+    parts: tuple[Part, ...]
 
 
 def abbreviates(option: str, wanted: str) -> bool:
@@ -227,56 +237,30 @@ def abbreviates(option: str, wanted: str) -> bool:
     )
 
 
+_VALUED = re.compile("[=@?]")
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
-_MARKS = "!?~=@%&"
 _KINDS = frozenset({"always", "pattern", "plain", "prints", "reads", "stores"})
 _RUN_WORDS = RUNNERS | {"make", "gmake"}
 _RUN_OTHERS = SHELLS | WRAPPERS.keys()
 
 
 def _read(text: str) -> dict[str, Program]:
-    """Read the table; further rows of one name belong together."""
+    """Read the table; further rows of one name belong together, and git's to its verbs."""
     programs: dict[str, Program] = {}
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
-        names, _, words = line.rpartition(":")
+        names, _, entries = line.rpartition(":")
         first, *others = names.split(", ")
-        if not words:
-            programs.update((name, Program(name, {})) for name in (first, *others))
-            continue
-        program = programs.setdefault(first, Program(first, {}))
-        programs.update(dict.fromkeys(others, program))
-        for word in words.split():
-            for mark, option in _marked(word):
-                program.marks[mark] = (*program.marks.get(mark, ()), option)
+        program = programs.setdefault(first, Program(first))
+        programs.update((each, program if entries else Program(each)) for each in others)
+        for entry in entries.split():
+            program.add(entry)
+    for verb in {id(each): each for each in programs.values() if " " in each.name}.values():
+        verb.include(programs["git"])
     return programs
 
 
-def _marked(word: str) -> Iterator[tuple[str, str]]:
-    """Take an entry of a row apart: options, or what they are called, each with its mark."""
-    if word[0] == "+":
-        yield from (("=", f"-{each}") for each in word[1:].split(","))
-    elif word[0] in "^$":
-        yield from ((word[0], each) for each in word[1:].split(","))
-    elif word[0] in _MARKS and word[1] != "-":
-        yield from ((word[0], f"-{letter}") for letter in word[1:])
-    elif word[0] in _MARKS:
-        yield word[0], word[1:]
-    elif word[0] == "-":
-        yield ("?" if word[-1] == "?" else "!"), word.strip("?")
-    else:
-        yield (word if word in _KINDS else "!"), word
-
-
-def _with_verbs(programs: dict[str, Program]) -> dict[str, Program]:
-    """Give the verbs of git the marks of git itself as well."""
-    verbs = {program.name: program for name, program in programs.items() if name.startswith("git ")}
-    for program, (mark, options) in product(verbs.values(), programs["git"].marks.items()):
-        program.marks[mark] = (*program.marks.get(mark, ()), *options)
-    return programs
-
-
-_PROGRAMS = _with_verbs(_read(_TEXT))
-_UNKNOWN = Program("", {})
+_PROGRAMS = _read(_TEXT)
+_UNKNOWN = Program("")
 READ_ONLY = tuple(
     name for name, program in _PROGRAMS.items() if program.is_("reads") or program.is_("prints")
 )
@@ -286,8 +270,24 @@ READ_ONLY = tuple(
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 
 
-def program_of(argv: Sequence[Word]) -> tuple[Program, int]:
-    """Find what is known of a program, and which word its options follow: of git, its verb."""
+def usage_of(argv: Sequence[Word]) -> Usage:
+    """Take a command apart as its program does.
+
+    Example:
+        >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
+        >>> for part in usage_of(words).parts:
+        ...     print(part.at, part.option, part.value)
+        1 -n None
+        1 -k 2
+        3 --reverse None
+        5  None
+    """
+    program, start = _program_of(argv)
+    is_known = program.options or program.kinds
+    return Usage(argv, program, start, tuple(_parts(argv, program, start)) if is_known else ())
+
+
+def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
     program = _PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
     if program.name != "git":
         return program, 0
@@ -303,24 +303,14 @@ def is_known(program: Word) -> bool:
     return name not in _RUN_WORDS and (name in _PROGRAMS or name in _RUN_OTHERS)
 
 
-def parts(argv: Sequence[Word], program: Program, start: int = 0) -> Iterator[Part]:
-    """Take the words behind the program, or its verb, apart as the program does.
-
-    Example:
-        >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in parts(words, *program_of(words)):
-        ...     print(part.at, part.option, part.value)
-        1 -n None
-        1 -k 2
-        3 --reverse None
-        5  None
-    """
-    at, operands, ended, stop = start + 1, 0, False, program.stop
+def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
+    at, operands, ended = start + 1, 0, False
+    stop = int(program.options.get("^", 0))  # so many operands end the options
     while at < len(argv):
         text = argv[at].text
         if ended or len(text) < 2 or text[0] != "-":
             operands += 1
-            yield Part(at, ended=ended)
+            yield Part(at, ended=ended, marks="" if ended else program.marks(text))
             ended = ended or operands == stop
         elif text == "--" and program.name != "find":  # which takes actions behind it
             ended = True
@@ -335,21 +325,22 @@ def parts(argv: Sequence[Word], program: Program, start: int = 0) -> Iterator[Pa
 def _options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
     """Find the options in a word: a long one, or a cluster of short ones."""
     name, attached, value = text.partition("=")
-    is_word = any(name in program.marks.get(mark, ()) for mark in "!~=@")
-    if text.startswith("--") or (is_word and len(name) > 2):
+    if text.startswith("--") or (len(name) > 2 and name in program.options):
+        marks = program.marks(name)
         if attached:
-            yield Part(at, name, value, at)
-        elif following is not None and program.takes_value(name):
-            yield Part(at, name, following, at + 1)
+            yield Part(at, name, value, at, marks=marks)
+        elif following is not None and _VALUED.search(marks):
+            yield Part(at, name, following, at + 1, marks=marks)
         else:
-            yield Part(at, name)
+            yield Part(at, name, marks=marks)
         return
     for place in range(1, len(text)):
         option, rest = f"-{text[place]}", text[place + 1 :]
-        if program.takes_value(option):
+        marks = program.marks(option)
+        if _VALUED.search(marks):
             apart = not rest and following is not None
-            yield Part(at, option, following if apart else rest, at + apart)
+            yield Part(at, option, following if apart else rest, at + apart, marks=marks)
             return
-        yield Part(at, option)
-        if program.has("!", option) or program.has("%", option):
+        yield Part(at, option, marks=marks)
+        if "!" in marks or "%" in marks:
             return
