@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from greenroom.core import ConfigurationError as ConfigurationError
     from greenroom.core import ContentBlock as ContentBlock
     from greenroom.core import ConversationInput as ConversationInput
+    from greenroom.core import Custom as Custom
     from greenroom.core import DocumentBlock as DocumentBlock
     from greenroom.core import Done as Done
     from greenroom.core import EndStatus as EndStatus
@@ -197,6 +198,7 @@ _HOMES = {
         "ConfigurationError",
         "ContentBlock",
         "ConversationInput",
+        "Custom",
         "DocumentBlock",
         "Done",
         "EndStatus",
@@ -386,6 +388,7 @@ __all__ = [
     "ConsoleRenderer",
     "ContentBlock",
     "ConversationInput",
+    "Custom",
     "DocumentBlock",
     "Done",
     "EndStatus",

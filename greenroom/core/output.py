@@ -12,6 +12,7 @@ from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
 
 __all__ = [
+    "Custom",
     "Done",
     "EndStatus",
     "Error",
@@ -264,6 +265,26 @@ class Exited(Wire, frozen=True, tag="exited"):
     error: str = ""
 
 
+class Custom(Wire, frozen=True, tag="custom"):
+    """Something that an agent tells in words of its own, such as that a step of its plan is done.
+
+    The vocabulary is open: any reader passes over the kinds that it does not know.
+
+    Attributes:
+        kind: what is told, in dotted words such as "plan.step".
+        data: the facts, as JSON; they are copied when the chunk is sent.
+        text: what a reader that does not know the kind shows of it, in one line; empty for nothing.
+
+    Example:
+        >>> Custom("plan.step", {"id": "tests", "status": "done"}, "the tests are written").kind
+        'plan.step'
+    """
+
+    kind: str
+    data: dict[str, object] = {}
+    text: str = ""
+
+
 OutputChunk: TypeAlias = (
     TurnStart
     | TextDelta
@@ -285,5 +306,6 @@ OutputChunk: TypeAlias = (
     | Done
     | Restarted
     | Exited
+    | Custom
 )
 """Anything that an agent tells its subscribers."""

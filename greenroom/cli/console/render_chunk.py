@@ -10,6 +10,7 @@ from greenroom.cli.drawing.render_tool import render_call, render_progress, rend
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.questions.permission_prompt import render_request
 from greenroom.core import (
+    Custom,
     Done,
     EndStatus,
     Error,
@@ -96,6 +97,8 @@ def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
             return Text(f"{chunk.total.total:,} tokens", scheme.note)
         case StateChange():
             return Text(visible(str(chunk.state)), scheme.note)
+        case Custom() if line := " ".join(visible(chunk.text).split()):
+            return Text(line, scheme.note)
         case TurnStart() | _:
             return None
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.core import (
+    Custom,
     OutputChunk,
     PermissionRequest,
     SubAgentOutput,
@@ -65,8 +66,9 @@ class Output:
         """
         if self.ring.closed:
             self._actor.refuse_if_ended()
-        if isinstance(chunk, ToolStart | PermissionRequest):
-            # What readers do to the input must not reach the call that is about to run.
+        if isinstance(chunk, ToolStart | PermissionRequest | Custom):
+            # What readers do to the input must not reach the call that is about to run, nor what
+            # the agent does to its data the readers.
             chunk = serde.decode(serde.encode(chunk), type(chunk))
         if isinstance(chunk, UsageReport):
             chunk = self._count(chunk)
