@@ -94,7 +94,7 @@ class Output:
         told = {key: str(text) for key, text in self._progress.items()}
         for tool_use_id in tuple(self.open_tools):
             text = "\n".join(filter(None, [told.get(tool_use_id), "interrupted"]))
-            result = ToolResult.error(text, ToolStatus.INTERRUPTED)
+            result = ToolResult.error(text, ToolStatus.INTERRUPTED, error_message="interrupted")
             self.publish(ToolEnd(tool_use_id, result, is_error=True))
         return told
 
