@@ -183,6 +183,7 @@ if TYPE_CHECKING:
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
     from greenroom.tools import WorkerPool as WorkerPool
+    from greenroom.tools import as_tool as as_tool
     from greenroom.tools import builtin_tools as builtin_tools
     from greenroom.tools import tool as tool
 
@@ -340,6 +341,7 @@ _HOMES = {
         "Tool",
         "ToolRegistry",
         "WorkerPool",
+        "as_tool",
         "builtin_tools",
         "tool",
     ),
@@ -521,6 +523,7 @@ __all__ = [
     "WorkerPool",
     "Workspace",
     "__version__",
+    "as_tool",
     "builtin_tools",
     "coder",
     "export_session",
