@@ -172,7 +172,8 @@ def tool(
 
     Types and defaults of the parameters become the JSON Schema, the docstring the description, its
     `Args:` section those of the parameters (`Annotated[int, "how many"]` does as well). A parameter
-    of type `AgentContext` is given the context of the call, and the model does not see it.
+    of type `AgentContext` is given the context of the call, and the model does not see it; one whose
+    class has a class method `from_context` is given what that makes of the context.
 
     The model's input is turned into the declared types before the call. A returned text is the
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
