@@ -1,6 +1,7 @@
 """Every wire value survives the way to JSON and back."""
 
 import gc
+from datetime import UTC
 
 import msgspec
 import pytest
@@ -52,6 +53,8 @@ def value(kind):
             return st.integers(0, 2**40)
         case msgspec.inspect.FloatType():
             return st.floats(0, 2.0**40)
+        case msgspec.inspect.DateTimeType():
+            return st.datetimes(timezones=st.just(UTC))
         case msgspec.inspect.NoneType():
             return st.none()
         case msgspec.inspect.EnumType(cls=cls):

@@ -100,7 +100,7 @@ class Turn:
         self._before = actor.session.history
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
-        actor.session.add_message(Message.user(self.message.content))
+        actor.session.add_message(_said(self.message))
         self._is_used = True
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
@@ -189,7 +189,7 @@ class Turn:
             return
         for message in self._actor.mailbox.take_all():
             self.inputs.append(message.id)
-            session.add_message(Message.user(message.content))
+            session.add_message(_said(message))
 
     def _close_scope(
         self,
@@ -454,6 +454,11 @@ class Turns:
             wake = self.waiting.pop(input_id, None)
             if wake is not None:
                 wake(result)
+
+
+def _said(message: ConversationInput) -> Message:
+    """Return what an input adds to the conversation."""
+    return Message.user(message.content, id=message.id)
 
 
 def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
