@@ -16,7 +16,7 @@ from greenroom.core.content import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.core.ids import new_id
+from greenroom.core.ids import check_sender, new_id
 from greenroom.core.text import valid_unicode
 from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
@@ -57,6 +57,8 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         extra: fields of the reply that have no typed place here.
         id: names the message; the input's id where it came as one. Empty in sessions that were written
             before messages had ids.
+        sender: the program or agent that said it, of a user's message; empty for a person. The model
+            sees it as a line `[from NAME]` before the text.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.
 
     Example:
@@ -78,15 +80,29 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
     extra: dict[str, object] = {}
     id: str = ""
     created_at: datetime | None = None
+    sender: str = ""
 
     def __post_init__(self) -> None:
+        if self.sender:
+            check_sender(self.sender)
         if self.created_at is not None and self.created_at.tzinfo is not UTC:
             force_setattr(self, "created_at", _in_utc(self.created_at))
 
     @classmethod
-    def user(cls, content: str | Iterable[ContentBlock], *, id: str = "") -> "Message":  # noqa: A002
-        """Make a user's message of a text or of blocks, with this id or one of its own."""
-        return cls("user", as_blocks(content), id=id).stamped()
+    def user(
+        cls,
+        content: str | Iterable[ContentBlock],
+        *,
+        id: str = "",  # noqa: A002
+        sender: str = "",
+    ) -> "Message":
+        """Make a user's message of a text or of blocks, with this id or one of its own.
+
+        Raises:
+            TypeError: the content is neither a text nor blocks.
+            ValueError: the sender can't be called so.
+        """
+        return cls("user", as_blocks(content), id=id, sender=sender).stamped()
 
     @classmethod
     def assistant(cls, content: str | Iterable[ContentBlock]) -> "Message":

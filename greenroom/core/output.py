@@ -57,9 +57,10 @@ class EndStatus(StrEnum):
 
 
 class TurnStart(Wire, frozen=True, tag="turn_start"):
-    """A turn begins with the input of this id."""
+    """A turn begins with the input of this id, of this sender; that is empty for a person."""
 
     input_id: str
+    sender: str = ""
 
 
 class TextDelta(Wire, frozen=True, tag="text_delta"):

@@ -65,6 +65,7 @@ REQUEST = PermissionRequest(
 
 GOLDEN = [
     (TurnStart("i-1"), None),
+    (TurnStart("i-1", "plan"), "a message from plan"),
     (TextDelta("hel"), "hel"),
     (TextComplete("# Title\n\nSome *text*."), "Title\n\nSome text."),
     (ThinkingDelta("hmm"), "hmm"),

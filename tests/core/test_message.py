@@ -4,10 +4,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from greenroom.core import Message, TextBlock, clock, new_id
+from greenroom.core import Message, TextBlock, UserInput, clock, new_id
 from greenroom.core.ids import seed_ids
 
 WHEN = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
+
+
+def said_by(name):
+    return UserInput((TextBlock("hi"),), sender=name)
 
 
 @pytest.fixture
@@ -66,3 +70,29 @@ def test_a_time_is_told_in_utc_and_one_in_no_zone_is_refused():
     assert message.created_at == WHEN
     with pytest.raises(ValueError, match=r"in no time zone.*datetime\.now\(UTC\)"):
         Message("user", created_at=datetime(2026, 1, 14))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("make", [lambda name: Message.user("hi", sender=name), said_by])
+def test_a_sender_can_be_called_what_fits_in_a_line_and_can_be_seen(make):
+    for name in ("", "plan", "reviewer 2", "Zoë", "x" * 64, "a(b)"):
+        assert make(name).sender == name
+    bad = (
+        "x" * 65,
+        "a]",
+        "[b",
+        "a\nb",
+        "a\tb",
+        " a",
+        "a ",
+        "a\u200bb",
+        "\u3164",
+        "\u202ea",
+        "\ud800",
+    )
+    for name in bad:
+        with pytest.raises(ValueError, match="can't name a sender: use at most 64 printable"):
+            make(name)
+
+
+def test_who_says_it_is_part_of_what_is_said():
+    assert Message.user("hi", sender="plan") != Message.user("hi")

@@ -19,6 +19,7 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
     Usage,
+    UserInput,
     as_blocks,
     serde,
 )
@@ -37,10 +38,10 @@ def values_of(union):
 
 
 def struct(kind):
-    info = msgspec.inspect.type_info(kind)
-    return st.fixed_dictionaries({field.name: value(field.type) for field in info.fields}).map(
-        lambda fields: kind(**fields)
-    )
+    fields = {each.name: value(each.type) for each in msgspec.inspect.type_info(kind).fields}
+    if kind in (Message, UserInput):
+        fields["sender"] = st.sampled_from(["", "plan"])
+    return st.fixed_dictionaries(fields).map(lambda drawn: kind(**drawn))
 
 
 def value(kind):

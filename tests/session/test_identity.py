@@ -1,4 +1,4 @@
-"""Ids and times of messages: given once, kept for ever, and never made up for what has none."""
+"""Ids, times and senders of messages: given once, kept for ever, and never made up for what has none."""
 
 import io
 import shutil
@@ -34,7 +34,7 @@ async def exported(session):
 async def test_every_message_of_a_conversation_has_an_id_and_a_time_and_keeps_them(store, wall):
     session = AgentSession.new("coder", session_id="mine", store=store)
     written_out = Message("assistant", (TextBlock("hello"),))
-    session.add_message(first := Message.user("hi"))
+    session.add_message(first := Message.user("hi", sender="plan"))
     wall.move(seconds=60)
     session.add_message(written_out)
     session.add_message(written_out)
@@ -57,6 +57,7 @@ async def test_every_message_of_a_conversation_has_an_id_and_a_time_and_keeps_th
     page = await AgentSession.read_last("mine", 9, store=store)
     for messages in (loaded.history, fork.history, copy.history, page.messages):
         assert identity(messages) == found
+        assert [message.sender for message in messages] == ["plan", "", ""]
 
 
 async def test_a_summary_and_the_answers_to_open_calls_have_them_too(store, conversation):
@@ -100,11 +101,15 @@ def entry(**fields):
     return serde.dumps({"e": [{"kind": "message", "message": message}]})
 
 
-def test_a_time_that_this_version_can_not_read_does_not_keep_a_session_from_being_loaded():
+def test_what_this_version_can_not_read_of_it_does_not_keep_a_session_from_being_loaded():
     for time in ("soon", 7, "2026-01-14T10:30:00", "0001-01-01T00:00:00+02:00"):
         [read] = decode_entries(entry(id="m-1", created_at=time))
         assert (read.message.id, read.message.created_at) == ("m-1", None)
     [read] = decode_entries(entry(created_at="2026-01-14T12:30:00+02:00"))
     assert read.message.created_at.isoformat() == "2026-01-14T10:30:00+00:00"
+    [read] = decode_entries(entry(sender="x" * 99))
+    assert read.message.sender == "unknown"
+    with pytest.raises(InvalidJSONError, match="can't name a sender"):
+        serde.decode(b'{"role":"user","sender":"a]"}', Message)
     with pytest.raises(InvalidJSONError, match="in no time zone"):
         serde.decode(b'{"role":"user","created_at":"2026-01-14T10:30:00"}', Message)

@@ -179,6 +179,8 @@ def _message(raw: dict[str, object]) -> dict[str, object]:
         raw = {**raw, "stop_reason": StopReason.UNKNOWN}
     if not _fits({"role": "user", "created_at": raw.get("created_at")}, Message):
         raw = {**raw, "created_at": None}
+    if not _fits({"role": "user", "sender": raw.get("sender", "")}, Message):
+        raw = {**raw, "sender": "unknown"}
     return raw
 
 
