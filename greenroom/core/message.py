@@ -57,9 +57,9 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         extra: fields of the reply that have no typed place here.
         id: names the message; the input's id where it came as one. Empty in sessions that were written
             before messages had ids.
-        sender: the program or agent that said it, of a user's message; empty for a person. The model
-            sees it as a line `[from NAME]` before the text.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.
+        sender: the program or agent that sent a user's message; empty for a person, and for what the
+            runtime tells. The model sees it as a line `[from NAME]` before the text.
 
     Example:
         >>> message = Message.user("hello")

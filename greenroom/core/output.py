@@ -57,7 +57,12 @@ class EndStatus(StrEnum):
 
 
 class TurnStart(Wire, frozen=True, tag="turn_start"):
-    """A turn begins with the input of this id, of this sender; that is empty for a person."""
+    """A turn begins with the input of this id.
+
+    Attributes:
+        input_id: the input's id.
+        sender: the program or agent that sent it; empty for a person, and for what the runtime tells.
+    """
 
     input_id: str
     sender: str = ""

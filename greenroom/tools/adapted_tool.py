@@ -151,7 +151,8 @@ def _convention(
             return False
         return True
 
-    known = dict.fromkeys(cast("Mapping[str, object]", schema.get("properties", {})))
+    properties = schema.get("properties")
+    known = dict.fromkeys(properties if isinstance(properties, Mapping) else ())
     has_names = not known.keys().isdisjoint(signature.parameters)
     if fits(**known) and (has_names or not fits(None)):
         return lambda given, _: execute(**given)

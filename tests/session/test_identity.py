@@ -70,6 +70,8 @@ async def test_a_summary_and_the_answers_to_open_calls_have_them_too(store, conv
     session.pair_tool_uses()
     assert len(session.history) == 3
     assert all(id_ and time for id_, time in identity(session.history))
+    await session.compact(Message("user", (TextBlock("nothing more"),)), keep=0)
+    assert all(id_ and time for id_, time in identity(session.history))
 
 
 async def test_a_session_from_before_there_were_ids_is_loaded_and_goes_on(tmp_path):
