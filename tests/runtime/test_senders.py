@@ -104,6 +104,22 @@ async def test_what_can_not_be_is_refused_where_it_is_sent(handle, seen, options
     assert seen == []
 
 
+async def test_of_two_that_send_the_same_id_at_once_one_is_refused(handle, seen):
+    refused = []
+
+    async def send():
+        try:
+            await handle.send_input("go", id="one")
+        except ValueError as error:
+            refused.append(error)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        nursery.start_soon(send)
+    await wait_all_tasks_blocked()
+    assert len(seen) == len(refused) == 1
+
+
 async def test_an_id_names_one_input_wherever_that_is():
     gate, seen = trio.Event(), []
 

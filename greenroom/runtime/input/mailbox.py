@@ -56,7 +56,7 @@ class Mailbox:
         self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
         self._receivers = trio.lowlevel.ParkingLot()
         self._senders = trio.lowlevel.ParkingLot()
-        # The ids of inputs that wait for room.
+        # The ids of inputs that are on their way in, or wait for room.
         self._sending: set[str] = set()
         # Senders that were woken and have not run yet: each has a place that nobody may take.
         self._promised = 0
@@ -97,14 +97,14 @@ class Mailbox:
         Raises:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
         """
-        await trio.lowlevel.checkpoint()
-        if not self.closed and not self.has_room:
-            self._sending.add(message.id)
-            try:
+        self._sending.add(message.id)
+        try:
+            await trio.lowlevel.checkpoint()
+            if not self.closed and not self.has_room:
                 await self._senders.park()
-            finally:
-                self._sending.discard(message.id)
-            self._promised -= 1
+                self._promised -= 1
+        finally:
+            self._sending.discard(message.id)
         self._refuse_if_closed()
         return self._push(message)
 
