@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from greenroom.core import ConfigurationError as ConfigurationError
     from greenroom.core import ContentBlock as ContentBlock
     from greenroom.core import ConversationInput as ConversationInput
+    from greenroom.core import Custom as Custom
     from greenroom.core import DocumentBlock as DocumentBlock
     from greenroom.core import Done as Done
     from greenroom.core import EndStatus as EndStatus
@@ -182,6 +183,7 @@ if TYPE_CHECKING:
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
     from greenroom.tools import WorkerPool as WorkerPool
+    from greenroom.tools import as_tool as as_tool
     from greenroom.tools import builtin_tools as builtin_tools
     from greenroom.tools import tool as tool
 
@@ -197,6 +199,7 @@ _HOMES = {
         "ConfigurationError",
         "ContentBlock",
         "ConversationInput",
+        "Custom",
         "DocumentBlock",
         "Done",
         "EndStatus",
@@ -338,6 +341,7 @@ _HOMES = {
         "Tool",
         "ToolRegistry",
         "WorkerPool",
+        "as_tool",
         "builtin_tools",
         "tool",
     ),
@@ -386,6 +390,7 @@ __all__ = [
     "ConsoleRenderer",
     "ContentBlock",
     "ConversationInput",
+    "Custom",
     "DocumentBlock",
     "Done",
     "EndStatus",
@@ -518,6 +523,7 @@ __all__ = [
     "WorkerPool",
     "Workspace",
     "__version__",
+    "as_tool",
     "builtin_tools",
     "coder",
     "export_session",

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 
+from msgspec.structs import replace
+
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Verdict, judge, restore_answers
 from greenroom.core import (
@@ -201,4 +203,4 @@ def _after_change(
 ) -> ToolResult:
     """Tell the model that this is the result of another call than it has asked for."""
     note = TextBlock(f"[{what} to {serde.dumps(input).decode()}]")
-    return ToolResult((note, *result.content), result.status, result.metadata)
+    return replace(result, content=(note, *result.content))

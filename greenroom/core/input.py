@@ -5,7 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core.content import ContentBlock, TextBlock
-from greenroom.core.ids import new_id
+from greenroom.core.ids import check_sender, new_id
 from greenroom.core.output import EndStatus
 from greenroom.core.tooling import ToolResult
 from greenroom.core.wire import Wire
@@ -27,10 +27,24 @@ def _input_id() -> str:
 
 
 class UserInput(Wire, frozen=True, tag="user_input"):
-    """A person's, or a program's, contribution to the conversation."""
+    """A person's, or a program's, contribution to the conversation.
+
+    Attributes:
+        content: its blocks.
+        id: the input's id, and that of the message which it becomes.
+        sender: the program or agent that sends it; empty for a person. The message keeps it, and the
+            model sees it.
+        metadata: JSON facts for the agent's function; the model does not see them.
+    """
 
     content: tuple[ContentBlock, ...]
     id: str = msgspec.field(default_factory=_input_id)
+    sender: str = ""
+    metadata: dict[str, object] = {}
+
+    def __post_init__(self) -> None:
+        if self.sender:
+            check_sender(self.sender)
 
     @property
     def text(self) -> str:

@@ -12,6 +12,7 @@ from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
 
 __all__ = [
+    "Custom",
     "Done",
     "EndStatus",
     "Error",
@@ -56,9 +57,15 @@ class EndStatus(StrEnum):
 
 
 class TurnStart(Wire, frozen=True, tag="turn_start"):
-    """A turn begins with the input of this id."""
+    """A turn begins with the input of this id.
+
+    Attributes:
+        input_id: the input's id.
+        sender: the program or agent that sent it; empty for a person, and for what the runtime tells.
+    """
 
     input_id: str
+    sender: str = ""
 
 
 class TextDelta(Wire, frozen=True, tag="text_delta"):
@@ -264,6 +271,26 @@ class Exited(Wire, frozen=True, tag="exited"):
     error: str = ""
 
 
+class Custom(Wire, frozen=True, tag="custom"):
+    """Something that an agent tells in words of its own, such as that a step of its plan is done.
+
+    The vocabulary is open: any reader passes over the kinds that it does not know.
+
+    Attributes:
+        kind: what is told, in dotted words such as "plan.step".
+        data: the facts, as JSON; they are copied when the chunk is sent.
+        text: what a reader that does not know the kind shows of it, in one line; empty for nothing.
+
+    Example:
+        >>> Custom("plan.step", {"id": "tests", "status": "done"}, "the tests are written").kind
+        'plan.step'
+    """
+
+    kind: str
+    data: dict[str, object] = {}
+    text: str = ""
+
+
 OutputChunk: TypeAlias = (
     TurnStart
     | TextDelta
@@ -285,5 +312,6 @@ OutputChunk: TypeAlias = (
     | Done
     | Restarted
     | Exited
+    | Custom
 )
 """Anything that an agent tells its subscribers."""

@@ -157,6 +157,7 @@ class AgentInternals(Boundaries):
 
         Raises:
             TypeError: it is not a chunk.
+            InvalidJSONError: it holds something that JSON can't express.
         """
         _check_chunk(chunk)
         self._sent += 1
@@ -171,6 +172,7 @@ class AgentInternals(Boundaries):
 
         Raises:
             TypeError: it is not a chunk.
+            InvalidJSONError: it holds something that JSON can't express.
         """
         _check_chunk(chunk)
         self._actor.publish(chunk)

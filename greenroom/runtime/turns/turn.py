@@ -25,6 +25,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
     Usage,
+    UserInput,
     clip,
     describe_error,
 )
@@ -100,12 +101,12 @@ class Turn:
         self._before = actor.session.history
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
-        actor.session.add_message(Message.user(self.message.content))
+        actor.session.add_message(_said(self.message))
         self._is_used = True
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
         actor.turns.open(self)
-        actor.publish(TurnStart(self.message.id))
+        actor.publish(TurnStart(self.message.id, _sender(self.message)))
         actor.notify("before_turn", self.message)
         actor.set_state(AgentState.processing())
         self._timer = actor.budgets.first_to_end
@@ -189,7 +190,7 @@ class Turn:
             return
         for message in self._actor.mailbox.take_all():
             self.inputs.append(message.id)
-            session.add_message(Message.user(message.content))
+            session.add_message(_said(message))
 
     def _close_scope(
         self,
@@ -454,6 +455,15 @@ class Turns:
             wake = self.waiting.pop(input_id, None)
             if wake is not None:
                 wake(result)
+
+
+def _said(message: ConversationInput) -> Message:
+    """Return what an input adds to the conversation."""
+    return Message.user(message.content, id=message.id, sender=_sender(message))
+
+
+def _sender(message: ConversationInput) -> str:
+    return message.sender if isinstance(message, UserInput) else ""
 
 
 def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:

@@ -8,6 +8,7 @@ import trio
 from greenroom.core import new_id
 from greenroom.session.export.content import IMPORTED_FROM, SessionContent
 from greenroom.session.export.document import from_json
+from greenroom.session.history.entry import MessageEntry
 from greenroom.session.history.pairing import unanswered
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.session import AgentSession
@@ -47,7 +48,7 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
     content = from_json(data)
     session = AgentSession(_record(content, keep_id=keep_id), store)
     for message in content.messages:
-        session.add_message(message)
+        session._transcript.add(MessageEntry(message))  # as it is: it was not said just now
     # Whether they had started, the text does not say; that they had is the careful guess.
     session.mark_tools_started(unanswered(session.history))
     session.pair_tool_uses()

@@ -185,7 +185,7 @@ class Transcript:
             SessionError: nothing would be left out, or no conversation can begin with that summary.
             InvalidJSONError: the summary holds something that JSON can't express.
         """
-        self.add(CompactionEntry(check_summary(summary), kept(self._messages, keep)))
+        self.add(CompactionEntry(check_summary(summary).stamped(), kept(self._messages, keep)))
 
     def _check(self, at: int) -> None:
         count = len(self._messages)
