@@ -74,7 +74,7 @@ async def stream_reply(
     if tools is not None and not isinstance(tools, ToolRegistry):
         raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
     await agent.step()
-    agent.set_state(AgentState.processing())
+    agent.set_state(AgentState.processing(agent.state.phase))
     agent.session.set_model(llm.name, llm.model)
     # What was said survives this process from here on, and a power cut with the next flush.
     await agent.session.save(flush=False)
