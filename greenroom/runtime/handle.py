@@ -256,7 +256,7 @@ class AgentHandle(AgentView):
             except AgentNotRunningError:
                 wait.learn_end()
                 raise
-            wait.learn_answer(result.text)
+            wait.learn_answer(result)
         return result
 
     async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:

@@ -263,7 +263,8 @@ async def stand_in(agent):
 
 async def take(agent):
     async for message in agent.inputs():
-        async with agent.turn(message):
+        async with agent.turn(message) as turn:
+            turn.set_result(len(message.text))
             await trio.sleep(len(message.text))
             say(agent, message.text)
 
