@@ -162,6 +162,7 @@ if TYPE_CHECKING:
     from greenroom.runtime import TurnResult as TurnResult
     from greenroom.runtime import TurnStream as TurnStream
     from greenroom.runtime import fan_out as fan_out
+    from greenroom.runtime import spawn_subagent as spawn_subagent
     from greenroom.session import AgentSession as AgentSession
     from greenroom.session import Branch as Branch
     from greenroom.session import FileStore as FileStore
@@ -307,6 +308,7 @@ _HOMES = {
         "TurnResult",
         "TurnStream",
         "fan_out",
+        "spawn_subagent",
     ),
     "greenroom.session": (
         "AgentSession",
@@ -526,6 +528,7 @@ __all__ = [
     "open_model",
     "plan_restore",
     "run_tools",
+    "spawn_subagent",
     "stream_reply",
     "tool",
 ]

@@ -2,7 +2,7 @@
 
 Outside, you hold a `runtime` (with its `registry` and `shared_resources`) and a `handle` (with `view`)
 of each agent; inside, an agent holds its `internals` (with `delegation`); both look at one `actor`.
-`spawning` starts an agent, `lifecycle` says how it lives and ends, and `living` counts its tasks.
+`spawning` starts an agent, also for whoever is called by one, `lifecycle` says how it lives and ends, and `living` counts its tasks.
 `caller` tells whose code runs, `waiting` is what it means to wait for an agent, `children` and `fan_out`
 are about subagents, `failure` about what an error ends; `limits` and `outcome` are values. The rooms:
 
@@ -42,6 +42,7 @@ from greenroom.runtime.outcome import TurnResult as TurnResult
 from greenroom.runtime.output.subscription import Subscription as Subscription
 from greenroom.runtime.output.subscription import TurnStream as TurnStream
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
+from greenroom.runtime.spawning import spawn_subagent as spawn_subagent
 from greenroom.runtime.supervision.monitor import Monitor as Monitor
 from greenroom.runtime.supervision.supervisor import SupervisedChild as SupervisedChild
 from greenroom.runtime.supervision.supervisor import Supervisor as Supervisor
@@ -78,4 +79,5 @@ __all__ = [
     "TurnResult",
     "TurnStream",
     "fan_out",
+    "spawn_subagent",
 ]
