@@ -284,7 +284,8 @@ class AgentHandle(AgentView):
         turn = self._actor.turns.find(message.id)
         if turn is not None:
             turn.interruption.order("now", _ASK_GRACE)
-            if not turn.is_handed_on:
+            # One that was handed on may never be opened, but is waited for once it is.
+            if turn is self._actor.turns.current or not turn.is_handed_on:
                 await turn.interruption.report()
 
     async def wait(self, *, check: bool = False) -> Outcome:

@@ -316,7 +316,7 @@ async def manager_of_managers(agent, depth=3):
             if depth:
                 below = agent.spawn(AgentSession.new("below"), manager_of_managers, depth - 1)
                 spawn_subagent(AgentSession.new("aside"), take)
-                await below.ask(message.text)
+                await below.ask(message.text, timeout=4 * depth)
             await agent.request_permission("Tool", f"at depth {depth}", timeout=5)
             say(agent, message.text)
 
