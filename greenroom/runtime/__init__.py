@@ -2,7 +2,7 @@
 
 Outside, you hold a `runtime` (with its `registry` and `shared_resources`) and a `handle` (with `view`)
 of each agent; inside, an agent holds its `internals` (with `delegation`); both look at one `actor`.
-`spawning` starts an agent, also for whoever is called by one, `lifecycle` says how it lives and ends, and `living` counts its tasks.
+`spawning` starts an agent, `lifecycle` says how it lives and ends, and `living` counts its tasks.
 `caller` tells whose code runs, `waiting` is what it means to wait for an agent, `children` and `fan_out`
 are about subagents, `failure` about what an error ends; `limits` and `outcome` are values. The rooms:
 

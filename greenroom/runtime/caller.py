@@ -75,7 +75,7 @@ def current_actor() -> "Actor | None":
 
 def entered_from_thread() -> bool:
     """Whether the caller runs in a system task of trio's, as what a thread calls back to does."""
-    return _climb(trio.lowlevel.current_task())[1]
+    return trio.lowlevel.in_trio_task() and _climb(trio.lowlevel.current_task())[1]
 
 
 def _climb(task: trio.lowlevel.Task) -> "tuple[Actor | None, bool]":

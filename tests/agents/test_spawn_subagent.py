@@ -365,6 +365,8 @@ async def test_a_thread_whose_call_was_given_up_spawns_no_more():
                 spawn()
             except TurnError as error:
                 refusals.append(str(error))
+        with pytest.raises(EventLoopError):
+            spawn_subagent(new(), forever)
         trio.from_thread.run_sync(refused.set)
         return "late"
 
@@ -379,7 +381,8 @@ async def test_a_thread_whose_call_was_given_up_spawns_no_more():
             await begun.wait()
             report = await handle.interrupt()
             assert report.abandoned == ("thread of stubborn",)
-            # Another turn is open meanwhile: it is not to get the subagents of the one that is over.
+            # What is begun now is not to get the subagents of the turn that is over.
+            assert (await handle.ask("again")).text == "hello"
             go_on.set()
             await refused.wait()
         assert [("is over" in each) for each in refusals] == [True, True]
