@@ -163,6 +163,7 @@ if TYPE_CHECKING:
     from greenroom.runtime import TurnResult as TurnResult
     from greenroom.runtime import TurnStream as TurnStream
     from greenroom.runtime import fan_out as fan_out
+    from greenroom.runtime import spawn_subagent as spawn_subagent
     from greenroom.session import AgentSession as AgentSession
     from greenroom.session import Branch as Branch
     from greenroom.session import FileStore as FileStore
@@ -310,6 +311,7 @@ _HOMES = {
         "TurnResult",
         "TurnStream",
         "fan_out",
+        "spawn_subagent",
     ),
     "greenroom.session": (
         "AgentSession",
@@ -532,6 +534,7 @@ __all__ = [
     "open_model",
     "plan_restore",
     "run_tools",
+    "spawn_subagent",
     "stream_reply",
     "tool",
 ]

@@ -81,7 +81,7 @@ async def stream_reply(
     sent = None if messages is None else _check_messages(tuple(messages))
     known = len(agent.session.history)
     await agent.step()
-    agent.set_state(AgentState.processing())
+    agent.set_state(AgentState.processing(agent.state.phase))
     agent.session.set_model(llm.name, llm.model)
     # What was said survives this process from here on, and a power cut with the next flush.
     await agent.session.save(flush=False)

@@ -60,6 +60,7 @@ async def run_tools(
         BudgetExceededError: a budget had no tool call left; every call is answered nevertheless.
     """
     await restore_answers(agent, permissions)
+    phase = agent.state.phase
     with ExitStack() as calls:
         gate = _Gate(agent, tools, permissions)
         for call in tool_uses:
@@ -74,7 +75,7 @@ async def run_tools(
                     agent.session.add_message(Message.user(blocks))
     # They survive this process at once, and a power cut with the next reply's commit.
     await agent.session.save(flush=False)
-    agent.set_state(AgentState.processing())
+    agent.set_state(AgentState.processing(phase))
     if gate.spent is not None:
         raise gate.spent
     return blocks

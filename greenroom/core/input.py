@@ -62,6 +62,7 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
         text: its last reply.
         error: what went wrong, or empty.
         id: the input's id.
+        value: what its last turn has set as its result, for programs; `msgspec.UNSET` where none.
     """
 
     session_id: str
@@ -70,6 +71,7 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
     text: str = ""
     error: str = ""
     id: str = msgspec.field(default_factory=_input_id)
+    value: object = msgspec.UNSET
 
     @property
     def content(self) -> tuple[ContentBlock, ...]:

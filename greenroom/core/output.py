@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import UNSET
+
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
 from greenroom.core.sandbox import SandboxReport
@@ -241,13 +243,23 @@ class Error(Wire, frozen=True, tag="error"):
 
 
 class Done(Wire, frozen=True, tag="done"):
-    """A turn has ended, and how; the agent takes the next input."""
+    """A turn has ended, and how; the agent takes the next input.
+
+    Attributes:
+        input_id: the input that it has answered.
+        status: completed, interrupted or failed.
+        stop_reason: why its last reply ended.
+        usage: tokens of its model calls.
+        error: what went wrong, or empty.
+        value: what `turn.set_result` was told, where the turn completed; else `msgspec.UNSET`.
+    """
 
     input_id: str
     status: TurnStatus = TurnStatus.COMPLETED
     stop_reason: StopReason | None = None
     usage: Usage = Usage()
     error: str = ""
+    value: object = UNSET
 
 
 class Restarted(Wire, frozen=True, tag="restarted"):

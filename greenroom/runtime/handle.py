@@ -305,7 +305,7 @@ class AgentHandle(AgentView):
             except AgentNotRunningError:
                 wait.learn_end()
                 raise
-            wait.learn_answer(result.text)
+            wait.learn_answer(result)
         return result
 
     async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:
@@ -333,7 +333,8 @@ class AgentHandle(AgentView):
         turn = self._actor.turns.find(message.id)
         if turn is not None:
             turn.interruption.order("now", _ASK_GRACE)
-            if not turn.is_handed_on:
+            # One that was handed on may never be opened, but is waited for once it is.
+            if turn is self._actor.turns.current or not turn.is_handed_on:
                 await turn.interruption.report()
 
     async def wait(self, *, check: bool = False) -> Outcome:

@@ -70,6 +70,8 @@ def value(kind):
             return st.lists(value(item), max_size=3).map(tuple)
         case msgspec.inspect.UnionType(types=types):
             return st.one_of([value(item) for item in types])
+        case msgspec.inspect.CustomType(cls=cls) if cls is object:
+            return json | st.just(msgspec.UNSET)
         case msgspec.inspect.StructType(cls=cls) if cls is SubAgentOutput:
             return st.builds(SubAgentOutput, text, st.builds(TextDelta, text))
         case msgspec.inspect.StructType(cls=cls):

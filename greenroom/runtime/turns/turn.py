@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio
+from msgspec import UNSET
 
 from greenroom.core import (
     MAX_ERROR_TEXT,
@@ -28,6 +29,7 @@ from greenroom.core import (
     UserInput,
     clip,
     describe_error,
+    serde,
 )
 from greenroom.runtime.caller import require_loop
 from greenroom.runtime.failure import (
@@ -64,6 +66,10 @@ class Turn:
         self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
+        # Whether it is entered and not left.
+        self._is_open = False
+        # What `set_result` was told, as JSON, so that each who reads it gets a copy.
+        self._value: bytes | None = None
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
@@ -113,6 +119,7 @@ class Turn:
         if self._timer is not None:
             self._scope.deadline = self._timer.budget.deadline
         self._scope.__enter__()
+        self._is_open = True
         return self
 
     async def __aexit__(
@@ -123,6 +130,7 @@ class Turn:
     ) -> bool:
         if self._actor.turns.current is not self:
             return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
+        self._is_open = False
         left = self._close_scope(kind, error, trace)
         if left is None and self._timer is not None and self._is_out_of_time:
             left = self._timer.exceeded("seconds")
@@ -145,6 +153,7 @@ class Turn:
 
     async def abandon(self) -> None:
         """Close a turn that was entered by hand, or by a task that was lost, and never left."""
+        self._is_open = False
         self._failures.append(
             TurnError(
                 "the agent's function ended inside of this turn",
@@ -157,6 +166,38 @@ class Turn:
         finally:
             self.interruption.finish()
             self._actor.notify("after_turn", self._done)
+
+    def set_result(self, value: object) -> None:
+        """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
+
+        When the turn completes, whoever hears of it reads the value: in `TurnResult.value`, in
+        `Done.value`, and, where this was the last turn of a subagent, in `SubAgentResult.value`. A turn
+        that is interrupted or fails has none, and neither has one that was told nothing: then it is
+        `msgspec.UNSET`, which is something else than None.
+
+        Raises:
+            TurnError: the turn is not open.
+            InvalidJSONError: it is not a JSON value; what was set before still counts.
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            async with agent.turn(message) as turn:
+                turn.set_result({"words": len(message.text.split())})
+            ```
+        """
+        require_loop(self._actor.runtime, "set_result()")
+        if not self._is_open:
+            raise TurnError(
+                "a result was set for a turn that is not open",
+                hint="call turn.set_result inside of `async with agent.turn(message) as turn:`",
+            )
+        self._value = serde.dumps(serde.plain(value, "the result of a turn"))
+
+    @property
+    def value(self) -> object:
+        """A copy of its result; `msgspec.UNSET` where there is none."""
+        return UNSET if self._value is None else serde.loads(self._value)
 
     @property
     def is_cancelled(self) -> bool:
@@ -250,6 +291,8 @@ class Turn:
         return None
 
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
+        if status is not TurnStatus.COMPLETED:
+            self._value = None
         new = _since(self._before, self._actor.session.history)
         replies = [message for message in new if message.role == "assistant"]
         self._actor.turns.compare_replies(len(replies), self.replies)
@@ -260,8 +303,11 @@ class Turn:
             stop_reason=_stop_reason(last, status),
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
+            value=self.value,
         )
-        self._done = Done(self.message.id, status, result.stop_reason, result.usage, result.error)
+        self._done = Done(
+            self.message.id, status, result.stop_reason, result.usage, result.error, self.value
+        )
         self._actor.publish(self._done)
         self._actor.turns.close(self, result)
 
