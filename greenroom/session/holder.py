@@ -8,7 +8,14 @@ __all__ = ["changed_error", "fenced_error", "locked_error"]
 
 
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
-    """Return the error of somebody who asks for a session that this process holds."""
+    """Return the error of a caller that asks for a session which this process holds."""
+    if pid is not None and _has_ended(pid):
+        return SessionLockedError(
+            f"session {session_id!r} is locked by process {pid}, which has ended",
+            session_id=session_id,
+            pid=pid,
+            hint="a process that it started still holds the lock: end that one",
+        )
     return SessionLockedError(
         f"session {session_id!r} is being written by {_name(pid)}",
         session_id=session_id,
@@ -35,6 +42,17 @@ def changed_error(session_id: str) -> SessionError:
         session_id=session_id,
         hint="load it again, and repeat what was added since",
     )
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether this machine has no such process; whoever owns it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's, or the file holds what is no process id
+        return False
+    return False
 
 
 def _name(pid: int | None) -> str:

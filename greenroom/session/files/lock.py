@@ -4,6 +4,10 @@ The kernel drops the lock when its holder dies, however it dies, so a lock can't
 content (the holder's process id) is only for people. The file is removed on release, so a lock counts
 only if the file that it is on still stands in the folder. On network file systems `flock` may not
 hold between machines.
+
+A process that forks shares the lock with its child, and the kernel would keep it until both have ended.
+So a child lets go of what its parent holds, at once: what it still tries to write is refused. That works
+for forks that Python knows of, such as those of `multiprocessing`.
 """
 
 import contextlib
@@ -15,6 +19,9 @@ from greenroom.session.files.durable import make_folder
 __all__ = ["HeldError", "check_held", "lock", "unlock"]
 
 _ATTEMPTS = 100
+
+_held: dict[int, tuple[int, int]] = {}
+"""The descriptors of the locks that this process holds or tries to take, and on which file each is."""
 
 
 class HeldError(Exception):
@@ -65,7 +72,35 @@ def unlock(fd: int, folder: str) -> None:
         if _is_ours(fd, folder):
             os.unlink(os.path.join(folder, "lock"))
     finally:
-        os.close(fd)
+        _close(fd)
+
+
+def _let_go_in_child() -> None:
+    """Give up the share in the parent's locks that a fork has given to this process.
+
+    Each descriptor leads to nothing from then on, but its number stays taken: whoever closes it later
+    closes no other file.
+    """
+    for fd, file in _held.items():
+        with contextlib.suppress(OSError):
+            if _file_of(fd) == file:
+                nothing = os.open(os.devnull, os.O_RDONLY)
+                os.dup2(nothing, fd, inheritable=False)
+                os.close(nothing)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _file_of(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
+def _close(fd: int) -> None:
+    _held.pop(fd, None)
+    os.close(fd)
 
 
 def _try_lock(path: str) -> int | None:
@@ -75,6 +110,7 @@ def _try_lock(path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
+        _held[fd] = _file_of(fd)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.stat(path)):
             with contextlib.suppress(OSError):  # the lock holds on a full disk too
@@ -83,14 +119,14 @@ def _try_lock(path: str) -> int | None:
             return fd
     except BlockingIOError:
         pid = _holder(fd)
-        os.close(fd)
+        _close(fd)
         raise HeldError(pid) from None
     except FileNotFoundError:
         pass
     except BaseException:
-        os.close(fd)
+        _close(fd)
         raise
-    os.close(fd)
+    _close(fd)
     return None
 
 
