@@ -146,5 +146,6 @@ def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageE
     return SessionStorageError(
         f"{error.filename or path}: {problem}",
         session_id=session_id,
+        nothing_written=not isinstance(error, durable.SyncError),
         hint=_HINTS.get(error.errno, _HINT),
     )

@@ -20,8 +20,8 @@ __all__ = ["HeldError", "check_held", "lock", "unlock"]
 
 _ATTEMPTS = 100
 
-_held: dict[int, tuple[int, int]] = {}
-"""The descriptors of the locks that this process holds or tries to take, and on which file each is."""
+_held: dict[int, int] = {}
+"""The descriptors of the locks that this process holds or tries to take, and the inode of each."""
 
 
 class HeldError(Exception):
@@ -81,9 +81,9 @@ def _let_go_in_child() -> None:
     Each descriptor leads to nothing from then on, but its number stays taken: whoever closes it later
     closes no other file.
     """
-    for fd, file in _held.items():
+    for fd, inode in _held.items():
         with contextlib.suppress(OSError):
-            if _file_of(fd) == file:
+            if os.fstat(fd).st_ino == inode:
                 nothing = os.open(os.devnull, os.O_RDONLY)
                 os.dup2(nothing, fd, inheritable=False)
                 os.close(nothing)
@@ -91,11 +91,6 @@ def _let_go_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_let_go_in_child)
-
-
-def _file_of(fd: int) -> tuple[int, int]:
-    status = os.fstat(fd)
-    return status.st_dev, status.st_ino
 
 
 def _close(fd: int) -> None:
@@ -110,7 +105,7 @@ def _try_lock(path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        _held[fd] = _file_of(fd)
+        _held[fd] = os.fstat(fd).st_ino
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.stat(path)):
             with contextlib.suppress(OSError):  # the lock holds on a full disk too

@@ -36,8 +36,12 @@ class Transcript:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """Replay the entries of a stored history."""
         self.pending: list[PendingEntry] = []
-        self._writing = 0  # how many of these are being written right now
+        # How many of these were given to a commit that has not returned, or has failed: then they
+        # may be stored all the same, and `settle` is told.
+        self._offered = 0
+        self._is_writing = False
         self._start: PendingEntry | None = None
+        self._is_withdrawn = False  # it is taken back, and may be stored
         self._starting = 0  # how many calls that one names
         self._messages: list[Message] = []
         self._view: tuple[Message, ...] | None = ()
@@ -125,22 +129,40 @@ class Transcript:
             self._start, self._starting = pending, len(entry.tool_use_ids)
 
     def withdraw_started(self) -> None:
-        """Take back the record that calls of the last reply start, unless its commit has begun."""
-        if len(self.pending) > self._writing and self.pending[-1] is self._start:
+        """Take back the record that calls of the last reply start, unless it is being committed.
+
+        Where its commit has failed it may be on record all the same; the conversation does not count
+        it.
+        """
+        is_last = bool(self.pending) and self.pending[-1] is self._start
+        is_offered = len(self.pending) <= self._offered
+        if not is_last or self._is_withdrawn or (is_offered and self._is_writing):
+            return
+        self._started.pop(self._last_reply(), None)
+        self.expenses.note_tool_calls(-self._starting)
+        self._is_withdrawn = is_offered
+        if not is_offered:
             self.pending.pop()
             self._entries -= 1
-            self._started.pop(self._last_reply(), None)
-            self.expenses.note_tool_calls(-self._starting)
 
     @contextmanager
     def committing(self, count: int) -> Iterator[None]:
         """Write the first entries that are pending; they are no longer, unless the block raises."""
-        self._writing = count
+        self._offered, self._is_writing = count, True
         try:
             yield
-            del self.pending[:count]
         finally:
-            self._writing = 0
+            self._is_writing = False
+        self.settle(is_stored=True)
+
+    def settle(self, *, is_stored: bool) -> None:
+        """Note whether the entries whose commit was begun last are stored."""
+        if is_stored:
+            del self.pending[: self._offered]
+        elif self._is_withdrawn:
+            self.pending = [each for each in self.pending if each is not self._start]
+            self._entries -= 1
+        self._offered, self._is_withdrawn = 0, False
 
     def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
         """Answer the calls of the last reply that have no result, and return their ids."""
