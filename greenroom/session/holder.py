@@ -2,14 +2,20 @@
 
 import os
 
-from greenroom.core import SessionError, SessionFencedError, SessionLockedError
+from greenroom.core import (
+    SessionError,
+    SessionFencedError,
+    SessionLockedError,
+    SessionNotFoundError,
+)
+from greenroom.session.files.lock import is_alive
 
-__all__ = ["changed_error", "fenced_error", "locked_error"]
+__all__ = ["changed_error", "fenced_error", "locked_error", "unknown_error"]
 
 
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
     """Return the error of a caller that asks for a session which this process holds."""
-    if pid is not None and _has_ended(pid):
+    if pid is not None and not is_alive(pid):
         return SessionLockedError(
             f"session {session_id!r} is locked by process {pid}, which has ended",
             session_id=session_id,
@@ -35,6 +41,23 @@ def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
     )
 
 
+def unknown_error(
+    session_id: str, store: object, *, has_history: bool = False
+) -> SessionNotFoundError:
+    """Return the error of a session that the store does not hold, or of which it has the lines alone."""
+    if has_history:
+        return SessionNotFoundError(
+            f"the description of session {session_id!r} is missing in {store!r}; its history is there",
+            session_id=session_id,
+            hint=f"`greenroom sessions repair {session_id}` puts it together anew",
+        )
+    return SessionNotFoundError(
+        f"there is no session {session_id!r} in {store!r}",
+        session_id=session_id,
+        hint="AgentSession.list_all shows what there is",
+    )
+
+
 def changed_error(session_id: str) -> SessionError:
     """Return the error of a session whose changes begin where the store no longer ends."""
     return SessionError(
@@ -42,17 +65,6 @@ def changed_error(session_id: str) -> SessionError:
         session_id=session_id,
         hint="load it again, and repeat what was added since",
     )
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether this machine has no such process; whoever owns it."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):  # another user's, or the file holds what is no process id
-        return False
-    return False
 
 
 def _name(pid: int | None) -> str:

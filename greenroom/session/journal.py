@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from greenroom.core import (
@@ -59,8 +60,7 @@ class Journal:
         """Go on from what was read."""
         self.metadata = stored.metadata
         self._end = stored.history.end
-        if torn := len(stored.history.torn):
-            self.repair = report_on(self._end, torn, stored.path)
+        self.repair = _damage(stored) or self.repair
 
     def forgive(self) -> None:
         """Forget a failed sync: what is on the disk is about to be read anew."""
@@ -116,9 +116,9 @@ class Journal:
             return None
         if stored.metadata is None:
             raise self._removed()
-        if torn := len(stored.history.torn):
+        if damage := _damage(stored):
             side = await writer.set_aside(stored.history.end)
-            self.repair = report_on(stored.history.end, torn, stored.path, side)
+            self.repair = msgspec.structs.replace(damage, set_aside=side)
         if stored.history.entries or self._is_foreign(stored.metadata):
             return await writer.read(START)
         return None
@@ -263,6 +263,14 @@ class Journal:
             session_id=self._session_id,
             hint="load it, or choose another id",
         )
+
+
+def _damage(stored: StoredSession) -> RepairReport | None:
+    """Describe what is wrong with the end of a history, if anything is."""
+    found = stored.history
+    if not (found.torn or found.missing):
+        return None
+    return report_on(found.end, len(found.torn), stored.path, missing=found.missing)
 
 
 async def _holds(writer: SessionWriter, place: Position) -> bool:

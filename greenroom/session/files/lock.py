@@ -13,10 +13,11 @@ for forks that Python knows of, such as those of `multiprocessing`.
 import contextlib
 import fcntl
 import os
+from os import kill  # which is about processes, and no part of a simulated disk
 
 from greenroom.session.files.durable import make_folder
 
-__all__ = ["HeldError", "check_held", "lock", "unlock"]
+__all__ = ["HeldError", "check_held", "is_alive", "is_held", "lock", "unlock"]
 
 _ATTEMPTS = 100
 
@@ -131,6 +132,23 @@ def _is_ours(fd: int, folder: str) -> bool:
         return os.path.samestat(os.fstat(fd), os.stat(os.path.join(folder, "lock")))
     except FileNotFoundError:
         return False
+
+
+def is_held(folder: str) -> bool:
+    """Whether the process that the lock file names is there: to try the lock would get in its way."""
+    pid = _successor(folder)
+    return pid is not None and is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this machine has such a process; whoever owns it."""
+    try:
+        kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or the file holds what is not a process id
+        return True
+    return True
 
 
 def _successor(folder: str) -> int | None:
