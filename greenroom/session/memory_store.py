@@ -145,6 +145,10 @@ class _MemoryWriter:
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         await self._checkpoint_held()
+        known = self._kept.metadata
+        if known is not None and known.unknown:
+            unknown = {**known.unknown, **(metadata.unknown or {})}
+            metadata = msgspec.structs.replace(metadata, unknown=unknown)
         self._kept.metadata = metadata
 
     async def set_aside(self, at: Position) -> str:
