@@ -169,7 +169,7 @@ def describe(folder: str, session_id: str) -> SessionMetadata | None:
 
 
 def is_undescribed(folder: str) -> bool:
-    """Whether there is a history here without a description, which nobody is just about to write.
+    """Whether there is a history here without a description that is about to be written.
 
     Raises:
         OSError: the folder can't be read.
