@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from greenroom.core import visible
 from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Part, Word
 
 if TYPE_CHECKING:
     from greenroom.permissions.facts.place import Place
@@ -20,7 +20,6 @@ __all__ = [
     "PathUse",
     "Stars",
     "Unknown",
-    "Unread",
     "Whole",
 ]
 
@@ -41,8 +40,6 @@ Stars: TypeAlias = Literal["none", "files", "search"]
 - search: a program's that searches folders by itself, as `find -name`.
 """
 
-MAX_SHOWN = 200
-
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -58,6 +55,8 @@ class Command:
         place: where the relative paths among its words begin, or None.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
         extent: what it does with what its words name; "any" if it has cautions.
+        parts: its options and operands, if it is known how its program reads them.
+        inner: the word that begins the command which it runs, as of `timeout`, or None.
     """
 
     argv: tuple[Word, ...]
@@ -69,6 +68,8 @@ class Command:
     place: "Place | None" = field(default=None, repr=False)
     settings: tuple[str, ...] = ()
     extent: Extent = "any"
+    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
+    inner: int | None = None
 
     @cached_property
     def text(self) -> str:
@@ -176,26 +177,6 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """Words of something that is not taken apart; what is denied is looked for all over them.
-
-    Beside it always stands an unknown fact, so that it is no way to be allowed.
-    """
-
-    words: tuple[str, ...]
-    guard: bool = field(default=True, init=False)
-
-    @property
-    def text(self) -> str:
-        """The words joined by blanks."""
-        return " ".join(self.words)
-
-    def __str__(self) -> str:
-        shown = visible(self.text[:MAX_SHOWN])
-        return f"{shown}…" if len(self.text) > MAX_SHOWN else shown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """The call as such, of a tool that states no effects."""
 
@@ -206,5 +187,5 @@ class Whole:
         return visible(self.tool)
 
 
-Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Unread | Whole
+Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Whole
 """Any fact."""

@@ -1,11 +1,15 @@
 """Words of commands: what they say, and how much of it is known before the command runs."""
 
+import re
 from typing import NamedTuple
 
-__all__ = ["UNKNOWN", "Piece", "Word", "basename"]
+__all__ = ["UNKNOWN", "Part", "Piece", "Word", "basename", "words_of"]
 
 UNKNOWN = "\0"
 """What a `shape` has in place of a part that is not known; no word can hold it."""
+
+_QUOTES = re.compile(r"[\"'\\]")
+_BETWEEN = re.compile(r"[\s;&|()<>`$={},!]+")
 
 
 class Piece(NamedTuple):
@@ -91,6 +95,36 @@ class Word(NamedTuple):
         return self.split or not begins or (begins.startswith("-") and "=" not in begins)
 
 
+class Part(NamedTuple):
+    """An option or an operand of a command.
+
+    Attributes:
+        at: which word it stands in.
+        option: the option, without a value in the same word; empty for an operand.
+        value: its value, or None.
+        value_at: which word that stands in.
+        ended: whether no options are read any more where it stands.
+        marks: what the table of programs says of it.
+    """
+
+    at: int
+    option: str = ""
+    value: str | None = None
+    value_at: int = 0
+    ended: bool = False
+    marks: str = ""
+
+
 def basename(program: str) -> str:
     """Name a program without its folder; a long command asks this very often."""
     return program.rpartition("/")[2]
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Split a text that may be run into words, whatever stands between them.
+
+    Example:
+        >>> words_of("ls;$(r'm' -rf x)")
+        ('ls', 'rm', '-rf', 'x')
+    """
+    return tuple(word for word in _BETWEEN.split(_QUOTES.sub("", text)) if word)

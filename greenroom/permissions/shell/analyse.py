@@ -4,11 +4,10 @@ A word is known if the text alone says what it will be. Nothing follows the othe
 out to be is not guessed, and a command is asked about wherever that matters.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
+from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Piece, Word, basename
 from greenroom.permissions.shell.commands import CommandReader
@@ -21,9 +20,8 @@ from greenroom.permissions.shell.grammar.nodes import (
 from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
-from greenroom.permissions.shell.programs.wrappers import SHELLS
+from greenroom.permissions.shell.programs.table import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
-from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables import (
     changes_programs,
     computes,
@@ -59,7 +57,6 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
     try:
         facts += _Analyser(place, len(command)).facts(command)
     except RecursionError:  # the caller stands deep in its own stack
-        facts.append(Unread(words=words_of(command)))
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
     facts += dict.fromkeys(posing_words(facts))
     return facts or (Unknown(reason="the command holds nothing to run"),)
@@ -85,8 +82,7 @@ def execute(
         facts = tuple(_Analyser(place, length).simple(node))
         return (*facts, *dict.fromkeys(posing_words(facts)))
     except RecursionError:  # the caller stands deep in its own stack
-        unread = Unread(words=tuple(argv))
-        return (Unknown(reason="the command is nested too deeply to be told"), unread)
+        return (Unknown(reason="the command is nested too deeply to be told"),)
 
 
 class _Analyser:
@@ -108,16 +104,14 @@ class _Analyser:
         self._budget -= len(text)
         if self._budget < 0:
             yield Unknown(reason="too much text inside texts")
-            yield Unread(words=words_of(text))
             return
         script = self._scripts.get(text)
         if script is None:
             script = self._scripts[text] = self._parse(text)
-        different = dict.fromkeys(script.found)
-        for node in different:
+        for node in script.found:
             if isinstance(node, SimpleCommand):
                 self._written.update(_written(node))
-        concerned = list(filter(concerns_variables, different))
+        concerned = list(filter(concerns_variables, script.found))
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(map(computes, concerned))
         self._holds_code |= any(map(may_hold_code, concerned))
@@ -129,24 +123,22 @@ class _Analyser:
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
-                    yield Unread(words=words_of(node.value.text))
+                    yield from run_values(node)
             elif node.change:
                 yield Change(reason=node.reason)
             else:
                 yield Unknown(reason=node.reason)
-        for unread in script.unread:
-            yield Unread(words=words_of(unread))
         if self._computes and self._holds_code:
             yield Unknown(reason="computes with a variable whose value may run a command")
 
     def _parse(self, text: str) -> Script:
         place = self._commands.place
         splits = "cd" in text or "pushd" in text or "popd" in text or not place.is_plain
-        return parse(text, home=os.path.expanduser("~"), folder_splits=splits)
+        return parse(text, home=place.home, folder_splits=splits)
 
     def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
         """Say what a command does, if the same was not said of it in this place."""
-        if self._commands.place != self._place:
+        if self._commands.place is not self._place:
             self._place = self._commands.place
             self._said.clear()
         said = (node, level, guard)  # what is only looked at for denials was not judged
@@ -158,7 +150,11 @@ class _Analyser:
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Say what one simple command does."""
         if concerns_variables(node):
-            yield from _changes(node)
+            if redefines(node):
+                yield Unknown(
+                    reason="changes what later words mean, or may run a command in a name"
+                )
+            yield from run_values(node)
         if self._written and self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
@@ -180,16 +176,6 @@ class _Analyser:
         names = [basename(word.text) for word in node.words]
         runs = names[1:] if names[:1] and names[0] in SHELLS | {".", "source"} else names[:1]
         return not self._written.isdisjoint(runs)
-
-
-def _changes(node: SimpleCommand) -> Iterator[Fact]:
-    """Say what a builtin changes of what other words mean, and what programs run by a variable."""
-    if redefines(node):
-        yield Unknown(reason="changes what later words mean, or may run a command in a name")
-    for value, is_run in run_values(node):
-        yield Unread(words=words_of(value.text))
-        if is_run and value.unknown:
-            yield Unknown(reason=f"a program may run what is only known later: {value.text}")
 
 
 def _written(node: SimpleCommand) -> Iterator[str]:
