@@ -59,7 +59,7 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
 def _record(content: SessionContent, *, keep_id: bool) -> SessionMetadata:
     known = content.metadata
     origin = {"session_id": known.session_id}
-    # Whoever imports a session wants to see it, whatever lists left out where it comes from.
+    # An import is made to be seen, whatever the lists left out where it comes from.
     kept = {key: value for key, value in known.metadata.items() if key != "archived"}
     return msgspec.structs.replace(
         known,
