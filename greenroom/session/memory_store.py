@@ -12,7 +12,7 @@ from greenroom.session.history.page import backwards, read_page
 from greenroom.session.holder import fenced_error, locked_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.statistics import MemoryStoreStatistics
-from greenroom.session.store import StoredPage, StoredSession
+from greenroom.session.store import StoredPage, StoredSession, newest_first
 
 __all__ = ["MemoryStore"]
 
@@ -93,7 +93,7 @@ class MemoryStore:
         await trio.lowlevel.checkpoint()
         kept = self._sessions.values()
         found = [described for each in kept if (described := each.described)]
-        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+        return list(newest_first(found))
 
     async def acquire(self, session_id: str) -> "_MemoryWriter":
         """Become the one writer of this session.
@@ -136,14 +136,19 @@ class _MemoryWriter:
         await self._checkpoint_held()
         if len(self._kept.history) != at.size:
             raise SessionStorageError(
-                f"the history of {self._session_id!r} was changed by somebody else",
+                f"the history of {self._session_id!r} was changed by another writer",
                 session_id=self._session_id,
+                nothing_written=True,
             )
         self._kept.history += line
         self._kept.changed = clock.now()
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         await self._checkpoint_held()
+        known = self._kept.metadata
+        if known is not None and known.unknown:
+            unknown = {**known.unknown, **(metadata.unknown or {})}
+            metadata = msgspec.structs.replace(metadata, unknown=unknown)
         self._kept.metadata = metadata
 
     async def set_aside(self, at: Position) -> str:

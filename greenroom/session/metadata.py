@@ -12,8 +12,10 @@ __all__ = [
     "Origin",
     "SessionMetadata",
     "decode_metadata",
+    "described_lines",
     "encode_metadata",
     "in_utc",
+    "with_lines",
 ]
 
 FORKED_FROM = "forked_from"
@@ -48,6 +50,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         created_at: when it was made, aware and in UTC.
         updated_at: when it was last changed, aware and in UTC.
         metadata: values of the programmer's own.
+        unknown: keys that this version does not know, as a newer one has written them; a store keeps
+            those that it holds. Unset where there are none.
     """
 
     session_id: str
@@ -60,6 +64,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
     metadata: dict[str, object] = {}
+    unknown: dict[str, object] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def forked_from(self) -> Origin | None:
@@ -84,16 +89,52 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
 
 
-def encode_metadata(metadata: SessionMetadata, previous: bytes = b"") -> bytes:
-    """Write it as indented JSON, keeping keys of `previous` that this version does not know."""
-    known = serde.loads(serde.encode(metadata))
+def encode_metadata(
+    metadata: SessionMetadata, previous: bytes = b"", *, lines: int | None = None
+) -> bytes:
+    """Write it as indented JSON, keeping keys of `previous` that this version does not know.
+
+    With `lines` it says how many lines the history has at the least.
+    """
+    unknown = metadata.unknown or {}
+    known = serde.loads(serde.encode(msgspec.structs.replace(metadata, unknown=msgspec.UNSET)))
     kept = serde.loads(previous) if previous else {}
-    both = {**kept, **known} if isinstance(kept, dict) and isinstance(known, dict) else known
+    both: dict[str, object] = {}
+    for each in (kept, unknown, known):
+        both |= each if isinstance(each, dict) else {}
+    if lines is not None:
+        both["lines"] = lines
     return serde.dumps(both, pretty=True) + b"\n"
 
 
+def with_lines(data: bytes, lines: int) -> bytes:
+    """Return a description that says that the history has so many lines at the least.
+
+    Raises:
+        InvalidJSONError: it is not a description.
+    """
+    return (
+        serde.dumps({**serde.decode(data, dict[str, object]), "lines": lines}, pretty=True) + b"\n"
+    )
+
+
+def described_lines(data: bytes) -> int:
+    """Return how many lines the history has at the least, as far as its description knows."""
+    try:
+        return max(serde.decode(data, _Lines).lines, 0)
+    except InvalidJSONError:
+        return 0
+
+
+_KNOWN = {*SessionMetadata.__struct_fields__, "lines"} - {"unknown"}
+
+
+class _Lines(msgspec.Struct):
+    lines: int = 0
+
+
 def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetadata:
-    """Read a `metadata.json`; keys that this version does not know are passed over.
+    """Read a `metadata.json`; keys that this version does not know are kept as `unknown`.
 
     Raises:
         SessionCorruptError: it is no JSON, lacks a key, or describes another session.
@@ -106,8 +147,8 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint="nothing was changed; restore the description from a backup: the messages are kept "
-            "apart from it",
+            hint=f"nothing was changed; `greenroom sessions repair {session_id}` puts the description "
+            "together anew: the messages are kept apart from it",
         ) from error
     if found.session_id != session_id:
         raise SessionCorruptError(
@@ -115,9 +156,18 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint="a session's folder bears the session's id",
+            hint="a session's folder bears the session's id: name it so, or let "
+            f"`greenroom sessions repair {session_id}` describe what is there by this one",
         )
-    return found
+    raw = serde.decode(data, dict[str, msgspec.Raw])
+    if raw.keys() <= _KNOWN:
+        return found
+    unknown = {
+        name: serde.decode(bytes(value), object)
+        for name, value in raw.items()
+        if name not in _KNOWN
+    }
+    return msgspec.structs.replace(found, unknown=unknown)
 
 
 def in_utc(metadata: SessionMetadata) -> SessionMetadata:

@@ -4,18 +4,30 @@ A store keeps, for each session, a description (`SessionMetadata`) and an append
 lines. It knows nothing of conversations. A session exists once its description is stored.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from greenroom.core import SessionError
 from greenroom.session.history.lines import History, Position
 from greenroom.session.history.page import Page
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = ["SessionStore", "SessionWriter", "StoredPage", "StoredSession", "ThreadedStore"]
+__all__ = [
+    "SessionStore",
+    "SessionWriter",
+    "StoreSurvey",
+    "StoredPage",
+    "StoredSession",
+    "ThreadedStore",
+    "newest_first",
+]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("greenroom.session")
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -42,6 +54,30 @@ class StoredPage(msgspec.Struct, frozen=True):
 
     metadata: SessionMetadata | None
     page: Page
+
+
+class StoreSurvey(msgspec.Struct, frozen=True):
+    """What sessions there are in a store, as far as descriptions tell; histories are not read.
+
+    Attributes:
+        sessions: the descriptions, the last changed first.
+        damaged: why each of the others is left out; `session_id` says which, `hint` what to do.
+    """
+
+    sessions: tuple[SessionMetadata, ...]
+    damaged: tuple[SessionError, ...]
+
+    def logged(self) -> list[SessionMetadata]:
+        """Return the descriptions, and log what is left out."""
+        for error in self.damaged:
+            _log.warning("session %r is left out of the list: %s", error.session_id, error)
+        return list(self.sessions)
+
+
+def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, ...]:
+    """Sort descriptions as lists show them."""
+    by_time = sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+    return tuple(by_time)
 
 
 class SessionWriter(Protocol):
@@ -74,12 +110,19 @@ class SessionWriter(Protocol):
         """Add a line at the end, which must be at this place; durable when it returns.
 
         Without `flush` it is durable with the next append that flushes; an empty line adds nothing
-        and only flushes. If it fails, the history is as it was before.
+        and only flushes. If it fails or is cancelled, the line is stored as a whole or not at all.
+        Which of the two need not be known, as behind a connection that was lost: the session reads
+        from this place on before it writes again, and goes on from what it finds. An error that says
+        `nothing_written` saves it the look.
         """
         ...
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
-        """Replace the description, all or nothing; durable when it returns."""
+        """Replace the description, all or nothing; durable when it returns.
+
+        Keys that a newer version has put there stay, see `SessionMetadata.unknown`; `encode_metadata`
+        does that.
+        """
         ...
 
     async def set_aside(self, at: Position) -> str:

@@ -21,6 +21,7 @@ SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
     content.a_session_grows_over_many_saves_and_loads,
     content.the_stored_description_is_the_last,
     content.any_json_survives,
+    content.keys_of_newer_versions_survive,
     content.a_call_without_a_result_shows_as_interrupted,
     content.a_description_alone_is_stored,
     content.a_blank_session_is_never_stored,
@@ -54,6 +55,7 @@ SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
     writers.cancelling_between_the_two_writes_loses_nothing,
     writers.what_is_added_during_a_save_is_stored_by_the_next,
     writers.a_writer_that_lost_its_session_writes_nothing,
+    writers.a_writer_that_loses_its_session_within_a_write_does_not_go_on,
     deletion.a_deleted_session_is_gone_and_its_id_is_free,
     deletion.who_loaded_a_session_that_is_deleted_cannot_store_it_again,
     deletion.a_session_that_is_written_is_not_deleted,
@@ -61,6 +63,7 @@ SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
     deletion.a_writer_that_deleted_its_session_writes_nothing,
     deletion.a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone,
     deletion.children_are_deleted_with_their_parent_where_that_is_asked_for,
+    deletion.many_sessions_are_deleted_side_by_side,
 )
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 
