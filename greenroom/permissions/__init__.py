@@ -28,7 +28,7 @@ from greenroom.permissions.rules.matcher import Predicate as Predicate
 from greenroom.permissions.rules.matcher import RuleMatcher as RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule as PermissionRule
 from greenroom.permissions.rules.rule import RuleScope as RuleScope
-from greenroom.permissions.shell.programs.reading import read_only_commands as read_only_commands
+from greenroom.permissions.shell.programs.usage import read_only_commands as read_only_commands
 
 __all__ = [
     "Explanation",

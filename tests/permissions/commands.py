@@ -148,6 +148,12 @@ grep a < ~/in.txt
 """
 
 ASKED = r"""
+select x in a; do rm -rf x; done
+coproc rm -rf x
+a=($(rm -rf x))
+a[$(rm -rf x)]=1
+echo ${ rm -rf x; }
+coproc N { rm -rf x; }
 flock /tmp/l -c 'rm -rf x'
 flock l -c'rm -rf x'
 ((rm -rf x); ls)
@@ -441,8 +447,6 @@ while rm -rf x; do ls; done
 until ls; do rm -rf x; done
 case x in *) rm -rf x;; esac
 case $(rm -rf x) in a) ls;; esac
-select x in a; do rm -rf x; done
-coproc rm -rf x
 f() { rm -rf x; }; f
 function f { rm -rf x; }
 f() ( rm -rf x )
@@ -461,8 +465,6 @@ ls $[ $(rm -rf x) ]
 (( $(rm -rf x) ))
 [[ -f $(rm -rf x) ]]
 a=$(rm -rf x)
-a=($(rm -rf x))
-a[$(rm -rf x)]=1
 FOO=$(rm -rf x) ls
 ls <(rm -rf x)
 ls >(rm -rf x)
@@ -546,7 +548,6 @@ ls && curl x
 c'u'rl x
 dd if=/dev/zero of=x
 $X rm -rf x
-echo ${ rm -rf x; }
 echo ${x:-'a'$(rm -rf x)}
 echo ${x:-<(rm -rf x)}
 echo ${x:-a\}$(rm -rf x)}
@@ -567,7 +568,6 @@ ls | while read x; do rm -rf $x; done
 ls $((`rm -rf x`))
 [[ $(rm -rf x) =~ a ]]
 function f() { rm -rf x; }
-coproc N { rm -rf x; }
 case x in a) ls;& b) rm -rf x;; esac
 if ! rm -rf x; then ls; fi
 $(true) rm -rf x

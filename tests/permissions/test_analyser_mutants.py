@@ -180,12 +180,15 @@ MUTANTS = {
     ),
     "redirections are writes": ([("shell.analyse.redirection_facts", nothing)], ["redir"]),
     "descriptors and /dev/null are no files": (
-        [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
+        [("shell.commands._DESCRIPTOR", re.compile("(?!)"))],
         ["redir", "benign"],
     ),
-    "sockets are no files": ([("shell.redirections._SOCKET", re.compile("(?!)"))], ["redir"]),
-    "assignments are changes": ([("shell.analyse.is_display", yes)], ["env"]),
-    "only display variables are none": ([("shell.analyse.is_display", no)], ["env", "benign"]),
+    "sockets are no files": ([("shell.commands._SOCKET", re.compile("(?!)"))], ["redir"]),
+    "assignments are changes": ([("shell.analyse.is_display_setting", yes)], ["env"]),
+    "only display variables are none": (
+        [("shell.analyse.is_display_setting", no)],
+        ["env", "benign"],
+    ),
     "loops set variables": ([("shell.analyse.changes_programs", no)], ["env"]),
     "builtins set variables": (
         [
@@ -207,8 +210,8 @@ MUTANTS = {
         ],
         ["env"],
     ),
-    "arrays and coprocesses are unclear": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("array", "coprocess", "arithmetic"))],
+    "arithmetic is unclear": (
+        [("shell.grammar.cursor.Cursor.unclear", clear_about("arithmetic"))],
         ["env", "subst", "wrap"],
     ),
     "expansions that set or run are unclear": (

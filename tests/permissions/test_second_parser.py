@@ -76,11 +76,15 @@ def commands():
     return [text for text in texts if not _READ_OTHERWISE.search(text)]
 
 
+# Our parser stops at these, and the whole command is asked about.
+NOT_READ = re.compile(r"\bcoproc\b|\$\{ |=\(|\w\[")
+
+
 def test_every_command_that_shfmt_sees_is_seen():
     compared, missed = 0, []
     for text in commands():
         tree = tree_of(text)
-        if tree is None:
+        if tree is None or NOT_READ.search(text):
             continue
         compared += 1
         facts = analyse(text, PLACE)

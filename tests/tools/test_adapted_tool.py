@@ -93,7 +93,11 @@ async def forecast(city: str, days: int = 1) -> str:
     return f"{city} {days}"
 
 
-@pytest.mark.parametrize("thing", [ByDict(), ByKeyword(), ByName(), forecast], ids=repr)
+@pytest.mark.parametrize(
+    "thing",
+    [ByDict(), ByKeyword(), ByName(), forecast],
+    ids=["dict", "keywords", "name", "function"],
+)
 async def test_each_shape_is_called_in_its_own_way(context, thing):
     adapted = as_tool(thing)
     assert isinstance(adapted, Tool)

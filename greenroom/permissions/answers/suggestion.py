@@ -22,9 +22,8 @@ from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
 from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.rules.rule import PermissionRule
-from greenroom.permissions.shell.programs.reading import extent
 from greenroom.permissions.shell.programs.table import RUNNERS, SHELLS, WRAPPERS
-from greenroom.permissions.shell.programs.usage import usage_of
+from greenroom.permissions.shell.programs.usage import extent, usage_of
 from greenroom.permissions.shell.variables import changes_programs
 
 __all__ = ["forbid", "suggest"]

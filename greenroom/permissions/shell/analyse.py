@@ -11,7 +11,7 @@ from itertools import product
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Piece, Word, basename
-from greenroom.permissions.shell.commands import CommandReader
+from greenroom.permissions.shell.commands import CommandReader, redirection_facts
 from greenroom.permissions.shell.grammar.nodes import (
     Assignment,
     Redirection,
@@ -22,12 +22,11 @@ from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
 from greenroom.permissions.shell.programs.table import SHELLS
-from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.variables import (
     changes_programs,
     computes,
     concerns_variables,
-    is_display,
+    is_display_setting,
     may_hold_code,
     redefines,
     run_values,
@@ -193,7 +192,7 @@ def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
     """Find the variables that are set, and to which plain value; empty if that can't be told."""
     found: dict[str, str] = {}
     for each in assignments:
-        if not is_display(each):
+        if not is_display_setting(each.setting):
             found[each.name] = "" if each.name in found else each.setting
     return found
 

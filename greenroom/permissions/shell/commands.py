@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from greenroom.permissions.facts.fact import Change, Command, Extent, Fact, Unknown
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.grammar.nodes import Assignment
+from greenroom.permissions.facts.word import Piece, Word, basename
+from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection
 from greenroom.permissions.shell.programs.cautions import cautions
-from greenroom.permissions.shell.programs.evaluated import Evaluated, evaluated
-from greenroom.permissions.shell.programs.inputs import FROM_INPUT, find_actions, with_input
-from greenroom.permissions.shell.programs.reading import extent
+from greenroom.permissions.shell.programs.evaluated import evaluated
 from greenroom.permissions.shell.programs.table import RUNNERS, WRAPPERS
-from greenroom.permissions.shell.programs.usage import Usage, is_known, usage_of
+from greenroom.permissions.shell.programs.usage import Usage, extent, is_known, usage_of
 from greenroom.permissions.shell.variables import run_values
 
-__all__ = ["CommandReader"]
+__all__ = ["CommandReader", "redirection_facts"]
 
 MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
@@ -26,6 +24,14 @@ _FOLDER_OPTION = re.compile(r"-[LPe@]+|--")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 
 TextReader: TypeAlias = Callable[[str, int, bool], Iterator[Fact]]
+
+FROM_INPUT = Word("…", dynamic=True, split=True)
+"""Words of whatever the standard input will bring."""
+
+_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FILLED = Piece("{}", dynamic=True)
+_DESCRIPTOR = re.compile(r"\d+-?|-")
+_SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 
 
 class CommandReader:
@@ -122,19 +128,21 @@ class CommandReader:
         if inner and "fills" in kinds:
             inner = (*map(with_input, inner), FROM_INPUT)
         if "joins" in kinds and any(" " in word.text for word in inner):
-            yield from self._text(Evaluated(inner), command, level, guard)
+            yield from self._text(inner, command, level, guard)
         yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
 
-    def _text(self, text: Evaluated, command: Command, level: int, guard: bool) -> Iterator[Fact]:
+    def _text(
+        self, text: Sequence[Word], command: Command, level: int, guard: bool
+    ) -> Iterator[Fact]:
         """Take apart the text that a command runs."""
         name = command.argv[0].text
-        if text.stdin:
+        if not text:
             yield Unknown(reason=f"{name} runs a text that can't be seen here")
             return
-        known = not any(word.dynamic for word in text.words)
+        known = not any(word.dynamic for word in text)
         if not known:
             yield Unknown(reason=f"{name} runs a text that is only known at run time")
-        joined = " ".join(word.text for word in text.words)
+        joined = " ".join(word.text for word in text)
         yield from self._read_text(joined, level + 1, guard or not known)
 
 
@@ -177,3 +185,70 @@ def _moved(place: Place, words: Sequence[Word]) -> Place:
     if basename(words[0].text) == "cd" and not operands:
         return place.moved("~")
     return place.lose()
+
+
+def with_input(word: Word) -> Word:
+    """Mark a word into which a placeholder will be put."""
+    if "{}" not in word.text:
+        return word
+    known = (Piece(each) for each in word.text.split("{}"))
+    pieces = [part for each in known for part in (each, _FILLED)][:-1]
+    return Word(word.text, dynamic=True, quoted=True, pieces=tuple(pieces))
+
+
+def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Say where the commands of find begin, and where each of them ends.
+
+    Example:
+        >>> list(find_actions([Word(each) for each in "find . -exec rm {} ; -exec ls +".split()]))
+        [(3, 5), (7, 9)]
+    """
+    at = 1
+    while at < len(argv):
+        if argv[at].text in _ACTIONS:
+            begin = at + 1
+            at = next((i for i in range(begin, len(argv)) if _ends_action(argv, i)), len(argv))
+            yield begin, at
+        at += 1
+
+
+def _ends_action(argv: Sequence[Word], at: int) -> bool:
+    """Tell whether an action of find ends here: at `;`, or at a `+` behind `{}`."""
+    text = argv[at].text
+    return text == ";" or (text == "+" and argv[at - 1].text == "{}")
+
+
+def redirection_facts(
+    redirection: Redirection, command: Command | None, place: Place
+) -> Iterator[Fact]:
+    """Say which file a redirection opens; copies of descriptors and here-documents open none."""
+    operator, target = redirection.operator, redirection.target
+    if operator in ("<<", "<<-", "<<<"):
+        return
+    if operator in ("<&", ">&") and target.static and _DESCRIPTOR.fullmatch(target.text):
+        return
+    if target.static and target.text == "/dev/null":
+        return
+    reads = operator in ("<", "<&")
+    if _SOCKET.match(target.text):
+        yield Unknown(reason=f"opens a network connection through {target.text}")
+    elif target.static and (target.quoted or not re.match(r"~(?![/+])", target.text)):
+        yield place.use(
+            "read" if reads else "write",
+            target.text,
+            tilde=not target.quoted,
+            guard=reads,
+            command=command,
+        )
+    else:
+        yield from _pattern(target, "read" if reads else "write", place)
+
+
+def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iterator[Fact]:
+    """Look for denials of the files that the target may stand for; others are asked about."""
+    if target.number and target.text.startswith("<("):
+        return
+    if target.pattern and not target.dynamic:
+        yield place.use(kind, target.text, tilde=not target.quoted, guard=True, stars="files")
+    if kind == "write" or target.dynamic:
+        yield Unknown(reason=f"{kind}s a file only known at run time: {target.text}")

@@ -11,7 +11,6 @@ __all__ = [
     "changes_programs",
     "computes",
     "concerns_variables",
-    "is_display",
     "is_display_setting",
     "may_hold_code",
     "redefines",
@@ -45,13 +44,8 @@ _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
 _KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
 
 
-def is_display(assignment: Assignment) -> bool:
-    """Tell whether it only changes how output looks: a known name with a plain value."""
-    return is_display_setting(assignment.setting)
-
-
 def is_display_setting(setting: str) -> bool:
-    """Tell the same of a setting such as "LANG=C"."""
+    """Tell whether a setting such as "LANG=C" only changes how output looks."""
     name, _, value = setting.partition("=")
     return _DISPLAY.fullmatch(name) is not None and _PLAIN.fullmatch(value) is not None
 

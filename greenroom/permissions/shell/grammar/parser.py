@@ -17,7 +17,7 @@ __all__ = ["parse"]
 
 _KEYWORD_END = r"(?=[ \t\n;&|<>()]|\\\n|$)"
 _KEYWORD = re.compile(rf"(?:{RESERVED.pattern}|time){_KEYWORD_END}")
-_COMPOUND = re.compile(rf"\(\(?|(?:if|for|select|while|until|case|coproc|\[\[|\{{){_KEYWORD_END}")
+_COMPOUND = re.compile(rf"\(\(?|(?:if|for|while|until|case|\[\[|\{{){_KEYWORD_END}")
 _BODY = re.compile(rf"(?:do|\{{){_KEYWORD_END}")
 _IN = re.compile(r"in(?=[ \t\n;])")
 # A command of plain words, the first of which is no keyword and sets nothing.
@@ -30,7 +30,6 @@ _NAME = re.compile(rf"[^ \t\n;&|<>()'\"\\$`*?\[]+{_KEYWORD_END}")
 _FUNCTION = re.compile(
     rf"function[ \t]+({_NAME.pattern})(?:[ \t]*\([ \t]*\))?|({_NAME.pattern})[ \t]*\([ \t]*\)"
 )
-_COPROCESS_NAME = re.compile(rf"[A-Za-z_]\w*[ \t]+(?=\(|{RESERVED.pattern}{_KEYWORD_END})")
 _CONNECTOR = re.compile(r"&&|\|\||\|&|\|")
 _CASE_END = re.compile(r";;&|;;|;&")
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
@@ -140,24 +139,15 @@ class Parser(SimpleReader):
                 case "while" | "until":
                     self.commands("do")
                     self.commands("done")
-                case "for" | "select" as keyword:
-                    self._for(keyword)
+                case "for":
+                    self._for()
                 case "case":
                     self._case()
                 case "[[":
                     self._condition()
-                case "coproc":
-                    self.unclear("starts a coprocess")
-                    self.skip_blanks()
-                    self.take(_COPROCESS_NAME)
-                    self._expect_command()
                 case _:
                     self._function(opening[1] or opening[2])
         return True
-
-    def _expect_command(self) -> None:
-        if not self._command():
-            raise self.error("a command is missing")
 
     def _expect_word(self) -> Word:
         self.skip_blanks()
@@ -179,10 +169,8 @@ class Parser(SimpleReader):
             if end == "elif":
                 self.commands("then")
 
-    def _for(self, keyword: str) -> None:
+    def _for(self) -> None:
         around = self.findings.values
-        if keyword == "select":
-            self.unclear("asks with select")
         self.skip_blanks()
         if self.accept("(("):
             self.unclear("counts in an arithmetic loop", change=True)
@@ -259,7 +247,8 @@ class Parser(SimpleReader):
         around = self.findings.values
         # It may be called from elsewhere.
         self.findings.values = {key: value for key, value in around.items() if key == HOME}
-        self._expect_command()
+        if not self._command():
+            raise self.error("a command is missing")
         self.findings.values = around
 
     def substitution(self, end: str) -> None:

@@ -75,26 +75,13 @@ class SimpleReader(WordReader):
         if found is None:
             return None
         name, operator = found.groups()
-        if operator == "[":
-            self.unclear("sets an element of an array")
-            self.word()
-            return Assignment(name, Word("", dynamic=True))
         self.at = found.end()
-        if self.accept("("):
-            self._array(name)
-            return Assignment(name, Word("(…)", dynamic=True))
+        if operator == "[" or self.peek() == "(":
+            raise self.error("an array is set")
         value = self.word() or Word("")
         if operator == "+=":
             value = Word(f"${{{name}}}{value.text}", dynamic=True)
         return Assignment(name, value)
-
-    def _array(self, name: str) -> None:
-        self.unclear(f"sets the array {name}")
-        self.skip_lines()
-        while self.words() is not None:
-            self.skip_lines()
-        if not self.accept(")"):
-            raise self.error("an array that is not understood")
 
     def redirections(self) -> list[Redirection]:
         """Read all redirections that come next."""

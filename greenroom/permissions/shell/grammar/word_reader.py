@@ -177,11 +177,6 @@ class WordReader(Cursor):
         return Piece(re.sub(r"\\(.)", lambda m: _SIMPLE_ESCAPES.get(m[1], m[1]), raw[2:-1]))
 
     def _parameter(self, *, quoted: bool) -> None:
-        if self.peek() in (" ", "\t", "\n", "|", "("):
-            self.unclear("runs commands inside ${ …}")
-            self.accept("|")
-            self.substitution("}")
-            return
         if not self.take(_PARAMETER):
             raise self.error("an expansion that is not understood")
         if self.accept("}") or self.take(_OFFSET):

@@ -4,16 +4,28 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from greenroom.permissions.facts.fact import Extent
 from greenroom.permissions.facts.word import Part, Word, basename
-from greenroom.permissions.shell.programs.table import PROGRAMS, SHELLS, Program
+from greenroom.permissions.shell.programs.table import PROGRAMS, READ_ONLY, SHELLS, Program
 
-__all__ = ["Usage", "is_known", "usage_of"]
+__all__ = ["Usage", "extent", "is_known", "read_only_commands", "usage_of"]
 
 _UNKNOWN = Program("")
 _VALUED = re.compile("[=@?]")
 _UNDERSTOOD = re.compile("[=&]")
 # Options of git before its verb with a value in the next word.
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+
+# Developers' programs, and the options with which they print their version and nothing else. Those
+# are missing that a file of the project may replace by another version of themselves.
+_VERSIONS = {
+    **dict.fromkeys(("python", "python3", "pip", "pip3"), ("--version", "-V")),
+    **dict.fromkeys(("node", "npm"), ("--version", "-v")),
+    **dict.fromkeys(
+        ("bash", "clang", "cmake", "docker", "gcc", "git", "java", "make", "perl", "rg", "ruby"),
+        ("--version",),
+    ),
+}
 
 
 class Usage(NamedTuple):
@@ -119,3 +131,45 @@ def _options(at: int, text: str, following: str | None, program: Program) -> Ite
         yield Part(at, option, marks=marks)
         if "!" in marks or "%" in marks:
             return
+
+
+def read_only_commands() -> tuple[str, ...]:
+    """List the commands that need no rule while they only read, inside the workspace.
+
+    Example:
+        >>> {"ls", "git status", "python --version"} <= set(read_only_commands())
+        True
+    """
+    versions = (f"{name} {options[0]}" for name, options in _VERSIONS.items())
+    return (*READ_ONLY, "command -v", "xargs", *versions)
+
+
+def extent(usage: Usage) -> Extent:
+    """Say what a command without cautions does with what its words name.
+
+    Example:
+        >>> [extent(usage_of([Word(each) for each in line.split()])) for line in (
+        ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
+        ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
+    """
+    argv, program = usage.argv, usage.program
+    name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
+    if program.is_("prints") or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
+        return "prints"
+    if name == "command" and first in ("-v", "-V"):
+        return "reads"
+    if program.is_("reads") and _is_listing(usage):
+        return "reads"
+    return "stores" if program.is_("stores") else "any"
+
+
+def _is_listing(usage: Usage) -> bool:
+    """Tell whether a program that can do more than list is told to list, if it is one."""
+    if not usage.program.is_("$"):
+        return True
+    options = [part for part in usage.parts if part.option]
+    if usage.program.is_("&") and not all("&" in part.marks for part in options):
+        return False
+    operand = next((part for part in usage.parts if not part.option), None)
+    marks = usage.program.marks("-") if operand is None else operand.marks
+    return any("$" in each for each in (marks, *(part.marks for part in options)))
