@@ -237,7 +237,7 @@ MUTANTS = {
     "a glob is no name": ([("shell.grammar.pieces._is_pattern", no)], ["dynamic", "quote"]),
     "texts for shells are commands": ([("shell.commands.evaluated", lambda argv: None)], ["wrap"]),
     "shells that read a file or their input": (
-        [("shell.programs.evaluated._file", lambda argv, at: None)],
+        [("shell.programs.usage._file", lambda argv, at: None)],
         ["wrap", "dynamic"],
     ),
     "wrappers run their operands": ([("shell.commands.CommandReader._wrapped", nothing)], ["wrap"]),

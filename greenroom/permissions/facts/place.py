@@ -55,11 +55,6 @@ class Place:
         real = self.disk.real
         return Anchors.of(self.root, self.home), Anchors.of(real(self.root), real(self.home))
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the folder is one word to the shell."""
-        return not re.search(r"[\s*?\[]", self.folder)
-
     def moved(self, path: str) -> "Place":
         """Return the place after a change of folder that may or may not take effect."""
         steps = [

@@ -38,10 +38,6 @@ _GITLINK = b"\0\0\xe0\0"  # the mode of an entry of the index that is another re
 _cached: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
 
-class _UnclearError(Exception):
-    """Something that can't be told; the text says what."""
-
-
 def why_git_may_run(folder: str) -> str:
     """Say what of a repository around a folder may run; empty if nothing.
 
@@ -55,7 +51,7 @@ def why_git_may_run(folder: str) -> str:
     try:
         folders = (each for place in _upward(folder) for each in _git_folders(place))
         return next((reason for each in folders for reason in _reasons(each)), "")
-    except (_UnclearError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         return str(error)
 
 
@@ -76,7 +72,7 @@ def _git_folders(folder: str) -> Iterator[str]:
     elif os.path.lexists(link):
         text = _read(link, 4096).decode("utf-8", "surrogateescape").rstrip("\r\n")
         if not text.startswith("gitdir: "):
-            raise _UnclearError(f"{link} is not understood")
+            raise ValueError(f"{link} is not understood")
         yield os.path.join(folder, text.removeprefix("gitdir: "))
     if os.path.lexists(os.path.join(folder, "HEAD")):
         yield folder  # it may be a bare repository
@@ -117,7 +113,7 @@ def _read(path: str, most: int) -> bytes:
     """Read a regular file of a bounded size; a pipe in its place holds nothing up."""
     data = read_beginning(path, most + 1)
     if len(data) > most:
-        raise _UnclearError(f"{path} is too large to look at")
+        raise ValueError(f"{path} is too large to look at")
     return data
 
 
@@ -128,7 +124,7 @@ def _keys(path: str) -> tuple[str, ...]:
     for line in _read(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n").split("\n"):
         parts = _LINE.fullmatch(line)
         if parts is None or "\0" in line:
-            raise _UnclearError(f"{path} is not understood: {line[:60]!r}")
+            raise ValueError(f"{path} is not understood: {line[:60]!r}")
         section = (parts["section"] or section).lower()
         key = (parts["key"] or "").lower()
         is_off = key == "fsmonitor" and (parts["value"] or "").strip().lower() in _OFF

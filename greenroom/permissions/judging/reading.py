@@ -94,7 +94,9 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
         if where is None:
             return False
         place = where
-    if argv[0].text == "cd" and not _is_plain_change(argv):
+    if argv[0].text == "cd" and (
+        len(argv) != 2 or argv[1].text[:1] in ("", "-") or "CDPATH" in os.environ
+    ):
         return False
     if any("~" in part.marks for part in seen):
         return False
@@ -118,11 +120,6 @@ def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
         return None
     folders = map(place.disk.real, dict.fromkeys((place.folder, *place.others)))
     return None if any(map(why_git_may_run, folders)) else place
-
-
-def _is_plain_change(argv: Sequence[Word]) -> bool:
-    """Tell whether `cd` goes to a folder that it names."""
-    return len(argv) == 2 and argv[1].text[:1] not in ("", "-") and "CDPATH" not in os.environ
 
 
 def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:

@@ -7,6 +7,7 @@ out to be is not guessed, and a command is asked about wherever that matters.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from math import prod
 
 from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
@@ -38,6 +39,8 @@ __all__ = ["MAX_LENGTH", "analyse", "execute"]
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
 _STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # loops; no program runs
+_MOVES = re.compile("cd|pushd|popd")
+_SEVERAL_WORDS = re.compile(r"[\s*?\[]")  # or a pattern
 _FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 
 
@@ -51,15 +54,9 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
     """
     if len(command) > MAX_LENGTH:
         return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
-    facts: list[Fact] = []
-    hidden = hidden_characters(command)
-    if hidden:
+    facts = _gather(_Analyser(place, len(command)).facts(command))
+    if hidden := hidden_characters(command):
         facts.append(Unknown(reason=f"the command holds characters that can't be seen: {hidden}"))
-    try:
-        facts += _Analyser(place, len(command)).facts(command)
-    except RecursionError:  # the caller stands deep in its own stack
-        facts.append(Unknown(reason="the command is nested too deeply to be told"))
-    facts += dict.fromkeys(posing_words(facts))
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
 
@@ -79,11 +76,16 @@ def execute(
     assignments = tuple(Assignment(name, Word(value)) for name, value in environment)
     node = SimpleCommand(words, assignments)
     length = sum(len(word) for word in argv)
+    return _gather(_Analyser(place, length).simple(node))
+
+
+def _gather(found: Iterator[Fact]) -> list[Fact]:
+    facts: list[Fact] = []
     try:
-        facts = tuple(_Analyser(place, length).simple(node))
-        return (*facts, *dict.fromkeys(posing_words(facts)))
+        facts += found
     except RecursionError:  # the caller stands deep in its own stack
-        return (Unknown(reason="the command is nested too deeply to be told"),)
+        facts.append(Unknown(reason="the command is nested too deeply to be told"))
+    return [*facts, *dict.fromkeys(posing_words(facts))]
 
 
 class _Analyser:
@@ -97,8 +99,7 @@ class _Analyser:
         self._computes = False
         self._written: set[str] = set()  # names of the files that the command writes
         self._holds_code = False
-        self._said: set[tuple[SimpleCommand, int, bool]] = set()
-        self._place = place  # where that was said
+        self._said: set[tuple[Place, SimpleCommand, int, bool]] = set()
 
     def facts(self, text: str, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Take a text apart; texts that its commands run come back here, one level deeper."""
@@ -134,15 +135,12 @@ class _Analyser:
 
     def _parse(self, text: str) -> Script:
         place = self._commands.place
-        splits = "cd" in text or "pushd" in text or "popd" in text or not place.is_plain
-        return parse(text, home=place.home, folder_splits=splits)
+        splits = _MOVES.search(text) or _SEVERAL_WORDS.search(place.folder)
+        return parse(text, home=place.home, folder_splits=bool(splits))
 
     def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
         """Say what a command does, if the same was not said of it in this place."""
-        if self._commands.place is not self._place:
-            self._place = self._commands.place
-            self._said.clear()
-        said = (node, level, guard)  # what is only looked at for denials was not judged
+        said = (self._commands.place, node, level, guard)  # a guard was not judged
         if said not in self._said:
             self._said.add(said)
             for each in _in_loops(node):
@@ -207,10 +205,7 @@ def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
     """Write a command out for each value of the loops that it stands in, if these are known."""
     words = (*node.words, *(each.target for each in node.redirections))
     choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
-    number = 1
-    for each in choices.values():
-        number *= len(each)
-    if not choices or number > MAX_COMMANDS:
+    if not choices or prod(map(len, choices.values())) > MAX_COMMANDS:
         yield node
         return
     for chosen in product(*choices.values()):

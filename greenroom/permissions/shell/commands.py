@@ -9,9 +9,8 @@ from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Piece, Word, basename
 from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection
 from greenroom.permissions.shell.programs.cautions import cautions
-from greenroom.permissions.shell.programs.evaluated import evaluated
 from greenroom.permissions.shell.programs.table import RUNNERS, WRAPPERS
-from greenroom.permissions.shell.programs.usage import Usage, extent, is_known, usage_of
+from greenroom.permissions.shell.programs.usage import Usage, evaluated, extent, is_known, usage_of
 from greenroom.permissions.shell.variables import run_values
 
 __all__ = ["CommandReader", "redirection_facts"]

@@ -8,10 +8,10 @@ from greenroom.permissions.facts.fact import Extent
 from greenroom.permissions.facts.word import Part, Word, basename
 from greenroom.permissions.shell.programs.table import PROGRAMS, READ_ONLY, SHELLS, Program
 
-__all__ = ["Usage", "extent", "is_known", "read_only_commands", "usage_of"]
+__all__ = ["Usage", "evaluated", "extent", "is_known", "read_only_commands", "usage_of"]
 
 _UNKNOWN = Program("")
-_VALUED = re.compile("[=@?]")
+_TAKES_VALUE = re.compile("[=@?]")
 _UNDERSTOOD = re.compile("[=&]")
 # Options of git before its verb with a value in the next word.
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
@@ -26,6 +26,9 @@ _VERSIONS = {
         ("--version",),
     ),
 }
+
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
 
 class Usage(NamedTuple):
@@ -116,7 +119,7 @@ def _options(at: int, text: str, following: str | None, program: Program) -> Ite
         marks = program.marks(name)
         if attached:
             yield Part(at, name, value, at, marks=marks)
-        elif following is not None and _VALUED.search(marks):
+        elif following is not None and _TAKES_VALUE.search(marks):
             yield Part(at, name, following, at + 1, marks=marks)
         else:
             yield Part(at, name, marks=marks)
@@ -124,7 +127,7 @@ def _options(at: int, text: str, following: str | None, program: Program) -> Ite
     for place in range(1, len(text)):
         option, rest = f"-{text[place]}", text[place + 1 :]
         marks = program.marks(option)
-        if _VALUED.search(marks):
+        if _TAKES_VALUE.search(marks):
             apart = not rest and following is not None
             yield Part(at, option, following if apart else rest, at + apart, marks=marks)
             return
@@ -173,3 +176,54 @@ def _is_listing(usage: Usage) -> bool:
     operand = next((part for part in usage.parts if not part.option), None)
     marks = usage.program.marks("-") if operand is None else operand.marks
     return any("$" in each for each in (marks, *(part.marks for part in options)))
+
+
+def evaluated(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+    """Find the words of the text that a command runs as commands; None if it runs none.
+
+    There are no words where it comes from the standard input.
+    """
+    name = basename(argv[0].text)
+    if name == "eval":
+        return tuple(argv[1 + (len(argv) > 1 and argv[1].text == "--") :])
+    if name in SHELLS:
+        return _shell(argv)
+    if name in (".", "source") and len(argv) > 1:
+        return _file(argv, 1)
+    if name == "trap" and len(argv) > 2:
+        return (argv[1 + (argv[1].text == "--")],)
+    return None
+
+
+def _shell(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+    """Find the text of a shell: behind -c, else a script file, else the standard input.
+
+    A plus begins options as well: `+c` is -c, and `+` alone is an option, too.
+    """
+    at, letters = 1, ""
+    while at < len(argv) and argv[at].text[:1] in ("-", "+") and argv[at].text:
+        option = argv[at].text
+        at += 1
+        if argv[at - 1].dynamic:
+            return ()
+        if option in ("-", "--"):
+            break
+        if option in _VALUED:
+            at += 1
+        elif not option.startswith("--"):
+            letters += option[1:]
+            at += sum(map(option.count, "oO"))
+    if "O" in letters:  # which changes what patterns stand for
+        return ()
+    if "c" in letters:
+        return tuple(argv[at : at + 1])
+    return () if "s" in letters else _file(argv, at)
+
+
+def _file(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
+    """Look at the word that names a file of commands; without one it is the standard input.
+
+    A file that is only known at run time may be the standard input as well.
+    """
+    is_stdin = at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic
+    return () if is_stdin else None
