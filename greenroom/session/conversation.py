@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from greenroom.core import Checkpoint, Message, PermissionRecord, Used
+from greenroom.core import JSON, Checkpoint, Message, PermissionRecord, Used
 from greenroom.session.description import Description
 from greenroom.session.history.decisions import decision_entry
 from greenroom.session.history.entry import (
@@ -13,6 +13,7 @@ from greenroom.session.history.entry import (
     RevokeEntry,
     ToolsStartedEntry,
 )
+from greenroom.session.history.records import record_entry
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import SessionMetadata
 
@@ -112,6 +113,36 @@ class Conversation(Description):
         """
         self._transcript.add(CheckpointEntry(checkpoint))
         self._touch()
+
+    def add_record(self, kind: str, value: object) -> None:
+        """Keep a JSON value of your own beside the conversation, in memory; the next save stores it.
+
+        It is copied, committed together with the messages, and never sent to a model. It belongs to
+        the place where it was written: a rewind to before that takes it away, a fork from behind it
+        copies it, a compaction leaves it alone. Plans and the steps of a workflow are such records.
+
+        Args:
+            kind: what kind of value it is, such as "plan.step"; the words are yours.
+            value: at most 256 KB as JSON.
+
+        Raises:
+            TypeError: the kind is not a text, or empty.
+            InvalidJSONError: the value is not JSON.
+            SessionError: it is too long.
+
+        Example:
+            >>> from greenroom import AgentSession
+            >>> session = AgentSession.new("coder")
+            >>> session.add_record("plan.step", {"id": "draft", "status": "done"})
+            >>> session.records("plan.step")
+            ({'id': 'draft', 'status': 'done'},)
+        """
+        self._transcript.add(record_entry(kind, value))
+        self._touch()
+
+    def records(self, kind: str) -> tuple[JSON, ...]:
+        """Return copies of the values that `add_record` has kept under a kind, oldest first."""
+        return tuple(self._transcript.records.values(kind))
 
     def mark_copied(self) -> None:
         """Record that all until here was copied from another session, which has paid for it."""

@@ -61,6 +61,7 @@ async def fill(files, conversation):
             session.add_grants([{"decision": "allow", "tool": "Read", "session": "mine"}])
             session.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
             session.add_decision(PermissionRecord("t1", "Read", at=clock.now(), decision="allow"))
+            session.add_record("plan.step", {"id": "read", "status": "done"})
             session.mark_tools_started(use.id for use in message.tool_uses)
         await session.save(flush=not message.tool_results)
     picture, plan = ImageBlock("image/png", data="aQ=="), DocumentBlock("text/plain", url="a:b")

@@ -32,6 +32,7 @@ __all__ = [
     "FormatEntry",
     "GrantEntry",
     "MessageEntry",
+    "RecordEntry",
     "RevokeEntry",
     "RewindEntry",
     "ToolsStartedEntry",
@@ -116,6 +117,13 @@ class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
     decision: msgspec.Raw
 
 
+class RecordEntry(Wire, frozen=True, tag_field="kind", tag="record"):
+    """A program kept a value of its own, of the kind `name`; it is no part of the conversation."""
+
+    name: str
+    value: msgspec.Raw
+
+
 Entry: TypeAlias = (
     FormatEntry
     | MessageEntry
@@ -127,6 +135,7 @@ Entry: TypeAlias = (
     | GrantEntry
     | RevokeEntry
     | DecisionEntry
+    | RecordEntry
 )
 """Any entry that this version knows."""
 

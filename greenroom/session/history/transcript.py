@@ -16,6 +16,7 @@ from greenroom.session.history.entry import (
     FormatEntry,
     GrantEntry,
     MessageEntry,
+    RecordEntry,
     RevokeEntry,
     RewindEntry,
     ToolsStartedEntry,
@@ -24,6 +25,7 @@ from greenroom.session.history.expenses import Expenses
 from greenroom.session.history.grants import Grants
 from greenroom.session.history.pairing import answer_unanswered, unanswered
 from greenroom.session.history.pending import PendingEntry, prove
+from greenroom.session.history.records import Records
 
 __all__ = ["Transcript"]
 
@@ -46,6 +48,7 @@ class Transcript:
         # The messages before this place are paired: a long conversation is not looked through again.
         self._paired = 0
         self.grants = Grants()
+        self.records = Records()
         self.expenses = Expenses()
         self.version = 1
         # How many branches were left, and how much this one shares with that from which it goes off.
@@ -100,6 +103,8 @@ class Transcript:
                 self.grants.add(rules, len(self._messages))
             case RevokeEntry():
                 self.grants.revoke()
+            case RecordEntry():
+                self.records.add(entry, len(self._messages))
             case CopiedEntry():
                 self.expenses = Expenses()
             case CheckpointEntry() | DecisionEntry():
@@ -158,11 +163,13 @@ class Transcript:
             SessionError: there are fewer messages.
         """
         self._check(at)
-        entries = list[Entry]()
+        records = self.records.by_place()
+        entries: list[Entry] = [*records.get(0, ())]
         for index, message in enumerate(self._messages[:at]):
             entries.append(MessageEntry(message))
             if index in self._started:
                 entries.append(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+            entries += records.get(index + 1, ())
         entries.append(CopiedEntry())
         copy = Transcript(entries)
         copy.pending += entries  # proved when they were added here, so they can wait for a thread
@@ -207,6 +214,7 @@ class Transcript:
         self._view = None
         self._paired = 0  # a call may have been parted from its result
         self.grants.rewind(to)
+        self.records.rewind(to)
 
     def _put_first(self, summary: Message, keep: int) -> None:
         self._branch_off(0)
@@ -216,6 +224,7 @@ class Transcript:
         self._paired = 0
         self._started = {at - cut + 1: ids for at, ids in self._started.items() if at >= cut}
         self.grants.compact(cut)
+        self.records.replace(cut, 1)
         self.expenses.note_message(summary)
         self.version = COMPACTED
 
