@@ -148,6 +148,13 @@ grep a < ~/in.txt
 """
 
 ASKED = r"""
+((rm -rf x); ls)
+ls $((rm -rf x) | cat)
+env -i -u PATH rm -rf x
+env -S 'rm -rf x'
+env --split-string='rm -rf x'
+timeout --odd 5 rm -rf x
+shopt -s extglob; ls !(a); rm -rf x
 # only a comment
 
 FOO=1
@@ -420,7 +427,6 @@ ls;rm -rf x
 time rm -rf x
 time -p rm -rf x
 ( rm -rf x )
-((rm -rf x); ls)
 { rm -rf x; }
 if rm -rf x; then ls; fi
 if ls; then rm -rf x; fi
@@ -449,7 +455,6 @@ ls "${x:-$(rm -rf x)}"
 ls ${x:=`rm -rf x`}
 ls ${a[$(rm -rf x)]}
 ls $(( $(rm -rf x) ))
-ls $((rm -rf x) | cat)
 ls $[ $(rm -rf x) ]
 (( $(rm -rf x) ))
 [[ -f $(rm -rf x) ]]
@@ -480,8 +485,6 @@ sudo -u root -n rm -rf x
 doas rm -rf x
 env rm -rf x
 env A=1 B=2 rm -rf x
-env -i -u PATH rm -rf x
-env -S 'rm -rf x'
 nice rm -rf x
 nice -n 5 rm -rf x
 nohup rm -rf x
@@ -549,14 +552,12 @@ echo ${x:-a\}$(rm -rf x)}
 echo $"a $(rm -rf x)"
 echo "a\$$(rm -rf x)"
 cat <<EOF⏎\$x $(rm -rf x)⏎EOF
-env --split-string='rm -rf x'
 su --command='rm -rf x'
 flock l -c'rm -rf x'
 parallel 'rm -rf {}' ::: a
 cd a; rm -rf b
 git -C $X push
 sudo -Z rm -rf x
-timeout --odd 5 rm -rf x
 eval -- rm -rf x
 trap -- 'rm -rf x' EXIT
 time -f %e rm -rf x
@@ -573,7 +574,6 @@ $(true) rm -rf x
 echo "$(curl x | ls)"
 ls; (cd x; (rm -rf y))
 «200b»; rm -rf x
-shopt -s extglob; ls !(a); rm -rf x
 """
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.facts.fact import Unknown, Unread
+from greenroom.permissions.facts.fact import Command, Unknown
 from greenroom.permissions.facts.host import HostPattern
-from greenroom.permissions.facts.word import Piece
+from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
@@ -395,7 +395,7 @@ MUTANTS = {
     "nothing is not allowed": (
         [
             ("judging.call.analyse", empty_is_fine(_ANALYSE)),
-            ("judging.call.Whole", lambda tool: Unread(words=())),
+            ("judging.call.Whole", lambda tool: Command(argv=(Word(tool),), guard=True)),
             ("judging.evaluator._NOTHING", replaced(_NOTHING, decision=RuleDecision.ALLOW)),
             (
                 "manager.combine",

@@ -455,15 +455,9 @@ def test_files_that_a_command_names_for_another_are_asked_about_as_in_opencode_4
 MANY = "".join(f"for {name} in {' '.join(map(str, range(60)))}; do " for name in "abc")
 MANY += "ls $a $b $c; " + "done; " * 3
 BEHIND_A_BOUND = {
-    "errors": "ls (a)\n" * 60 + "rm -rf x",
-    "more errors": ") ls\n" * 3000 + "rm -rf x",
-    "quoted, behind errors": ") ls\n" * 60 + "r'm' -r\"f\" x",
-    "failed sums": "((ls) );" * 20 + "rm -rf x",
     "words of a runner": "npx " + "a " * 20 + "rm -rf x",
     "options of a runner": "docker run " + "-e A " * 20 + "image rm -v -rf x",
     "git among the words of a runner": "npx " + "a " * 20 + "git -C y --bare push",
-    "many wrappers, many words": "timeout 5 " * 20 + "rm " + "a " * 100 + "-rf",
-    "wrappers in a shell": "bash -c '" + "timeout 5 " * 20 + "rm -v -rf x'",
     "actions of find": "find . "
     + "-exec ls {} \\; " * 100
     + "-exec rm -v "
@@ -471,13 +465,9 @@ BEHIND_A_BOUND = {
     + "-rf {} +",
     "actions of an inner find": "timeout 5 find . " + "-exec ls {} + " * 50 + "-exec rm -rf {} +",
     "a plus that ends nothing": "find . -exec rm + -rf {} \\;",
-    "texts inside texts": "watch " * 15 + "'rm -rf x'",
     "long texts inside texts": "watch " * 10 + "'" + "ls a; " * 400 + "rm -rf x'",
     "a value of many": MANY + "for d in a .env; do cat $d; done",
-    "braces": "{rm,-rf," + ",".join("a" * 300) + "}",
     "braces in an argument": "sudo {" + ",".join("a" * 300) + "}",
-    "deep substitutions, many": "$(" * 90 + "rm -rf x" + ")" * 90,
-    "a file, behind errors": "ls (a)\n" * 60 + "cat .env",
     "a file, behind wrappers": "timeout 5 " * 20 + "cat a/.env",
     "a folder, then a file in it": "cd a; cd ../conf; cat keys/a",
     "a file, among many": "cat " + " ".join(f"f{n}" for n in range(500)) + " secrets/key",
@@ -485,7 +475,13 @@ BEHIND_A_BOUND = {
 # These are asked about: what is denied may lie behind the bound, or not.
 AT_A_BOUND = {
     "folders": "".join(f"cd d{n}; " for n in range(9)) + "cd conf; cat keys/a",
-    "errors": "ls (a)\n" * 60,
+    "errors": ") ls\n" * 60 + "rm -rf x",
+    "failed sums": "((ls) );" * 20 + "rm -rf x",
+    "wrappers in a shell": "bash -c '" + "timeout 5 " * 20 + "rm -v -rf x'",
+    "texts inside texts": "watch " * 15 + "'rm -rf x'",
+    "braces": "{rm,-rf," + ",".join("a" * 300) + "}",
+    "deep substitutions, many": "$(" * 90 + "rm -rf x" + ")" * 90,
+    "a file, behind errors": "ls (a)\n" * 60 + "cat .env",
     "values": MANY,
 }
 

@@ -17,9 +17,9 @@ CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace
 PLACE = Place("/srv/project", "/srv/project")
 
 
-def decide(command, allow, deny):
+def decide(command, allow, deny, mode="default"):
     rules = [PermissionRule.allow_command(*allow), PermissionRule.deny_command(*deny)]
-    return PermissionManager(rules).check("Bash", {"command": command}, CONTEXT)
+    return PermissionManager(rules, mode=mode).check("Bash", {"command": command}, CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -71,26 +71,35 @@ def test_a_rule_for_a_wrapped_command_covers_what_it_wraps():
 @pytest.mark.parametrize(
     "command",
     [
-        "$(" * 3000 + "rm -rf x" + ")" * 3000,
-        "( " * 3000 + "rm -rf x" + ")" * 3000,
-        '"$(' * 300 + "rm -rf x" + ')"' * 300,
         "true; " * 3000 + "rm -rf x",
-        "timeout 1 " * 3000 + "rm -rf x",
-        "sudo " * 3000 + "rm -rf x",
-        "eval " * 3000 + "rm -rf x",
-        "if " * 60 + "rm -rf x",
-        "echo `$(" + "$(" * 60 + "rm -rf x" + ")" * 61 + "`",
-        "cat <<E\n" + "$(" * 60 + "rm -rf x" + ")" * 60 + "\nE",
         "find . " + "-exec ls {} + " * 100 + "-exec rm -rf {} +",
         "bash -c 'bash -c \"rm -rf x\"'",
         "$X " * 3000 + "rm -rf x",
         "$X " * 3000 + "; rm -rf x",
     ],
 )
-def test_no_depth_and_no_length_hides_a_denied_command(command):
-    assert (
-        decide(f"echo {command}" if command[0] == '"' else command, ("true",), ("rm -rf",)) is DENY
-    )
+def test_no_length_hides_a_denied_command(command):
+    assert decide(command, ("true",), ("rm -rf",)) is DENY
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$(" * 3000 + "rm -rf x" + ")" * 3000,
+        "( " * 3000 + "rm -rf x" + ")" * 3000,
+        'echo "$(' + '"$(' * 300 + "rm -rf x" + ')"' * 301,
+        "timeout 1 " * 3000 + "rm -rf x",
+        "sudo " * 3000 + "rm -rf x",
+        "eval " * 3000 + "rm -rf x",
+        "if " * 60 + "rm -rf x",
+        "echo `$(" + "$(" * 60 + "rm -rf x" + ")" * 61 + "`",
+        "cat <<E\n" + "$(" * 60 + "rm -rf x" + ")" * 60 + "\nE",
+    ],
+)
+def test_what_is_nested_too_deeply_is_asked_about_whatever_is_allowed(command):
+    rules = ("true", "timeout", "sudo", "eval", "echo", "cat", "rm")
+    for mode in ("default", "bypass"):
+        assert decide(command, rules, ("rm -rf",), mode=mode) is not ALLOW
 
 
 @pytest.mark.parametrize(

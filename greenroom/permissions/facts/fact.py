@@ -20,7 +20,6 @@ __all__ = [
     "PathUse",
     "Stars",
     "Unknown",
-    "Unread",
     "Whole",
 ]
 
@@ -40,8 +39,6 @@ Stars: TypeAlias = Literal["none", "files", "search"]
 - files: the shell's, in whose place the files come that fit.
 - search: a program's that searches folders by itself, as `find -name`.
 """
-
-MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,26 +173,6 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """Words of something that is not taken apart; what is denied is looked for all over them.
-
-    Beside it always stands an unknown fact, so that it is no way to be allowed.
-    """
-
-    words: tuple[str, ...]
-    guard: bool = field(default=True, init=False)
-
-    @property
-    def text(self) -> str:
-        """The words joined by blanks."""
-        return " ".join(self.words)
-
-    def __str__(self) -> str:
-        shown = visible(self.text[:MAX_SHOWN])
-        return f"{shown}…" if len(self.text) > MAX_SHOWN else shown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """The call as such, of a tool that states no effects."""
 
@@ -206,5 +183,5 @@ class Whole:
         return visible(self.tool)
 
 
-Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Unread | Whole
+Fact: TypeAlias = Command | PathUse | HostUse | Change | Unknown | Whole
 """Any fact."""

@@ -1,11 +1,15 @@
 """Words of commands: what they say, and how much of it is known before the command runs."""
 
+import re
 from typing import NamedTuple
 
-__all__ = ["UNKNOWN", "Piece", "Word", "basename"]
+__all__ = ["UNKNOWN", "Piece", "Word", "basename", "words_of"]
 
 UNKNOWN = "\0"
 """What a `shape` has in place of a part that is not known; no word can hold it."""
+
+_QUOTES = re.compile(r"[\"'\\]")
+_BETWEEN = re.compile(r"[\s;&|()<>`$={},!]+")
 
 
 class Piece(NamedTuple):
@@ -94,3 +98,13 @@ class Word(NamedTuple):
 def basename(program: str) -> str:
     """Name a program without its folder; a long command asks this very often."""
     return program.rpartition("/")[2]
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Split a text that may be run into words, whatever stands between them.
+
+    Example:
+        >>> words_of("ls;$(r'm' -rf x)")
+        ('ls', 'rm', '-rf', 'x')
+    """
+    return tuple(word for word in _BETWEEN.split(_QUOTES.sub("", text)) if word)

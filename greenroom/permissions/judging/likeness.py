@@ -4,15 +4,8 @@ import logging
 from itertools import product
 
 from greenroom.core import protected_names
-from greenroom.permissions.facts.fact import (
-    Change,
-    Command,
-    Fact,
-    HostUse,
-    PathUse,
-    Unknown,
-    Unread,
-)
+from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unknown
+from greenroom.permissions.facts.word import words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.prefix import (
     Likeness,
@@ -24,7 +17,6 @@ from greenroom.permissions.judging.prefix import (
 from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.shell.programs.wrappers import RUNNERS
-from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["covers", "holds", "touches"]
 
@@ -105,7 +97,7 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     """Tell whether a denial or a question may be about this fact."""
     if matcher.about_calls:
         return Likeness.YES
-    if isinstance(fact, Command | Unread) and matcher.about_commands:
+    if isinstance(fact, Command) and matcher.about_commands:
         return _touches_command(matcher, fact, call)
     if isinstance(fact, PathUse) and matcher.paths:
         return _touches_path(matcher, fact, call)
@@ -114,17 +106,16 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
     return Likeness.NO
 
 
-def _touches_command(matcher: RuleMatcher, fact: Command | Unread, call: Call) -> Likeness:
+def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likeness:
     found = [Likeness.YES]
     if matcher.prefixes:
         found.append(max(_runs(fact, each) for each in matcher.prefixes))
     if matcher.exact:
         found.append(_runs_exactly(fact, matcher.exact))
     if matcher.expressions:
-        texts = fact.spellings if isinstance(fact, Command) else (fact.text,)
-        hits = {each.search(text) for each in matcher.expressions for text in texts}
+        hits = {each.search(text) for each in matcher.expressions for text in fact.spellings}
         found.append(Likeness.YES if True in hits else Likeness(None in hits))
-    if isinstance(fact, Command) and not matcher.settings.issubset(fact.settings) and min(found):
+    if not matcher.settings.issubset(fact.settings) and min(found):
         # The call may set the variable in another way than before the command.
         missing = matcher.settings.difference(fact.settings)
         text = "\n".join(str(each) for each in call.facts if not _is_own(each, fact))
@@ -137,10 +128,8 @@ def _is_own(fact: Fact, command: Command) -> bool:
     return isinstance(fact, Change) and fact.command is command and bool(fact.setting)
 
 
-def _runs(fact: Command | Unread, prefix: tuple[str, ...]) -> Likeness:
+def _runs(fact: Command, prefix: tuple[str, ...]) -> Likeness:
     """Tell whether a command of this prefix is run, or stands among the words of what may run it."""
-    if isinstance(fact, Unread):
-        return Likeness(2 * stands_in(fact.words, prefix))
     likeness = resembles(fact.argv, prefix)
     if likeness or not fact.loose:
         return likeness
@@ -148,9 +137,7 @@ def _runs(fact: Command | Unread, prefix: tuple[str, ...]) -> Likeness:
     return Likeness(surely * stands_in(words_of(fact.text), prefix))
 
 
-def _runs_exactly(fact: Command | Unread, wanted: tuple[str, ...]) -> Likeness:
-    if isinstance(fact, Unread):
-        return Likeness(2 * stands_in(fact.words, wanted))
+def _runs_exactly(fact: Command, wanted: tuple[str, ...]) -> Likeness:
     if len(wanted) == len(fact.argv):
         return resembles(fact.argv, wanted)
     return Likeness(any(word.split for word in fact.argv) and resembles(fact.argv, wanted[:1]) > 0)

@@ -16,15 +16,13 @@ from greenroom.permissions.facts.fact import (
     PathUse,
     Stars,
     Unknown,
-    Unread,
 )
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import UNKNOWN, Word
+from greenroom.permissions.facts.word import UNKNOWN, Word, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.shell.programs.table import parts, program_of
-from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["named_files", "named_hosts", "operands"]
 
@@ -64,9 +62,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
 
 def _words(fact: Fact) -> Iterator[tuple[Word, Place | None]]:
     """Collect the words of a fact that may name something, and where that lies."""
-    if isinstance(fact, Unread):
-        yield from ((Word(word), None) for word in fact.words)
-    elif isinstance(fact, Change) and fact.setting:
+    if isinstance(fact, Change) and fact.setting:
         yield Word(fact.setting), None
     elif isinstance(fact, Command) and fact.extent != "prints":
         words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]

@@ -6,11 +6,10 @@ from fnmatch import fnmatchcase
 from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, own_rules, protected_names
 from greenroom.permissions.facts.fact import Command, Fact, PathUse
 from greenroom.permissions.facts.pattern import Segments, segments
-from greenroom.permissions.facts.word import UNKNOWN, Word, basename
+from greenroom.permissions.facts.word import UNKNOWN, Word, basename, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
-from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["protected", "writes_inside", "writes_own_rules"]
 

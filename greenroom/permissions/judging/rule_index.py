@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unread
+from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse
 from greenroom.permissions.facts.pattern import END, folded_segments
+from greenroom.permissions.facts.word import words_of
 from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
-from greenroom.permissions.shell.unread import words_of
 
 __all__ = ["RuleIndex"]
 
@@ -69,8 +69,6 @@ class RuleIndex:
         numbers = set(self._calls)
         if isinstance(fact, Command):
             numbers |= self._about_command(fact)
-        elif isinstance(fact, Unread):
-            numbers |= self._expressions.union(*self._running(fact.words, set(fact.words)))
         elif isinstance(fact, PathUse):
             numbers |= self._about_path(fact)
         elif isinstance(fact, HostUse):

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown, Unread
+from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Piece, Word, basename
 from greenroom.permissions.shell.commands import CommandReader
@@ -23,7 +23,6 @@ from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
 from greenroom.permissions.shell.programs.wrappers import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
-from greenroom.permissions.shell.unread import words_of
 from greenroom.permissions.shell.variables import (
     changes_programs,
     computes,
@@ -59,7 +58,6 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
     try:
         facts += _Analyser(place, len(command)).facts(command)
     except RecursionError:  # the caller stands deep in its own stack
-        facts.append(Unread(words=words_of(command)))
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
     facts += dict.fromkeys(posing_words(facts))
     return facts or (Unknown(reason="the command holds nothing to run"),)
@@ -85,8 +83,7 @@ def execute(
         facts = tuple(_Analyser(place, length).simple(node))
         return (*facts, *dict.fromkeys(posing_words(facts)))
     except RecursionError:  # the caller stands deep in its own stack
-        unread = Unread(words=tuple(argv))
-        return (Unknown(reason="the command is nested too deeply to be told"), unread)
+        return (Unknown(reason="the command is nested too deeply to be told"),)
 
 
 class _Analyser:
@@ -108,7 +105,6 @@ class _Analyser:
         self._budget -= len(text)
         if self._budget < 0:
             yield Unknown(reason="too much text inside texts")
-            yield Unread(words=words_of(text))
             return
         script = self._scripts.get(text)
         if script is None:
@@ -129,13 +125,11 @@ class _Analyser:
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
-                    yield Unread(words=words_of(node.value.text))
+                    yield from run_values(node)
             elif node.change:
                 yield Change(reason=node.reason)
             else:
                 yield Unknown(reason=node.reason)
-        for unread in script.unread:
-            yield Unread(words=words_of(unread))
         if self._computes and self._holds_code:
             yield Unknown(reason="computes with a variable whose value may run a command")
 
@@ -158,7 +152,11 @@ class _Analyser:
     def simple(self, node: SimpleCommand, level: int = 0, guard: bool = False) -> Iterator[Fact]:
         """Say what one simple command does."""
         if concerns_variables(node):
-            yield from _changes(node)
+            if redefines(node):
+                yield Unknown(
+                    reason="changes what later words mean, or may run a command in a name"
+                )
+            yield from run_values(node)
         if self._written and self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
@@ -180,16 +178,6 @@ class _Analyser:
         names = [basename(word.text) for word in node.words]
         runs = names[1:] if names[:1] and names[0] in SHELLS | {".", "source"} else names[:1]
         return not self._written.isdisjoint(runs)
-
-
-def _changes(node: SimpleCommand) -> Iterator[Fact]:
-    """Say what a builtin changes of what other words mean, and what programs run by a variable."""
-    if redefines(node):
-        yield Unknown(reason="changes what later words mean, or may run a command in a name")
-    for value, is_run in run_values(node):
-        yield Unread(words=words_of(value.text))
-        if is_run and value.unknown:
-            yield Unknown(reason=f"a program may run what is only known later: {value.text}")
 
 
 def _written(node: SimpleCommand) -> Iterator[str]:

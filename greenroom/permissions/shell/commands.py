@@ -4,17 +4,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from greenroom.permissions.facts.fact import Change, Command, Extent, Fact, Unknown, Unread
+from greenroom.permissions.facts.fact import Change, Command, Extent, Fact, Unknown
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Word, basename
+from greenroom.permissions.shell.grammar.nodes import Assignment
 from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import Evaluated, evaluated
 from greenroom.permissions.shell.programs.inputs import FROM_INPUT, find_actions, with_input
 from greenroom.permissions.shell.programs.reading import extent
 from greenroom.permissions.shell.programs.table import is_known
 from greenroom.permissions.shell.programs.wrappers import RUNNERS, WRAPPERS, Wrapper, inner_start
-from greenroom.permissions.shell.unread import words_of
-from greenroom.permissions.shell.variables import changes_programs
+from greenroom.permissions.shell.variables import run_values
 
 __all__ = ["CommandReader"]
 
@@ -38,7 +38,6 @@ class CommandReader:
         self.fed = False  # whether the standard input is a pipe, a file or a text
         self._read_text = read_text
         self._budget = MAX_INNER_WORDS
-        self._outermost: Sequence[Word] = ()  # of the command in hand, until it is given up
 
     def command(
         self,
@@ -56,11 +55,9 @@ class CommandReader:
         if not program.static:
             yield from self._unknown_program(words, level)
             return
-        if not level:
-            self._outermost = words
         self._budget -= level and len(words)
         if level >= MAX_LEVEL or self._budget < 0:
-            yield from self._far_inside()
+            yield Unknown(reason="too many commands inside commands")
             return
         reach = extent(words)
         found = _doubts(words, reach)
@@ -116,13 +113,11 @@ class CommandReader:
         if start is None:
             if name != "command":
                 yield Unknown(reason=f"an option of {name} that is not understood")
-            yield Unread(words=words_of(command.text))
             return
         while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
             name, _, value = argv[start].text.partition("=")
             yield Change(reason=f"sets the variable {name}")
-            if changes_programs(name):
-                yield Unread(words=words_of(value))
+            yield from run_values(Assignment(name, argv[start]._replace(text=value)))
             start += 1
         inner = argv[start:]
         if inner and wrapper.fills:
@@ -130,13 +125,6 @@ class CommandReader:
         if wrapper.text and any(" " in word.text for word in inner):
             yield from self._text(Evaluated(inner), command, level, guard)
         yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
-
-    def _far_inside(self) -> Iterator[Fact]:
-        """Give up taking apart what lies inside too many other commands."""
-        yield Unknown(reason="too many commands inside commands")
-        if self._outermost:
-            yield Unread(words=words_of(" ".join(word.text for word in self._outermost)))
-            self._outermost = ()
 
     def _text(self, text: Evaluated, command: Command, level: int, guard: bool) -> Iterator[Fact]:
         """Take apart the text that a command runs."""

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.fact import Command, Fact, Unknown
+from greenroom.permissions.facts.word import Word, words_of
 from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
 
 __all__ = [
@@ -73,16 +74,19 @@ def concerns_variables(node: Finding) -> bool:
     return isinstance(node, Assignment)
 
 
-def run_values(node: SimpleCommand) -> Iterator[tuple[Word, bool]]:
-    """Find the values of variables by which programs are found, and whether they are run as such."""
-    given = [(each.name, each.value) for each in node.assignments]
-    if _builtin(node) in _DECLARERS:
+def run_values(node: SimpleCommand | Assignment) -> Iterator[Fact]:
+    """Say what programs may run that find it in a variable, for the sake of denials."""
+    given = [node] if isinstance(node, Assignment) else list(node.assignments)
+    if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
         parts = ((word.text.partition("="), word) for word in node.words[1:])
-        given += [(name, word._replace(text=value)) for (name, _, value), word in parts]
+        given += [Assignment(name, word._replace(text=value)) for (name, _, value), word in parts]
     for name, value in given:
-        is_run = not _NOT_RUN.fullmatch(name)
-        if changes_programs(name) and (is_run or name.endswith("PATH")):
-            yield value, is_run
+        if not changes_programs(name) or _NOT_RUN.fullmatch(name):
+            continue
+        if value.unknown:
+            yield Unknown(reason=f"a program may run what is only known later: {value.text}")
+        if words := words_of(value.text):
+            yield Command(argv=tuple(map(Word, words)), guard=True, loose=True)
 
 
 def redefines(node: SimpleCommand) -> bool:

@@ -6,8 +6,6 @@ commands). Each fails closed: what it does not understand ends the reading, and 
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -16,7 +14,7 @@ from greenroom.permissions.facts.word import Piece
 from greenroom.permissions.shell.grammar.known import find_assigned
 from greenroom.permissions.shell.grammar.nodes import Finding, Unclear
 
-__all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError", "TooDeepError"]
+__all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError"]
 
 # Python allows about a thousand frames; one level of nesting takes up to nine of them.
 MAX_DEPTH = 40
@@ -28,10 +26,6 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 class ShellSyntaxError(Exception):
     """The text is not in the part of the language that is understood."""
-
-
-class TooDeepError(Exception):
-    """Something is nested deeper than `MAX_DEPTH`."""
 
 
 _REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
@@ -47,9 +41,6 @@ class Findings:
         values: those of `$HOME`, and of the variables that the loops around this place go through.
         nodes: in the order of the text.
         computes: arithmetic reads variables.
-        errors: how often the reading broke off.
-        deferred: texts and places where the reading stopped because they lie too deep.
-        unread: texts that are not taken apart.
     """
 
     command: str
@@ -57,9 +48,6 @@ class Findings:
     values: dict[str, tuple[Piece, ...]]
     nodes: list[Finding] = field(default_factory=list)
     computes: bool = False
-    errors: int = 0
-    deferred: list[tuple[str, int]] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
 
     @cached_property
     def assigned(self) -> frozenset[str] | None:
@@ -119,28 +107,18 @@ class Cursor:
         if not nodes or nodes[-1] != note:
             nodes.append(note)
 
-    @contextmanager
-    def apart(self, text: str) -> Iterator[Self]:
-        """Read another text with the same findings, for the length of a `with` block."""
-        reader = type(self)(text, findings=self.findings, depth=self.depth)
-        try:
-            yield reader
-        except TooDeepError:
-            self.findings.deferred.append((self.text, self.at))
-            raise
-        except ShellSyntaxError:
-            self.findings.unread.append(text[reader.at :])
-            raise
+    def apart(self, text: str) -> Self:
+        """Begin to read another text, with the same findings."""
+        return type(self)(text, findings=self.findings, depth=self.depth)
 
     def nested(self) -> Self:
         """Go one level deeper for the length of a `with` block.
 
         Raises:
-            TooDeepError: it is one level too many.
+            ShellSyntaxError: it is one level too many.
         """
         if self.depth >= MAX_DEPTH:
-            self.findings.deferred.append((self.text, self.at))
-            raise TooDeepError
+            raise self.error("nested too deeply")
         self.depth += 1
         return self
 
@@ -148,5 +126,5 @@ class Cursor:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Come back up, also from what could not be read."""
+        """Come back up."""
         self.depth -= 1

@@ -77,9 +77,7 @@ class Script:
     Attributes:
         found: in the order of the text.
         computes: arithmetic reads variables; see `arithmetic`.
-        unread: parts of the text that were not taken apart; an unclear finding says why.
     """
 
     found: tuple[Finding, ...]
     computes: bool = False
-    unread: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ the reading, and commands that were found by then are judged all the same.
 import re
 
 from greenroom.permissions.facts.word import Piece, Word
-from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError, TooDeepError
+from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxError
 from greenroom.permissions.shell.grammar.known import HOME, list_values
 from greenroom.permissions.shell.grammar.nodes import Assignment, Script, SimpleCommand
 from greenroom.permissions.shell.grammar.simple_reader import RESERVED, SimpleReader
@@ -41,12 +41,9 @@ _PREFIX = re.compile(
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
 # Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
 _EVALUATING = frozenset({"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"})
-# Behind what lay too deep stand the ends of what it lay in.
-_CLOSERS = re.compile(r"[)}\"'`\s;]*")
-_NEXT_COMMAND = re.compile(r"[^\n;&|)]*[\n;&|)]+")
+# What other shells would run in `(( … ))`, which they take for subshells.
+_SUBSHELL = re.compile(r"\(|\w\s+\w")
 _ARGUMENTS = Word('"$@"', dynamic=True, split=True)
-MAX_RESUMES = 4000
-MAX_ERRORS = 200
 
 
 class Parser(SimpleReader):
@@ -172,10 +169,9 @@ class Parser(SimpleReader):
 
     def _sum_command(self) -> None:
         start = self.at
-        self.unclear("evaluates an arithmetic command, which may set variables", change=True)
         self.sum("))")
-        # Other shells take `((( … )))` for subshells.
-        self.findings.unread.append(self.text[start : self.at])
+        is_plain = not _SUBSHELL.search(self.text[start : self.at])
+        self.unclear("evaluates an arithmetic command, which may set variables", change=is_plain)
 
     def _if(self) -> None:
         self.commands("then")
@@ -276,13 +272,6 @@ class Parser(SimpleReader):
             self.unclear("a line ends inside a substitution before a here-document began")
         self.waiting = waiting
 
-    def skip_command(self) -> bool:
-        """Leave words unread up to the next end of a command; False if none comes."""
-        start = self.at
-        goes_on = bool(self.take(_NEXT_COMMAND))
-        self.findings.unread.append(self.text[start : self.at if goes_on else None])
-        return goes_on
-
 
 def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
     """Find every simple command in a text. It never raises, whatever the text is.
@@ -298,38 +287,10 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
         ['cd src', 'git log', 'head']
     """
     findings = Findings(text, folder_splits, {HOME: (Piece(home),)} if home else {})
-    _read(Parser(text, findings=findings))
-    resumes = 0
-    while findings.deferred and resumes < MAX_RESUMES and findings.errors < MAX_ERRORS:
-        resumes += 1
-        rest, at = findings.deferred.pop()
-        gap = _CLOSERS.match(rest, at)
-        _read(Parser(rest, gap.end() if gap else at, findings=findings))
-    begins = dict(sorted(findings.deferred, reverse=True))
-    findings.unread += [rest[at:] for rest, at in begins.items()]
-    return Script(tuple(findings.nodes), findings.computes, tuple(findings.unread))
-
-
-def _read(reader: Parser) -> None:
-    """Read to the end; where that fails, note it and go on behind the place for the sake of denials.
-
-    What lies too deep is read later by a reader of its own, so that no depth hides a command.
-    """
-    while True:
-        try:
-            reader.commands("", empty=True)
-            reader.finish_here_documents()
-        except TooDeepError:
-            reader.unclear("is nested too deeply to be told")
-            return
-        except ShellSyntaxError as error:
-            reader.unclear(f"can't be read as a command: {error}")
-            reader.waiting = []
-            reader.findings.errors += 1
-            if reader.findings.errors >= MAX_ERRORS:
-                reader.findings.deferred.append((reader.text, reader.at))
-                return
-            if not reader.skip_command():
-                return
-        else:
-            return
+    reader = Parser(text, findings=findings)
+    try:
+        reader.commands("", empty=True)
+        reader.finish_here_documents()
+    except ShellSyntaxError as error:
+        reader.unclear(f"can't be read as a command: {error}")
+    return Script(tuple(findings.nodes), findings.computes)

@@ -145,8 +145,7 @@ class SimpleReader(WordReader):
             text = self._body(document)
             body = Word(text, quoted=True)
             if not document.delimiter.quoted:
-                with self.apart(text) as reader:
-                    body = reader.here_document()
+                body = self.apart(text).here_document()
             self.findings.nodes.append(SimpleCommand(redirections=(Redirection("<<", body),)))
 
     def _body(self, document: _HereDocument) -> str:
@@ -160,7 +159,6 @@ class SimpleReader(WordReader):
                 return "".join(lines)
             lines.append(line)
             continued = not document.delimiter.quoted and _CONTINUED.search(line) is not None
-        self.findings.unread.append("".join(lines))
         raise ShellSyntaxError(f"a here-document is not ended by {document.delimiter.text!r}")
 
     def finish_here_documents(self) -> None:

@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 
 from greenroom.permissions.facts.word import Piece, Word
-from greenroom.permissions.shell.grammar.cursor import Cursor, ShellSyntaxError, TooDeepError
+from greenroom.permissions.shell.grammar.cursor import Cursor, ShellSyntaxError
 from greenroom.permissions.shell.grammar.known import find_printed, find_value
 from greenroom.permissions.shell.grammar.pieces import ODD_TILDE, UNSURE, expand, holds_word, join
 
@@ -60,7 +60,6 @@ class WordReader(Cursor):
         expanded = expand(pieces)
         if expanded is None:
             self.unclear("braces that stand for too many words")
-            self.findings.unread.append(self.text[start : self.at])
             expanded = [[*pieces, UNSURE]]
         return [join(each) for each in expanded if holds_word(each)]
 
@@ -149,8 +148,7 @@ class WordReader(Cursor):
         if not body:
             raise self.error("a backtick is not closed")
         special = r"\\([$`\\\"])" if quoted else r"\\([$`\\])"
-        with self.apart(re.sub(special, r"\1", body[1:-1])) as reader:
-            reader.substitution("")
+        self.apart(re.sub(special, r"\1", body[1:-1])).substitution("")
 
     def _dollar(self, *, quoted: bool) -> Piece | None:
         """Read an expansion; the piece is None where its text is only known at run time."""
@@ -229,17 +227,7 @@ class WordReader(Cursor):
         Raises:
             ShellSyntaxError: it does not end as arithmetic does: it may be two parentheses.
         """
-        start = self.at
-        try:
-            self._in_sum(closing)
-        except (ShellSyntaxError, TooDeepError):
-            self.findings.unread.append(self.text[start : self.at])
-            raise
-        if _FILLED.search(self.text, start, self.at):
-            self.unclear("computes with a variable that holds text of the command")
-
-    def _in_sum(self, closing: str) -> None:
-        nesting = 0
+        start, nesting = self.at, 0
         while nesting or not self.accept(closing):
             char = self.peek()
             if text := self.take(_IN_SUM):
@@ -257,3 +245,5 @@ class WordReader(Cursor):
                 if char not in "()":
                     self.unclear(f"uses {char!r} in arithmetic, which may run what it names")
                 self.at += 1
+        if _FILLED.search(self.text, start, self.at):
+            self.unclear("computes with a variable that holds text of the command")
