@@ -22,7 +22,6 @@ from greenroom.core import (
 )
 
 __all__ = [
-    "COMPACTED",
     "FORMAT",
     "CheckpointEntry",
     "CompactionEntry",
@@ -33,21 +32,17 @@ __all__ = [
     "GrantEntry",
     "MessageEntry",
     "RecordEntry",
+    "Replacement",
     "RevokeEntry",
     "RewindEntry",
+    "RewriteEntry",
     "ToolsStartedEntry",
     "decode_entries",
     "decode_entry",
 ]
 
-FORMAT = 2
+FORMAT = 3
 """The newest version of the format. It rises only when an older reader would misread the file."""
-
-COMPACTED = 2
-"""The version of what is written from the first compaction on; before it, it is version 1.
-
-Who passes a compaction over counts other messages than the rewinds behind it do.
-"""
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -87,10 +82,42 @@ class CheckpointEntry(Wire, frozen=True, tag_field="kind", tag="checkpoint"):
 
 
 class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
-    """The conversation goes on as a summary and its last `keep` messages; the others remain on record."""
+    """The conversation goes on as a summary and its last `keep` messages; the others remain on record.
+
+    From the first one on a history is of version 2: who passes it over counts other messages than the
+    rewinds behind it do.
+    """
 
     summary: Message
     keep: _Count
+
+    @property
+    def head(self) -> tuple[Message, ...]:
+        """What takes the place of the messages that are not kept."""
+        return (self.summary,)
+
+
+class RewriteEntry(Wire, frozen=True, tag_field="kind", tag="rewrite"):
+    """The conversation goes on as these messages; the ones before remain on record.
+
+    From the first one on a history is of version 3, for the same reason.
+    """
+
+    messages: tuple[Message, ...]
+
+    @property
+    def head(self) -> tuple[Message, ...]:
+        """What takes the place of the messages that are not kept."""
+        return self.messages
+
+    @property
+    def keep(self) -> int:
+        """How many of the last messages it keeps as they are: none."""
+        return 0
+
+
+Replacement: TypeAlias = CompactionEntry | RewriteEntry
+"""What puts its `head` in the place of all but the last `keep` messages."""
 
 
 class CopiedEntry(Wire, frozen=True, tag_field="kind", tag="copied"):
@@ -130,6 +157,7 @@ Entry: TypeAlias = (
     | ToolsStartedEntry
     | RewindEntry
     | CompactionEntry
+    | RewriteEntry
     | CheckpointEntry
     | CopiedEntry
     | GrantEntry
@@ -177,6 +205,9 @@ def _entry(raw: dict[str, object]) -> Entry:
         message = raw.get(key)
         if isinstance(message, dict):
             raw = {**raw, key: _message(message)}
+    messages = raw.get("messages")
+    if isinstance(messages, list):
+        raw = {**raw, "messages": [_message(m) if isinstance(m, dict) else m for m in messages]}
     return serde.decode(serde.encode({"e": [raw]}), _Line).e[0]
 
 

@@ -1,6 +1,6 @@
 """What a program keeps beside the conversation: values of its own kinds, each at a place in it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -64,11 +64,6 @@ class Records:
         """Forget what was written once there were more messages."""
         self._records = [each for each in self._records if each[0] <= to]
 
-    def replace(self, cut: int, count: int) -> None:
-        """The first `cut` messages become `count`, and what was written there is behind those.
-
-        What was written before the first message stays there.
-        """
-        self._records = [
-            (place and max(place - cut, 0) + count, entry) for place, entry in self._records
-        ]
+    def move(self, to: Callable[[int], int]) -> None:
+        """Keep them where other messages take the place of those before them."""
+        self._records = [(to(place), entry) for place, entry in self._records]

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from greenroom.core import Message, SessionError
 from greenroom.session.history.compaction import check_summary, kept
 from greenroom.session.history.entry import (
-    COMPACTED,
     CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
@@ -17,8 +16,10 @@ from greenroom.session.history.entry import (
     GrantEntry,
     MessageEntry,
     RecordEntry,
+    Replacement,
     RevokeEntry,
     RewindEntry,
+    RewriteEntry,
     ToolsStartedEntry,
 )
 from greenroom.session.history.expenses import Expenses
@@ -97,8 +98,15 @@ class Transcript:
                 self.expenses.note_tool_calls(len(ids))
             case RewindEntry(to=to):
                 self._go_back(to)
-            case CompactionEntry(summary=summary, keep=keep):
-                self._put_first(summary, keep)
+            case CompactionEntry(summary=summary):
+                cut = self._replace(entry, version=2)
+                self.expenses.note_message(summary)
+                self.grants.move(lambda place: max(place - cut + 1, 0))
+                self.records.move(lambda place: place and max(place - cut, 0) + 1)
+            case RewriteEntry(messages=messages):
+                self._replace(entry, version=3)
+                self.grants.move(lambda place: min(place, len(messages)))
+                self.records.move(lambda place: min(place, len(messages)))
             case GrantEntry(rules=rules):
                 self.grants.add(rules, len(self._messages))
             case RevokeEntry():
@@ -194,6 +202,24 @@ class Transcript:
         """
         self.add(CompactionEntry(check_summary(summary), kept(self._messages, keep)))
 
+    def rewrite(self, messages: tuple[Message, ...]) -> None:
+        """Put these messages in the place of all that there are, by an entry that says so.
+
+        Raises:
+            TypeError: one of them is not a message.
+            InvalidJSONError: one holds something that JSON can't express.
+        """
+        for message in messages:
+            if not isinstance(message, Message):
+                raise TypeError(f"{message!r} is not a message: write Message.user(…)")
+        known = {id(message) for message in self._messages}
+        self.add(RewriteEntry(messages))
+        # What stays is the same object, so that who knows it sees that it was not said anew.
+        self._messages = [
+            given if id(given) in known else read
+            for given, read in zip(messages, self._messages, strict=True)
+        ]
+
     def _check(self, at: int) -> None:
         count = len(self._messages)
         if not 0 <= at <= count:
@@ -216,17 +242,20 @@ class Transcript:
         self.grants.rewind(to)
         self.records.rewind(to)
 
-    def _put_first(self, summary: Message, keep: int) -> None:
+    def _replace(self, entry: Replacement, *, version: int) -> int:
+        """Put its head in the place of all but the last messages, and return how many those were."""
         self._branch_off(0)
-        cut = max(len(self._messages) - keep, 0)
-        self._messages[:cut] = [summary]
+        cut = max(len(self._messages) - entry.keep, 0)
+        moved = len(entry.head) - cut
+        # A call that had started has, also where its reply was written anew.
+        started = self._started.get(self._last_reply(), set())
+        self._messages[:cut] = entry.head
         self._view = None
         self._paired = 0
-        self._started = {at - cut + 1: ids for at, ids in self._started.items() if at >= cut}
-        self.grants.compact(cut)
-        self.records.replace(cut, 1)
-        self.expenses.note_message(summary)
-        self.version = COMPACTED
+        self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
+        self._started[self._last_reply()] = started
+        self.version = max(self.version, version)
+        return cut
 
     def _branch_off(self, shared: int) -> None:
         # What was said since the last time stays behind as a branch; nothing said, none is there.
