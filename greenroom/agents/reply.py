@@ -25,6 +25,7 @@ from greenroom.llm import (
     ToolChoice,
 )
 from greenroom.runtime import AgentInternals
+from greenroom.session import WENT_ON
 from greenroom.tools import ToolRegistry
 
 __all__ = ["stream_reply"]
@@ -49,7 +50,7 @@ async def stream_reply(
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
     effort in place of a thinking budget). `options` are fields of the provider's own request body. Before
-    the model is asked, what was said is appended to the stored session, so that a kill of the process
+    the model is asked, calls that are still open are answered as not run, and what was said is appended to the stored session, so that a kill of the process
     can't take it. Deltas are sent as they come. What had come of a reply that breaks off, or is
     interrupted, is kept in the history, and what the provider had told of its usage is reported.
 
@@ -73,6 +74,7 @@ async def stream_reply(
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     if tools is not None and not isinstance(tools, ToolRegistry):
         raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
+    agent.session.pair_tool_uses(WENT_ON)
     await agent.step()
     agent.set_state(AgentState.processing())
     agent.session.set_model(llm.name, llm.model)

@@ -208,8 +208,6 @@ async def _answer(
 ) -> Answer:
     """Ask a person, and wait."""
     info = tool.info(call.input)
-    # A person may take hours, and what they are asked about is not to be lost meanwhile.
-    await agent.session.save(flush=False)
     return await agent.request_permission(
         call.name,
         info.action,

@@ -123,7 +123,7 @@ class Actor:
         self.unattended = unattended
         self.epoch = 1
         self.turns = Turns(self)
-        self.mailbox = Mailbox(limits.mailbox, self.turns.take)
+        self.mailbox = Mailbox(limits.mailbox, self.turns.take, self.turns.resume)
         self.output = Output(self)
         self.approvals = Approvals(self, limits.pending)
         self.client_results = ClientResults(limits.pending)
@@ -187,6 +187,7 @@ class Actor:
         """Begin again: the identity, the session and what subscribers read go on."""
         self.epoch += 1
         self.life = Life()
+        self.turns.may_resume = True
         self.context = self._make_context()
 
     @property

@@ -20,7 +20,6 @@ from greenroom.core import (
     TurnError,
     Usage,
     disguises,
-    new_id,
     texts_in,
 )
 from greenroom.runtime.budgets.boundaries import Boundaries
@@ -212,15 +211,24 @@ class AgentInternals(Boundaries):
     ) -> Answer:
         """Ask whoever answers for this agent, or for one above it, and wait for the answer.
 
+        A question about a call of the last reply is stored before it is asked, so that it survives
+        the process. Asked again by a later one it keeps its id, and an answer that was given ahead
+        counts where the digest is the same.
+
         Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's limit),
         when the last one who could answer leaves, at a shutdown, and at once where nobody answers
         and the root was spawned with `unattended="deny"`.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.
+            SessionError: the question could not be stored; nobody was asked.
         """
+        question, ahead = self._actor.approvals.question(tool_use_id, digest)
+        if self.session.add_question(question):
+            # A person may take hours, and what they are asked about is not to be lost meanwhile.
+            await self.session.save(flush=False)
         request = PermissionRequest(
-            request_id=new_id("p"),
+            request_id=question.request_id,
             tool_name=tool_name,
             action=action,
             details=details,
@@ -242,7 +250,7 @@ class AgentInternals(Boundaries):
             claim=claim,
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
-        return await self._actor.approvals.request(request, limit)
+        return await self._actor.approvals.request(request, limit, ahead)
 
 
 async def _warnings(*texts: str) -> tuple[str, ...]:

@@ -78,10 +78,19 @@ class AgentSession(StoredConversation):
         return session
 
     @classmethod
-    async def load(cls, session_id: str, *, store: SessionStore | None = None) -> "AgentSession":
+    async def load(
+        cls, session_id: str, *, store: SessionStore | None = None, keep_open: bool = False
+    ) -> "AgentSession":
         """Read a session. Nothing is locked or repaired; `repair` says if its end is incomplete.
 
         Calls of the last reply without a result show as interrupted; the next save stores that.
+
+        Args:
+            session_id: its id.
+            store: where it is kept.
+            keep_open: leave the calls open that had not started, such as those that a person was
+                asked about when the process died. They are in `unstarted`, and an agent that goes
+                on with the session finds them as a `Resume` among its inputs.
 
         Raises:
             SessionNotFoundError: the store holds no such session.
@@ -93,6 +102,7 @@ class AgentSession(StoredConversation):
         if stored.metadata is None:
             raise unknown_error(session_id, store)
         session = cls(stored.metadata, store)
+        session.keep_open = keep_open
         session._become(stored)
         return session
 

@@ -6,6 +6,7 @@ for its descendants too.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,9 +20,11 @@ from greenroom.core import (
     RuleDecision,
     StateKind,
     clip,
+    new_id,
     notice,
     visible,
 )
+from greenroom.session import OpenQuestion
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -54,6 +57,10 @@ class Approvals:
         self._actor = actor
         self._limit = limit
         self._open: dict[str, _Pending] = {}
+        # What was asked before this life, by the call; and answers to that which came ahead of it.
+        self._expected: dict[str, OpenQuestion] = {}
+        self._ahead: dict[str, Answer] = {}
+        self.expect(actor.session.open_questions)
         self._answerers = 0
         self._ever_attended = False
         self._said_unattended = False
@@ -65,8 +72,31 @@ class Approvals:
         waiting = (each for each in self._open.values() if not each.decided.is_set())
         return tuple(pending.request for pending in waiting)
 
-    async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
-        """Publish a request and wait for its answer.
+    def expect(self, questions: Iterable[OpenQuestion]) -> None:
+        """These questions will be asked again: answers to them may come ahead, to others not."""
+        self._expected = {each.tool_use_id: each for each in questions}
+        ids = {each.request_id for each in self._expected.values()}
+        self._ahead = {id_: answer for id_, answer in self._ahead.items() if id_ in ids}
+
+    def question(self, tool_use_id: str, digest: str) -> tuple[OpenQuestion, Answer | None]:
+        """Return the question about a call, and its answer if that was given ahead.
+
+        Asked again it keeps its id, once: two calls of a reply may have the same id. The answer
+        counts only where it is about the same.
+        """
+        before = self._expected.pop(tool_use_id, None)
+        if before is None:
+            return OpenQuestion(new_id("p"), tool_use_id, digest), None
+        answer = self._ahead.pop(before.request_id, None)
+        return (
+            OpenQuestion(before.request_id, tool_use_id, digest),
+            answer if before.digest == digest else None,
+        )
+
+    async def request(
+        self, request: PermissionRequest, timeout: float | None, ahead: Answer | None = None
+    ) -> Answer:
+        """Publish a request and wait for its answer, unless that was given ahead.
 
         It is denied where nobody can answer any more, and where the agent or one above it is
         shutting down.
@@ -80,6 +110,8 @@ class Approvals:
         if not self._open:
             self._state_before = actor.state
         pending = _Pending(request)
+        if ahead is not None:
+            pending.decide(ahead)
         self._open[request.request_id] = pending
         try:
             actor.notify("before_permission", request)
@@ -140,13 +172,18 @@ class Approvals:
             self._actor.set_state(self._state_before)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """Decide a request of this agent or of a descendant; False where none is open by this id."""
+        """Decide a request of this agent or of a descendant; False where none is open by this id.
+
+        A question that an earlier process asked is open before it is asked again.
+        """
         pending = self._open.get(request_id)
         if pending is not None:
             if pending.decided.is_set():
                 return False
             pending.decide(answer)
             return True
+        if any(each.request_id == request_id for each in self._expected.values()):
+            return self._ahead.setdefault(request_id, answer) is answer
         return any(child.approvals.answer(request_id, answer) for child in self._actor.children)
 
     def answerer_came(self) -> None:

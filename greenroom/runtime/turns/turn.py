@@ -20,6 +20,7 @@ from greenroom.core import (
     ConversationInput,
     Done,
     Message,
+    Resume,
     StopReason,
     TurnError,
     TurnStart,
@@ -39,6 +40,7 @@ from greenroom.runtime.failure import (
 )
 from greenroom.runtime.outcome import TurnResult
 from greenroom.runtime.turns.interruption import Interruption, InterruptMode
+from greenroom.session import WENT_ON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +102,7 @@ class Turn:
         self._before = actor.session.history
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
-        actor.session.add_message(Message.user(self.message.content))
+        self._begin_conversation()
         self._is_used = True
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
@@ -113,6 +115,18 @@ class Turn:
             self._scope.deadline = self._timer.budget.deadline
         self._scope.__enter__()
         return self
+
+    def _begin_conversation(self) -> None:
+        """Go on with the calls that were left open, or answer them and append the message."""
+        session, message = self._actor.session, self.message
+        if not isinstance(message, Resume):
+            session.pair_tool_uses(WENT_ON)
+            session.add_message(Message.user(message.content))
+        elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
+            raise TurnError(
+                "these calls are no longer open",
+                hint="go on with what agent.inputs() gives, before anything else",
+            )
 
     async def __aexit__(
         self,
@@ -287,6 +301,8 @@ class Turns:
         # Those whose messages were put back: an interrupt that was meant for one still is.
         self._put_back: dict[str, Turn] = {}
         self._said_uncounted = False
+        self.may_resume = True
+        """Whether this life has neither taken an input nor begun a turn."""
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
         """What to call at the end of the turn that takes an input, by the input's id."""
 
@@ -299,11 +315,22 @@ class Turns:
         if self.current is None:
             self._actor.set_state(AgentState.idle())
 
+    def resume(self) -> Resume | None:
+        """Return what was left open before this life, where nothing else is its first input."""
+        session = self._actor.session
+        calls = session.unstarted if self.may_resume and session.keep_open else ()
+        self.may_resume = False
+        if not calls:
+            return None
+        self._actor.approvals.expect(session.open_questions)
+        return Resume(calls)
+
     def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
         """A task of the agent has taken a message: from now on an interrupt is meant for its turn.
 
         One that is taken inside of a turn is part of that turn.
         """
+        self.may_resume = False
         if self.current is not None and self.current.encloses(task):
             self.current.inputs.append(message.id)
             return
@@ -323,6 +350,7 @@ class Turns:
     def open(self, turn: Turn) -> None:
         """A turn is entered."""
         self._taken.pop(turn.message.id, None)
+        self.may_resume = False
         self._let_go()
         self._actor.mailbox.forget_interrupt()
         self.current = turn
@@ -334,6 +362,7 @@ class Turns:
         actor = self._actor
         self.current, self.last = None, turn
         actor.output.partial.clear()
+        actor.approvals.expect(())
         actor.children.turn_ended(result.status)
         for tool_use_id in actor.client_results.drop():
             logger.warning(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from greenroom.core import Message, SessionError
+from greenroom.core import JSON, Message, SessionError, ToolUseBlock
 from greenroom.session.history.compaction import check_summary, kept
 from greenroom.session.history.entry import (
     CheckpointEntry,
@@ -24,7 +24,7 @@ from greenroom.session.history.entry import (
 )
 from greenroom.session.history.expenses import Expenses
 from greenroom.session.history.grants import Grants
-from greenroom.session.history.pairing import answer_unanswered, unanswered
+from greenroom.session.history.pairing import answer_unanswered, open_calls, unanswered
 from greenroom.session.history.pending import PendingEntry, prove
 from greenroom.session.history.records import Records
 
@@ -85,6 +85,17 @@ class Transcript:
     def is_waiting(self) -> bool:
         """Whether a call of the last reply has no result."""
         return bool(unanswered(self._messages))
+
+    @property
+    def unstarted(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last reply that have no result, and have not started."""
+        calls = open_calls(self._messages[self._paired :])
+        started = self._started.get(self._last_reply(), ()) if calls else ()
+        return tuple(call for call in calls if call.id not in started)
+
+    def records_since_reply(self, kind: str) -> Iterator[JSON]:
+        """Return the records of a kind that were written behind the last reply."""
+        return self.records.values(kind, since=self._last_reply() + 1)
 
     def apply(self, entry: Entry) -> None:
         """Take in an entry that is stored already."""
@@ -155,12 +166,21 @@ class Transcript:
         finally:
             self._writing = 0
 
-    def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
-        """Answer the calls of the last reply that have no result, and return their ids."""
+    def pair(
+        self, reason: str, told: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool = False
+    ) -> tuple[str, ...]:
+        """Answer the calls of the last reply that have no result, and return their ids.
+
+        With `keep_unstarted` only those that had started.
+        """
         ids = unanswered(self._messages[self._paired :])
         if ids:
             started = self._started.get(self._last_reply(), ())
-            self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
+            left = {id_ for id_ in ids if keep_unstarted and id_ not in started}
+            if ids := tuple(id_ for id_ in ids if id_ not in left):
+                self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
+            if left:
+                return ids
         self._paired = len(self._messages)
         return ids
 
