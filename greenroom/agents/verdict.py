@@ -191,11 +191,12 @@ async def _ask(
 
 @contextmanager
 def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iterator[None]:
-    """Record that a question was withdrawn, where the block can't be ended."""
+    """Record that a question was withdrawn, where the block can't be ended and it stays open."""
     try:
         yield
     except BaseException:
-        agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
+        if not agent.is_suspended:
+            agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
         raise
 
 

@@ -39,9 +39,10 @@ __all__ = [
 
 
 class TurnStatus(StrEnum):
-    """How a turn ended."""
+    """How a turn ended; one that waits was suspended, and goes on once a question is answered."""
 
     COMPLETED = "completed"
+    WAITING = "waiting"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 

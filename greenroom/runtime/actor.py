@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Actor", "Life", "Unattended"]
 
-Unattended: TypeAlias = Literal["ask", "deny"]
-"""What happens to a permission request while no reader can answer it: it waits, or is denied."""
+Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
+"""What happens to a permission request while no reader can answer it: it waits for one, is denied, or
+suspends the turn."""
 
 logger = logging.getLogger("greenroom.runtime")
 

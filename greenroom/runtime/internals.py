@@ -74,6 +74,12 @@ class AgentInternals(Boundaries):
         return self._actor.state
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the open turn is being suspended, so that what it asks is not withdrawn for good."""
+        turn = self._actor.turns.current
+        return turn is not None and turn.is_suspended
+
+    @property
     def usage(self) -> Usage:
         """Tokens of all `UsageReport`s that this agent has sent."""
         return self._actor.output.usage
@@ -217,7 +223,8 @@ class AgentInternals(Boundaries):
 
         Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's limit),
         when the last one who could answer leaves, at a shutdown, and at once where nobody answers
-        and the root was spawned with `unattended="deny"`.
+        and the root was spawned with `unattended="deny"`; with "suspend" the turn ends instead, and
+        the question stays open.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.

@@ -28,6 +28,7 @@ from greenroom.session import OpenQuestion
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.turns.turn import Turn
 
 __all__ = ["Approvals"]
 
@@ -39,8 +40,9 @@ _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down",
 class _Pending:
     """A request that is published and not decided."""
 
-    def __init__(self, request: PermissionRequest) -> None:
+    def __init__(self, request: PermissionRequest, turn: "Turn | None") -> None:
         self.request = request
+        self.turn = turn  # in which it was asked
         self.answer: Answer | None = None
         self.decided = trio.Event()
 
@@ -109,7 +111,7 @@ class Approvals:
         actor = self._actor
         if not self._open:
             self._state_before = actor.state
-        pending = _Pending(request)
+        pending = _Pending(request, actor.turns.current if actor.turns.is_in_turn() else None)
         if ahead is not None:
             pending.decide(ahead)
         self._open[request.request_id] = pending
@@ -138,9 +140,11 @@ class Approvals:
     def _say_unattended(self, request: PermissionRequest) -> None:
         """Say, once for a root, that a question waits without end for somebody to come."""
         line = [each.approvals for each in (self._actor, *self._actor.ancestors())]
-        if any(each._answerers for each in line) or line[-1]._said_unattended:
+        root = line[-1]
+        is_waited_for = root._actor.unattended == "ask" and not root._said_unattended
+        if not is_waited_for or any(each._answerers for each in line):
             return
-        line[-1]._said_unattended = True
+        root._said_unattended = True
         notice(
             logger,
             f"{self._actor.signature} waits for permission, and nobody is there to give it: "
@@ -207,12 +211,21 @@ class Approvals:
         line = [self._actor, *self._actor.ancestors()]
         if pending.decided.is_set():
             return
-        if any(actor.mailbox.closed for actor in line):
+        is_ending = any(actor.mailbox.closed for actor in line)
+        if not is_ending and self._is_awaited(line):
+            return
+        turn = pending.turn
+        if line[-1].unattended == "suspend" and turn is not None and len(line) == 1:
+            turn.leave_suspended()
+        elif is_ending:
             pending.decide(_SHUTTING_DOWN)
-            return
-        if any(actor.approvals._answerers for actor in line):
-            return
-        left = any(actor.approvals._ever_attended for actor in line)
-        if left or line[-1].unattended == "deny":
+        else:
             message = "nobody is there to ask; the call was not allowed by a rule"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
+
+    def _is_awaited(self, line: "list[Actor]") -> bool:
+        """Whether somebody answers for one of these agents, or may still come to."""
+        if any(actor.approvals._answerers for actor in line):
+            return True
+        left = any(actor.approvals._ever_attended for actor in line)
+        return not left and line[-1].unattended == "ask"

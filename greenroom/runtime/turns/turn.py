@@ -4,7 +4,8 @@ A turn is a cancel scope with a clean end. Whatever happens inside (an end, an e
 the end of the agent) it leaves a history in which every tool call is answered, saves it, and says
 how it ended. In order: the scope closes; subagents that the turn spawned are gone, unless it
 completed; open calls get their `ToolEnd`; the history is paired and saved; the state is idle;
-`Done` is published; what waits for the turn wakes.
+`Done` is published; what waits for the turn wakes. Only a turn that is suspended leaves calls open, those
+that have not started.
 """
 
 import logging
@@ -62,6 +63,7 @@ class Turn:
         self._scope = trio.CancelScope()
         self._timer: BudgetScope | None = None
         self._is_used = False
+        self._is_left = False  # by `leave_suspended`
         self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
@@ -75,6 +77,8 @@ class Turn:
         """The task that took the message; None where the turn was made without one."""
         self.is_handed_on = False
         """Whether the task that took the message may have passed it to another one."""
+        self.is_suspended = False
+        """Whether calls stay open that have not started when it is left."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
         self.steps = 0
@@ -171,6 +175,51 @@ class Turn:
             self.interruption.finish()
             self._actor.notify("after_turn", self._done)
 
+    def suspend(self) -> None:
+        """Leave calls open that have not started, when the block is left: a person will answer later.
+
+        Then the turn ends with `Done(status="waiting")`, nothing of those calls is answered, and all
+        is saved: the session is what a kill at the question would have left. Loaded with
+        `keep_open`, or by another agent with this session, it goes on with a `Resume`. Here the next
+        input answers the calls as not run. Call it before you cancel what asks; what the turn has
+        spawned ends with it. Where nothing is open the turn completes, and an interrupt or an error ends it as ever.
+
+        Raises:
+            TurnError: the turn is not open; or it is a subagent's, whose questions go to whoever
+                answers for its root.
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            async with agent.turn(message) as turn:
+                reply = await stream_reply(agent, llm, tools)
+                if reply.tool_uses and not is_office_hour():
+                    turn.suspend()
+            ```
+        """
+        require_loop(self._actor.runtime, "suspend()")
+        if self._actor.turns.current is not self:
+            raise TurnError(
+                "only an open turn can be suspended",
+                hint="call turn.suspend inside of `async with agent.turn(message) as turn:`",
+            )
+        if self._actor.parent is not None:
+            raise TurnError(
+                "a subagent's turn can't be suspended",
+                hint="its questions go to whoever answers for its root",
+            )
+        self.is_suspended = True
+
+    def leave_suspended(self) -> None:
+        """Suspend it, and end its body at once.
+
+        Raises:
+            TurnError: it can't be suspended.
+        """
+        self.suspend()
+        self._is_left = True
+        self._scope.cancel()
+
     @property
     def is_cancelled(self) -> bool:
         """Whether its body was cancelled: by an interrupt, or at a budget's deadline."""
@@ -220,18 +269,22 @@ class Turn:
     @property
     def _is_out_of_time(self) -> bool:
         """Whether it was the deadline that cancelled the body."""
-        return self._scope.cancelled_caught and not self.interruption.took_effect
+        stopped = self.interruption.took_effect or self._is_left
+        return self._scope.cancelled_caught and not stopped
 
     def _status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
             return TurnStatus.INTERRUPTED
-        return TurnStatus.COMPLETED if left is None else TurnStatus.FAILED
+        if left is not None:
+            return TurnStatus.FAILED
+        is_waiting = self.is_suspended and self._actor.session.unstarted
+        return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
         """Clean up, save and publish; return what a broken store raised beside our own errors."""
         with trio.CancelScope(shield=True):
             refused = await self._settle(status)
-            if refused is not None and status is TurnStatus.COMPLETED:
+            if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
                 status = TurnStatus.FAILED
                 self.interruption.body_is_over(is_completed=False)
                 await self._actor.children.end(of_turn=self)
@@ -253,7 +306,10 @@ class Turn:
         if status is not TurnStatus.COMPLETED:
             await actor.children.end(of_turn=self)
         progress = actor.output.close_tools()
-        self.interruption.repaired = actor.session.pair_tool_uses(told=progress)
+        waits = status is TurnStatus.WAITING
+        actor.session.keep_open |= waits
+        repaired = actor.session.pair_tool_uses(told=progress, keep_unstarted=waits)
+        self.interruption.repaired = repaired
         try:
             await actor.flush()
         except BaseException as refused:
