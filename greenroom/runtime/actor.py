@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["Actor", "Life", "Unattended"]
 
 Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
-"""What happens to a permission request while no reader can answer it: it waits for one, is denied, or
-suspends the turn."""
+"""What a permission request does while no reader can answer it: wait for one, be denied, or suspend
+the turn."""
 
 logger = logging.getLogger("greenroom.runtime")
 

@@ -75,7 +75,7 @@ class AgentInternals(Boundaries):
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the open turn is being suspended, so that what it asks is not withdrawn for good."""
+        """Whether the open turn is being suspended: what it asks is not withdrawn, but stays open."""
         turn = self._actor.turns.current
         return turn is not None and turn.is_suspended
 
@@ -94,8 +94,9 @@ class AgentInternals(Boundaries):
     def inputs(self) -> Inputs:
         """Iterate over the inputs of the agent, waiting for each; ends on shutdown.
 
-        Yields `UserInput` and `SubAgentResult`. Inputs that are still queued at a shutdown are not
-        delivered; the outcome lists them.
+        Yields `UserInput`, `SubAgentResult` and `AgentExit`; and first of all, where nothing else waits
+        and the session was loaded with `keep_open`, a `Resume` with the calls that are open. Inputs that
+        are still queued at a shutdown are not delivered; the outcome lists them.
         """
         return Inputs(self._actor)
 
@@ -121,8 +122,9 @@ class AgentInternals(Boundaries):
     def turn(self, message: ConversationInput, *, steer: bool = False) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
 
-        Entering appends the message to the history. Leaving, however it happens, answers every open
-        tool call, saves, sets the state and publishes `Done`. One of our typed errors ends the turn
+        Entering answers calls that are open as not run, and appends the message to the history; for a
+        `Resume` it does neither. Leaving, however it happens, answers every open tool call (but see
+        `Turn.suspend`), saves, sets the state and publishes `Done`. One of our typed errors ends the turn
         (`Error`, `Done(failed)`) and is not raised further; any other exception is. A failed save is
         such an error of the turn too.
 
@@ -133,7 +135,7 @@ class AgentInternals(Boundaries):
 
         Raises:
             TypeError: it is not an input.
-            TurnError: a turn is open already.
+            TurnError: a turn is open already, or calls of a `Resume` are open no longer.
             AgentNotRunningError: the agent has ended.
             InvalidJSONError: the message holds something that can't be stored.
         """

@@ -306,7 +306,7 @@ def _outcome(actor: Actor) -> Outcome:
 
 
 def _undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
-    """Return what it had taken when its end came from outside, before the turns of that, and the rest.
+    """Return what it never took, and what it had taken without a turn when it was ended.
 
     Without a `Resume`: nobody sent it, and the calls are still open.
     """

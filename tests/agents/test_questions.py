@@ -1,6 +1,7 @@
 """A question outlives the process that asked it: asked again, answered ahead, or passed over."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import trio
@@ -237,6 +238,37 @@ async def test_two_calls_of_one_id_are_two_questions(place):
     first, second = approver.requests
     assert first.request_id == asked.request_id != second.request_id
     assert place.ran == ["here"]
+
+
+async def test_wherever_the_process_dies_the_call_runs_once_or_is_known_to_have_started(place):
+    """Each line of a history is one commit: what precedes it is what a kill at that moment leaves."""
+    await place.die(ONE)
+    session, approver = await place.load(), ScriptedApprover("allow")
+    async with AgentRuntime(store=place.store, workspace=place.folder) as runtime:
+        handle = runtime.spawn(session, coder, *place.parts("It is out."))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(approver.attend, handle)
+            await turn_of(handle)
+            nursery.cancel_scope.cancel()
+    path = Path(place.store.folder(session.session_id), "history.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    fates = []
+    for count in range(2, len(lines) + 1):  # the first has no call yet
+        path.write_bytes(b"".join(lines[:count]))
+        place.ran.clear()
+        loaded = await place.load()
+        async with AgentRuntime(store=place.store, workspace=place.folder) as runtime:
+            handle = runtime.spawn(loaded, coder, *place.parts("Out.", "Hello."))
+            for question in loaded.open_questions:
+                assert await handle.respond_permission(question.request_id, "allow")
+            if loaded.unstarted:
+                assert (await turn_of(handle))[-1].status is TurnStatus.COMPLETED
+            assert (await handle.ask("hi")).status is TurnStatus.COMPLETED
+        has_started = b"tools_started" in b"".join(lines[:count])
+        fates.append((has_started, tuple(place.ran)))
+        check_accepted(loaded.history)
+    assert set(fates) == {(False, ("here",)), (True, ())}
+    assert fates == sorted(fates)
 
 
 # -- which calls are open ---------------------------------------------------------------------------

@@ -105,6 +105,30 @@ async def test_where_nobody_is_there_the_turn_is_suspended_and_goes_on_with_the_
     check_accepted(loaded.history)
 
 
+async def test_a_loop_that_does_not_know_of_it_stays_valid(shop):
+    session = AgentSession.new("coder", store=shop.store)
+    async with shop.runtime() as runtime:
+        handle = runtime.spawn(session, coder, *shop.parts(call("deploy")), unattended="suspend")
+        await handle.ask("go")
+
+    async def simple(agent, llm, tools, permissions):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                while True:
+                    reply = await stream_reply(agent, llm, tools)
+                    if not reply.tool_uses:
+                        break
+                    await run_tools(agent, reply.tool_uses, tools, permissions)
+
+    loaded = await shop.load(session)
+    async with shop.runtime() as runtime:
+        handle = runtime.spawn(loaded, simple, *shop.parts("I could not.", "Hello."))
+        assert [chunk async for chunk in handle.stream()][-1].status is TurnStatus.COMPLETED
+        assert (await handle.ask("hi")).text == "Hello."
+    assert shop.ran == []
+    check_accepted(loaded.history)
+
+
 async def test_it_is_suspended_again_where_still_nobody_is_there(shop):
     session, ids = AgentSession.new("coder", store=shop.store), set()
     async with shop.runtime() as runtime:

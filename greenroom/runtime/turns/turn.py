@@ -4,8 +4,8 @@ A turn is a cancel scope with a clean end. Whatever happens inside (an end, an e
 the end of the agent) it leaves a history in which every tool call is answered, saves it, and says
 how it ended. In order: the scope closes; subagents that the turn spawned are gone, unless it
 completed; open calls get their `ToolEnd`; the history is paired and saved; the state is idle;
-`Done` is published; what waits for the turn wakes. Only a turn that is suspended leaves calls open, those
-that have not started.
+`Done` is published; what waits for the turn wakes. Only a turn that is suspended leaves calls open,
+those that have not started.
 """
 
 import logging
@@ -176,13 +176,14 @@ class Turn:
             self._actor.notify("after_turn", self._done)
 
     def suspend(self) -> None:
-        """Leave calls open that have not started, when the block is left: a person will answer later.
+        """Leave calls open that have not started, when the block is left: somebody answers later.
 
-        Then the turn ends with `Done(status="waiting")`, nothing of those calls is answered, and all
-        is saved: the session is what a kill at the question would have left. Loaded with
-        `keep_open`, or by another agent with this session, it goes on with a `Resume`. Here the next
-        input answers the calls as not run. Call it before you cancel what asks; what the turn has
-        spawned ends with it. Where nothing is open the turn completes, and an interrupt or an error ends it as ever.
+        Then the turn ends with `Done(status="waiting")`. None of those calls is answered, and all is
+        saved: the session is what a kill at the question would have left. The next agent that goes
+        on with it, loaded with `keep_open`, begins with a `Resume`; in this one, the next input
+        answers the calls as not run. Call it before you cancel what asks. What the turn has spawned
+        ends with it. Where no such call is open the turn completes, and an interrupt or an error
+        ends it as ever.
 
         Raises:
             TurnError: the turn is not open; or it is a subagent's, whose questions go to whoever
