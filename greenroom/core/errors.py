@@ -215,7 +215,22 @@ class SessionCorruptError(SessionError):
 
 
 class SessionStorageError(SessionError):
-    """The disk refused to store or to read a session: full, read-only, broken or removed."""
+    """The disk refused to store or to read a session: full, read-only, broken or removed.
+
+    `nothing_written` is true where the store knows that it left everything as it was.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        session_id: str = "",
+        nothing_written: bool = False,
+        hint: str = "",
+    ) -> None:
+        """Keep what is known of the outcome."""
+        super().__init__(message, session_id=session_id, hint=hint)
+        self.nothing_written = nothing_written
 
 
 class InvalidSessionIdError(SessionError):

@@ -10,7 +10,9 @@ from greenroom.core.text import valid_unicode
 
 __all__ = [
     "JSON",
+    "MAX_DEPTH",
     "InvalidJSONError",
+    "check_json",
     "decode",
     "dumps",
     "encode",
@@ -21,6 +23,15 @@ __all__ = [
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A plain JSON value."""
+
+MAX_DEPTH = 200
+"""How many levels of lists and objects a value may have that comes in from outside.
+
+Decoders and encoders take some 250 to 1,000, depending on the program and on how deep its own stack is:
+what one has written, another could not read. Nothing that people or models write comes near it.
+"""
+
+_MAX_BITS = 13_000  # of an integer; Python turns no more than 4,300 digits into a text, or back
 
 T = TypeVar("T")
 
@@ -90,7 +101,8 @@ def loads_object(data: str) -> dict[str, object]:
     call without arguments.
 
     Raises:
-        InvalidJSONError: no JSON, no object, a key that stands twice, or a lone surrogate.
+        InvalidJSONError: no JSON, no object, a key that stands twice, a lone surrogate, a number beyond
+            all bounds, or more levels than `MAX_DEPTH`.
 
     Example:
         >>> loads_object('{"command": "ls"}')
@@ -109,7 +121,41 @@ def loads_object(data: str) -> dict[str, object]:
         raise InvalidJSONError(f"not usable as JSON: {error}") from error
     if not isinstance(value, dict):
         raise InvalidJSONError(f"expected a JSON object, got {type(value).__name__}")
+    try:
+        check_json(value)
+    except InvalidJSONError as error:
+        raise InvalidJSONError(f"not usable as JSON: {error.message}") from error
     return value
+
+
+def check_json(value: object, depth: int = MAX_DEPTH) -> int:
+    """See that every reader can read a value again; return how many characters its texts have.
+
+    Raises:
+        InvalidJSONError: it has more levels than that, or a number that is none in JSON.
+
+    Example:
+        >>> check_json({"a": ["text", 1.5]})
+        4
+    """
+    level, size = [value], 0
+    for _ in range(depth + 1):
+        deeper = list[object]()
+        for each in level:
+            if isinstance(each, str):
+                size += len(each)
+            elif isinstance(each, dict):
+                deeper += each.values()
+            elif isinstance(each, list | tuple):
+                deeper += each
+            elif isinstance(each, float) and each - each != 0:
+                raise InvalidJSONError(f"{each} is no JSON number")
+            elif isinstance(each, int) and each.bit_length() > _MAX_BITS:
+                raise InvalidJSONError("an integer has more digits than can be read again")
+        if not deeper:
+            return size
+        level = deeper
+    raise InvalidJSONError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def plain(value: object, name: str) -> JSON:
@@ -131,6 +177,7 @@ def plain(value: object, name: str) -> JSON:
 type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
     """
     try:
+        check_json(value)
         return loads(dumps(_checked(value)))
     except (InvalidJSONError, TypeError, RecursionError) as error:
         raise InvalidJSONError(

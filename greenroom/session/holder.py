@@ -2,13 +2,26 @@
 
 import os
 
-from greenroom.core import SessionError, SessionFencedError, SessionLockedError
+from greenroom.core import (
+    SessionError,
+    SessionFencedError,
+    SessionLockedError,
+    SessionNotFoundError,
+)
+from greenroom.session.files.lock import is_alive
 
-__all__ = ["changed_error", "fenced_error", "locked_error"]
+__all__ = ["changed_error", "fenced_error", "locked_error", "unknown_error"]
 
 
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
-    """Return the error of somebody who asks for a session that this process holds."""
+    """Return the error of a caller that asks for a session which this process holds."""
+    if pid is not None and not is_alive(pid):
+        return SessionLockedError(
+            f"session {session_id!r} is locked by process {pid}, which has ended",
+            session_id=session_id,
+            pid=pid,
+            hint="a process that it started still holds the lock: end that one",
+        )
     return SessionLockedError(
         f"session {session_id!r} is being written by {_name(pid)}",
         session_id=session_id,
@@ -25,6 +38,23 @@ def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
         session_id=session_id,
         pid=pid,
         hint="nothing was written; what is unsaved is kept in memory",
+    )
+
+
+def unknown_error(
+    session_id: str, store: object, *, has_history: bool = False
+) -> SessionNotFoundError:
+    """Return the error of a session that the store does not hold, or of which it has the lines alone."""
+    if has_history:
+        return SessionNotFoundError(
+            f"the description of session {session_id!r} is missing in {store!r}; its history is there",
+            session_id=session_id,
+            hint=f"`greenroom sessions repair {session_id}` puts it together anew",
+        )
+    return SessionNotFoundError(
+        f"there is no session {session_id!r} in {store!r}",
+        session_id=session_id,
+        hint="AgentSession.list_all shows what there is",
     )
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from greenroom.core import (
+    SessionCorruptError,
     SessionExistsError,
+    SessionFencedError,
     SessionLockedError,
     SessionNotFoundError,
     SessionStorageError,
@@ -37,7 +40,8 @@ class Journal:
         self._is_broken = False
         self._is_new_here = False  # the writer has appended nothing yet
         self.is_flushed = True
-        # A description whose writing failed: it may be in the store all the same.
+        # A line and a description whose writing failed: they may be in the store all the same.
+        self._offered_line = b""
         self._offered: SessionMetadata | None = None
         self.metadata: SessionMetadata | None = None
         self.repair: RepairReport | None = None
@@ -56,35 +60,68 @@ class Journal:
         """Go on from what was read."""
         self.metadata = stored.metadata
         self._end = stored.history.end
-        if torn := len(stored.history.torn):
-            self.repair = report_on(self._end, torn, stored.path)
+        self.repair = _damage(stored) or self.repair
 
     def forgive(self) -> None:
         """Forget a failed sync: what is on the disk is about to be read anew."""
         self._is_broken = False
 
-    async def acquire(self) -> StoredSession | None:
-        """Take the lock, and set a torn end aside.
+    async def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            SessionLockedError: another writer holds it.
+            SessionExistsError: nothing of this session was stored, yet its id is taken.
+            SessionStorageError: the disk refused.
+        """
+        self._writer, self._is_new_here = await self._acquire(), True
+
+    async def settle(self) -> bool:
+        """Find out whether the line whose append failed last is stored, and if so go on behind it.
+
+        A sync may fail when the line is on the disk, and a connection may be lost behind the commit.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: it is damaged.
+            SessionStorageError: it can't be read.
+        """
+        if not self._offered_line:
+            return False
+        writer, behind = self._usable_writer(), self._end.after(self._offered_line)
+        stored = await writer.read(self._end)
+        is_stored = stored.history.end.size >= behind.size and await _holds(writer, behind)
+        if is_stored:  # though a power cut may still take it
+            self._end, self.is_flushed = behind, False
+        self._offered_line = b""
+        return is_stored
+
+    async def catch_up(self) -> StoredSession | None:
+        """Set a torn end aside, and see what others have stored.
 
         Returns:
             The whole session as it is stored, if it was changed since it was read; else None.
 
         Raises:
-            SessionLockedError: somebody else holds the lock.
             SessionExistsError: nothing of this session was stored, yet its id is taken.
             SessionNotFoundError: it was removed.
             SessionCorruptError: it is damaged.
             SessionStorageError: the disk refused.
         """
-        writer = await self._acquire()
-        try:
-            changed = await self._catch_up(writer)
-        except BaseException:
-            with trio.CancelScope(shield=True):
-                await writer.release()
-            raise
-        self._writer, self._is_new_here = writer, True
-        return changed
+        writer = self._writer
+        assert writer is not None
+        stored = await writer.read(self._end)
+        if self.metadata is None:
+            await self._begin(writer, stored)
+            return None
+        if stored.metadata is None:
+            raise self._removed()
+        if damage := _damage(stored):
+            side = await writer.set_aside(stored.history.end)
+            self.repair = msgspec.structs.replace(damage, set_aside=side)
+        if stored.history.entries or self._is_foreign(stored.metadata):
+            return await writer.read(START)
+        return None
 
     async def release(self) -> None:
         """Let go of the lock; cancellation waits until that is done."""
@@ -151,10 +188,19 @@ class Journal:
 
     async def _append(self, line: bytes, *, flush: bool) -> None:
         writer = self._usable_writer()
+        self._offered_line = line
         try:
             await writer.append(line, self._end, flush=flush)
+        except SessionFencedError:
+            self._offered_line = b""
+            raise
+        except SessionStorageError as error:
+            if error.nothing_written:
+                self._offered_line = b""
+            raise
         finally:
             self._is_broken = writer.is_broken
+        self._offered_line = b""
         self._is_new_here = False
         end = self._end.after(line) if line else self._end
         self._end = end.synced() if flush else end
@@ -183,20 +229,6 @@ class Journal:
             if self.metadata is None and await store.exists(self._session_id):
                 raise self._taken() from None
             raise
-
-    async def _catch_up(self, writer: SessionWriter) -> StoredSession | None:
-        stored = await writer.read(self._end)
-        if self.metadata is None:
-            await self._begin(writer, stored)
-            return None
-        if stored.metadata is None:
-            raise self._removed()
-        if torn := len(stored.history.torn):
-            side = await writer.set_aside(stored.history.end)
-            self.repair = report_on(stored.history.end, torn, stored.path, side)
-        if stored.history.entries or self._is_foreign(stored.metadata):
-            return await writer.read(START)
-        return None
 
     async def _begin(self, writer: SessionWriter, stored: StoredSession) -> None:
         """Make sure that the id is free, and put aside what a crash left of an unsaved session."""
@@ -231,3 +263,20 @@ class Journal:
             session_id=self._session_id,
             hint="load it, or choose another id",
         )
+
+
+def _damage(stored: StoredSession) -> RepairReport | None:
+    """Describe what is wrong with the end of a history, if anything is."""
+    found = stored.history
+    if not (found.torn or found.missing):
+        return None
+    return report_on(found.end, len(found.torn), stored.path, missing=found.missing)
+
+
+async def _holds(writer: SessionWriter, place: Position) -> bool:
+    """Whether the line before this place is the one that is stored there."""
+    try:
+        await writer.read(place)
+    except SessionCorruptError:  # all before that line was read without it
+        return False
+    return True

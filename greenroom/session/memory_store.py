@@ -136,8 +136,9 @@ class _MemoryWriter:
         await self._checkpoint_held()
         if len(self._kept.history) != at.size:
             raise SessionStorageError(
-                f"the history of {self._session_id!r} was changed by somebody else",
+                f"the history of {self._session_id!r} was changed by another writer",
                 session_id=self._session_id,
+                nothing_written=True,
             )
         self._kept.history += line
         self._kept.changed = clock.now()

@@ -12,8 +12,10 @@ __all__ = [
     "Origin",
     "SessionMetadata",
     "decode_metadata",
+    "described_lines",
     "encode_metadata",
     "in_utc",
+    "with_lines",
 ]
 
 FORKED_FROM = "forked_from"
@@ -84,12 +86,42 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
 
 
-def encode_metadata(metadata: SessionMetadata, previous: bytes = b"") -> bytes:
-    """Write it as indented JSON, keeping keys of `previous` that this version does not know."""
+def encode_metadata(
+    metadata: SessionMetadata, previous: bytes = b"", *, lines: int | None = None
+) -> bytes:
+    """Write it as indented JSON, keeping keys of `previous` that this version does not know.
+
+    With `lines` it says how many lines the history has at the least.
+    """
     known = serde.loads(serde.encode(metadata))
     kept = serde.loads(previous) if previous else {}
     both = {**kept, **known} if isinstance(kept, dict) and isinstance(known, dict) else known
+    if lines is not None and isinstance(both, dict):
+        both["lines"] = lines
     return serde.dumps(both, pretty=True) + b"\n"
+
+
+def with_lines(data: bytes, lines: int) -> bytes:
+    """Return a description that says that the history has so many lines at the least.
+
+    Raises:
+        InvalidJSONError: it is not a description.
+    """
+    return (
+        serde.dumps({**serde.decode(data, dict[str, object]), "lines": lines}, pretty=True) + b"\n"
+    )
+
+
+def described_lines(data: bytes) -> int:
+    """Return how many lines the history has at the least, as far as its description knows."""
+    try:
+        return max(serde.decode(data, _Lines).lines, 0)
+    except InvalidJSONError:
+        return 0
+
+
+class _Lines(msgspec.Struct):
+    lines: int = 0
 
 
 def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetadata:
@@ -106,8 +138,8 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint="nothing was changed; restore the description from a backup: the messages are kept "
-            "apart from it",
+            hint=f"nothing was changed; `greenroom sessions repair {session_id}` puts the description "
+            "together anew: the messages are kept apart from it",
         ) from error
     if found.session_id != session_id:
         raise SessionCorruptError(
@@ -115,7 +147,8 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint="a session's folder bears the session's id",
+            hint="a session's folder bears the session's id: name it so, or let "
+            f"`greenroom sessions repair {session_id}` describe what is there by this one",
         )
     return found
 

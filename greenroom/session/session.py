@@ -18,10 +18,10 @@ from greenroom.session.files.store import default_store
 from greenroom.session.history.branches import Branch, as_left, branches
 from greenroom.session.history.decisions import decisions
 from greenroom.session.history.page import Page
+from greenroom.session.holder import unknown_error
 from greenroom.session.metadata import FORKED_FROM, Origin, SessionMetadata
 from greenroom.session.shelf.archive import listable, set_archived
 from greenroom.session.shelf.deletion import delete_session
-from greenroom.session.shelf.held import unknown_error
 from greenroom.session.shelf.search import SearchReport, search_sessions
 from greenroom.session.store import SessionStore
 from greenroom.session.stored_conversation import StoredConversation
@@ -100,7 +100,7 @@ class AgentSession(StoredConversation):
         store = store or default_store()
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
-            raise unknown_error(session_id, store)
+            raise unknown_error(session_id, store, has_history=bool(stored.history.end.lines))
         session = cls(stored.metadata, store)
         session.keep_open = keep_open
         session._become(stored)

@@ -74,7 +74,10 @@ class SessionWriter(Protocol):
         """Add a line at the end, which must be at this place; durable when it returns.
 
         Without `flush` it is durable with the next append that flushes; an empty line adds nothing
-        and only flushes. If it fails, the history is as it was before.
+        and only flushes. If it fails or is cancelled, the line is stored as a whole or not at all.
+        Which of the two need not be known, as behind a connection that was lost: the session reads
+        from this place on before it writes again, and goes on from what it finds. An error that says
+        `nothing_written` saves it the look.
         """
         ...
 

@@ -118,7 +118,7 @@ class StoredConversation(Conversation):
         Without `flush` it survives this process, and a power cut from the next save on. A session
         with nothing on record, no metadata and no children is not stored. If it fails, all stays
         pending, and a later save may succeed; after a failed sync only once it is closed and opened
-        again.
+        again. What was stored though its save failed, as behind a lost connection, is not stored twice.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -164,11 +164,27 @@ class StoredConversation(Conversation):
         self._is_touched = False
 
     async def _acquire(self) -> None:
-        if changed := await self._journal.acquire():
+        await self._journal.acquire()
+        try:
+            await self._settle()
+            await self._catch_up()
+        except BaseException:
+            await self._journal.release()
+            raise
+
+    async def _catch_up(self) -> None:
+        """Take over what others have stored, unless there are changes here as well."""
+        if changed := await self._journal.catch_up():
             if self._is_touched:
-                await self._journal.release()
                 raise changed_error(self.session_id)
             self._become(changed)
+
+    async def _settle(self) -> None:
+        """Count as stored what a commit has stored that seemed to fail."""
+        is_stored = await self._journal.settle()
+        self._transcript.settle(is_stored=is_stored)
+        if is_stored:
+            self._is_touched = bool(self._transcript.pending) or self._has_news
 
     @asynccontextmanager
     async def _held_open(self) -> AsyncIterator[None]:
@@ -183,6 +199,7 @@ class StoredConversation(Conversation):
                 await self._journal.release()
 
     async def _commit(self, flush: bool) -> None:
+        await self._settle()
         if self._journal.metadata is None and is_long(self._transcript.pending):
             await self._begin_long()
         # What is added while a write is under way stays for the next.

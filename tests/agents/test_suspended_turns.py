@@ -1,5 +1,6 @@
 """Turns that wait for an answer: where nobody is there to ask, and what their files are."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -47,7 +48,10 @@ def shop(tmp_path):
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.name != "lock"}
+    """The files of a session, but for its lock, and for how many lines there are at the least."""
+    found = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    described = {**json.loads(found["metadata.json"]), "lines": None}
+    return {**found, "metadata.json": described, "lock": None}
 
 
 async def test_the_files_are_those_that_a_kill_at_the_question_would_have_left(shop):

@@ -35,6 +35,16 @@ class Shelf:
         session.set_model("offline", "rules")
         await session.save()
 
+    def say(self, session_id, text):
+        """Add a message in a line of its own."""
+
+        async def say():
+            session = await AgentSession.load(session_id, store=self.store)
+            session.add_message(Message.user(text))
+            await session.save()
+
+        trio.run(say)
+
     def load(self, session_id):
         async def load():
             return await AgentSession.load(session_id, store=self.store)

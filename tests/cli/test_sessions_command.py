@@ -43,6 +43,57 @@ def test_a_list_leaves_subagents_out_unless_all_are_asked_for(run, shelf):
     assert {each["session_id"] for each in listed} == {"s-1", "s-2"}
 
 
+def test_a_list_says_what_it_leaves_out_and_a_repair_brings_it_back(run, shelf):
+    shelf.add("s-1", "one", title="mine")
+    shelf.add("s-2", "two")
+    shelf.add("s-3", "three")
+    (shelf.folder("s-1") / "metadata.json").write_bytes(b'{"session')
+    (shelf.folder("s-2") / "metadata.json").unlink()
+    for words in (("list",), ("list", "--json"), ("search", "three")):
+        told = run("sessions", *words, *shelf.here)
+        assert told.code == 1
+        assert "s-3" in told.out
+        assert "s-1" not in told.out
+        for id_ in ("s-1", "s-2"):
+            assert f"left out: {id_}" in told.err
+            assert f"greenroom sessions repair {id_}" in told.err
+    for id_, beginning in (("s-1", "s-1"), ("s-2", "s-2")):
+        assert run("sessions", "show", id_, *shelf.here).code == 2
+        done = run("sessions", "repair", beginning, *shelf.here)
+        assert done.code == 0
+        assert "put together anew in its description: " in done.out
+        assert "has 1 message" in done.out
+    listed = run("sessions", "list", *shelf.here)
+    assert (listed.code, listed.err) == (0, "")
+    assert "s-1" in listed.out
+    assert "s-2" in listed.out
+
+
+def test_a_repair_says_what_is_kept_and_what_is_not(run, shelf):
+    texts = ["one", "two", "three", "four"]
+    shelf.add("s-1", *texts)
+    path = shelf.folder("s-1") / "history.jsonl"
+    for text in ("five", "six", "seven"):
+        shelf.say("s-1", text)
+    path.write_bytes(path.read_bytes().replace(b"five", b"fiwe"))
+    done = run("sessions", "repair", "s-1", *shelf.here)
+    assert done.code == 0
+    assert "2 messages verify and were kept" in done.out
+    assert "has 7 messages" in done.out
+    assert "greenroom sessions fork s-1 --at N" in done.out
+    assert "is missing here: line 2 " in run("sessions", "show", "s-1", *shelf.here).out
+    again = run("sessions", "repair", "s-1", "--json", *shelf.here).json
+    assert again == {"session_id": "s-1", "messages": 7, "repair": None}
+
+
+def test_a_subagent_whose_parent_is_gone_is_listed_by_itself(run, shelf):
+    shelf.add("s-1", title="mine")
+    shelf.add("s-2", parent="s-1")
+    shelf.add("s-3", parent="s-0")
+    listed = run("sessions", "list", "--json", *shelf.here).json
+    assert {each["session_id"] for each in listed} == {"s-1", "s-3"}
+
+
 def test_a_list_may_be_of_this_folder_alone(run, shelf, project):
     shelf.add("s-1", workspace=str(project))
     shelf.add("s-2", workspace="/elsewhere")

@@ -11,7 +11,7 @@ import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
 from greenroom.session import AgentSession, FileStore, SQLiteStore
-from greenroom.session.files.lock import HeldError, lock, unlock
+from greenroom.session.files.lock import HeldError, check_held, lock, unlock
 
 WRITER = """
 import sys, trio
@@ -189,6 +189,87 @@ async def test_an_unknown_holder_is_named_as_such(files, monkeypatch):
     monkeypatch.setattr("greenroom.session.files.store.lock", held)
     with pytest.raises(SessionLockedError, match="another process"):
         await AgentSession.new("coder", store=files).open()
+
+
+FORKING = """
+import os, signal, sys, trio
+import greenroom
+from greenroom import AgentSession, Message
+from greenroom.core import SessionFencedError
+
+async def main(kind, path):
+    store = getattr(greenroom, kind)(path)
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    session.add_message(Message.user("one"))
+    await session.open()
+    await session.save()
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, b"x")
+        sys.stdin.read()  # as long as the test wants it to live
+        os._exit(0)
+    os.read(reading, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+trio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def forked(shared, tmp_path):
+    """A process that held the session `mine`, forked and was killed; its child lives."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING, type(shared).__name__, str(tmp_path / "sessions")],
+        stdin=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as parent:
+        assert parent.wait() == -signal.SIGKILL
+        yield parent
+        parent.stdin.close()  # which the child waits for
+
+
+async def test_a_child_that_was_forked_keeps_no_lock_of_a_parent_that_was_killed(forked, shared):
+    session = await AgentSession.load("mine", store=shared)
+    session.add_message(Message.user("two"))
+    await session.save()
+    assert [each.text for each in session.history] == ["one", "two"]
+
+
+def test_a_forked_child_holds_no_lock_and_closes_no_file_of_another(tmp_path):
+    folder = str(tmp_path / "s")
+    descriptor = lock(folder)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            check_held(descriptor, folder)
+        except HeldError as error:
+            code = 0 if error.pid == os.getppid() else 2
+        finally:
+            unlock(descriptor, folder)
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    check_held(descriptor, folder)
+    unlock(descriptor, folder)
+
+
+@pytest.fixture
+def ended():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process
+
+
+async def test_a_holder_that_has_ended_is_named_as_such(files, monkeypatch, ended):
+    """Only a process that it started without Python's knowledge can still hold the lock."""
+
+    def held(folder):
+        raise HeldError(ended.pid)
+
+    monkeypatch.setattr("greenroom.session.files.store.lock", held)
+    with pytest.raises(SessionLockedError, match=f"process {ended.pid}, which has ended") as caught:
+        await AgentSession.new("coder", store=files).open()
+    assert "that it started" in caught.value.hint
 
 
 async def test_files_beside_the_session_keep_the_folder(files):

@@ -39,13 +39,15 @@ async def test_the_lines_before_the_damage_stay_and_all_else_is_set_aside(files,
     first = data.index(b"\n") + 1
     assert (report.path, report.line, report.offset) == (str(damaged), 2, first)
     assert report.size == len(data) - first
-    assert damaged.read_bytes() == data[:first]
+    assert damaged.read_bytes().startswith(data[:first])
+    assert damaged.read_bytes().count(b"\n") == 2
     assert Path(report.set_aside).read_bytes() == data[first:]
     session = await AgentSession.load("mine", store=files)
-    assert [message.text for message in session.history] == ["read a.txt\u2028please"]
+    told = [message.text for message in session.history]
+    assert (told[0], told[-1]) == ("read a.txt\u2028please", "It says hällo.")
     session.add_message(Message.user("go on"))
     await session.save()
-    assert len((await AgentSession.load("mine", store=files)).history) == 2
+    assert len((await AgentSession.load("mine", store=files)).history) == 5
 
 
 async def test_what_can_not_be_decoded_is_salvaged_as_well(files, damaged):

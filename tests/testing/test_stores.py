@@ -228,6 +228,22 @@ async def deletes_in_two_steps(self):
     await Writer.delete(self)
 
 
+async def deletes_one_at_a_time(self):
+    if getattr(self._sessions, "is_deleting", False):
+        raise SessionStorageError("busy")
+    self._sessions.is_deleting = True
+    await Writer.delete(self)
+    self._sessions.is_deleting = False
+
+
+class Busy(with_writer(delete=deletes_one_at_a_time)):
+    """Deletes of different sessions get in each other's way."""
+
+    def __init__(self):
+        super().__init__()
+        self._sessions = type("Sessions", (dict,), {})()
+
+
 MUTANTS = {
     "a_loaded_session_equals_the_saved_one": with_writer(write_metadata=forgets_lineage),
     "a_session_grows_over_many_saves_and_loads": with_writer(
@@ -289,6 +305,7 @@ MUTANTS = {
     "children_are_deleted_with_their_parent_where_that_is_asked_for": with_writer(
         delete=deletes_everything
     ),
+    "many_sessions_are_deleted_side_by_side": Busy,
 }
 
 

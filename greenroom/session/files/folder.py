@@ -6,15 +6,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import msgspec
+
 from greenroom.core import SessionCorruptError, SessionNotFoundError, SessionStorageError
 from greenroom.session.files import durable
-from greenroom.session.history.lines import Position, read_on
+from greenroom.session.files.lock import is_held
+from greenroom.session.history.lines import START, Position, read_on
 from greenroom.session.history.page import Page, backwards, read_page
-from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.metadata import SessionMetadata, decode_metadata, described_lines
+from greenroom.session.repair import report_on
 from greenroom.session.store import StoredPage, StoredSession
 
 __all__ = [
+    "describe",
     "history_path",
+    "is_undescribed",
     "last_change",
     "metadata_path",
     "read_last",
@@ -69,14 +75,15 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
         OSError: a file can't be read.
     """
     path = history_path(folder)
-    metadata = _described(folder, session_id)
+    metadata, lines = _described(folder, session_id)
     found = durable.read_bytes(path, since.size - len(since.last))
     if found is None and not os.path.exists(metadata_path(folder)):
-        metadata = None  # the session was deleted between the two
+        metadata, lines = None, 0  # the session was deleted between the two
     if found is None and since.lines:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     history = read_on(found or b"", session_id=session_id, path=path, since=since)
-    return StoredSession(metadata, history, path)
+    missing = max(lines - history.end.lines - bool(history.torn), 0)
+    return StoredSession(metadata, msgspec.structs.replace(history, missing=missing), path)
 
 
 def read_last(folder: str, session_id: str, count: int) -> StoredPage:
@@ -87,7 +94,7 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
         OSError: a file can't be read.
     """
     path = history_path(folder)
-    metadata = _described(folder, session_id)
+    metadata, lines = _described(folder, session_id)
     try:
         with durable.opened(path) as (fd, size):
             blocks = backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
@@ -96,7 +103,9 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
             )
     except FileNotFoundError:
         # Look again: the session may have been deleted between the two.
-        return StoredPage(_described(folder, session_id), Page())
+        metadata, lines = _described(folder, session_id)
+        report = report_on(START, 0, path, missing=lines) if lines else None
+        return StoredPage(metadata, Page(repair=report))
 
 
 def settled(look: Callable[[], T]) -> T:
@@ -129,15 +138,42 @@ def _torn(found: StoredSession | StoredPage) -> str:
     if isinstance(found, StoredPage):
         return str(found.page.repair or "")
     history = found.history
-    return f"{len(history.torn)} bytes from {history.end.size} on" if history.torn else ""
+    if not (history.torn or history.missing):
+        return ""
+    return f"{len(history.torn)} bytes from {history.end.size} on, {history.missing} lines"
 
 
-def _described(folder: str, session_id: str) -> SessionMetadata | None:
+def describe(folder: str, session_id: str) -> SessionMetadata | None:
+    """Read a session's description alone; None where there is none.
+
+    Raises:
+        SessionCorruptError: it is damaged.
+        OSError: it can't be read.
+    """
+    return _described(folder, session_id)[0]
+
+
+def is_undescribed(folder: str) -> bool:
+    """Whether there is a history here without a description, which nobody is just about to write.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    try:
+        size = os.stat(history_path(folder)).st_size
+    except FileNotFoundError:
+        return False
+    return size > 0 and not is_held(folder)
+
+
+def _described(folder: str, session_id: str) -> tuple[SessionMetadata | None, int]:
+    """Read the description, and how many lines it knows of."""
     path = metadata_path(folder)
     data = durable.read_bytes(path)
     if data is None:
-        return None
-    return decode_metadata(data, session_id=session_id, path=path).touched(last_change(folder))
+        return None, 0
+    found = decode_metadata(data, session_id=session_id, path=path).touched(last_change(folder))
+    return found, described_lines(data)
 
 
 def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageError:
@@ -146,5 +182,6 @@ def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageE
     return SessionStorageError(
         f"{error.filename or path}: {problem}",
         session_id=session_id,
+        nothing_written=not isinstance(error, durable.SyncError),
         hint=_HINTS.get(error.errno, _HINT),
     )

@@ -4,17 +4,25 @@ The kernel drops the lock when its holder dies, however it dies, so a lock can't
 content (the holder's process id) is only for people. The file is removed on release, so a lock counts
 only if the file that it is on still stands in the folder. On network file systems `flock` may not
 hold between machines.
+
+A process that forks shares the lock with its child, and the kernel would keep it until both have ended.
+So a child lets go of what its parent holds, at once: what it still tries to write is refused. That works
+for forks that Python knows of, such as those of `multiprocessing`.
 """
 
 import contextlib
 import fcntl
 import os
+from os import kill  # which is about processes, and no part of a simulated disk
 
 from greenroom.session.files.durable import make_folder
 
-__all__ = ["HeldError", "check_held", "lock", "unlock"]
+__all__ = ["HeldError", "check_held", "is_alive", "is_held", "lock", "unlock"]
 
 _ATTEMPTS = 100
+
+_held: dict[int, int] = {}
+"""The descriptors of the locks that this process holds or tries to take, and the inode of each."""
 
 
 class HeldError(Exception):
@@ -65,7 +73,30 @@ def unlock(fd: int, folder: str) -> None:
         if _is_ours(fd, folder):
             os.unlink(os.path.join(folder, "lock"))
     finally:
-        os.close(fd)
+        _close(fd)
+
+
+def _let_go_in_child() -> None:
+    """Give up the share in the parent's locks that a fork has given to this process.
+
+    Each descriptor leads to nothing from then on, but its number stays taken: whoever closes it later
+    closes no other file.
+    """
+    for fd, inode in _held.items():
+        with contextlib.suppress(OSError):
+            if os.fstat(fd).st_ino == inode:
+                nothing = os.open(os.devnull, os.O_RDONLY)
+                os.dup2(nothing, fd, inheritable=False)
+                os.close(nothing)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _close(fd: int) -> None:
+    _held.pop(fd, None)
+    os.close(fd)
 
 
 def _try_lock(path: str) -> int | None:
@@ -75,6 +106,7 @@ def _try_lock(path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
+        _held[fd] = os.fstat(fd).st_ino
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.stat(path)):
             with contextlib.suppress(OSError):  # the lock holds on a full disk too
@@ -83,14 +115,14 @@ def _try_lock(path: str) -> int | None:
             return fd
     except BlockingIOError:
         pid = _holder(fd)
-        os.close(fd)
+        _close(fd)
         raise HeldError(pid) from None
     except FileNotFoundError:
         pass
     except BaseException:
-        os.close(fd)
+        _close(fd)
         raise
-    os.close(fd)
+    _close(fd)
     return None
 
 
@@ -100,6 +132,23 @@ def _is_ours(fd: int, folder: str) -> bool:
         return os.path.samestat(os.fstat(fd), os.stat(os.path.join(folder, "lock")))
     except FileNotFoundError:
         return False
+
+
+def is_held(folder: str) -> bool:
+    """Whether the process that the lock file names is there: to try the lock would get in its way."""
+    pid = _successor(folder)
+    return pid is not None and is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this machine has such a process; whoever owns it."""
+    try:
+        kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or the file holds what is not a process id
+        return True
+    return True
 
 
 def _successor(folder: str) -> int | None:

@@ -5,7 +5,6 @@ store's own: tool threads that hang can't keep a session from being saved, and s
 side. No thread is abandoned on cancellation: what has begun to be written is written.
 """
 
-import logging
 import os
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,12 +14,12 @@ import trio
 from greenroom.core import (
     InvalidSessionIdError,
     SessionError,
-    SessionNotFoundError,
     check_session_id,
 )
 from greenroom.session.files import durable
 from greenroom.session.files.folder import (
-    last_change,
+    describe,
+    is_undescribed,
     read_last,
     read_session,
     settled,
@@ -30,17 +29,17 @@ from greenroom.session.files.lock import HeldError, lock
 from greenroom.session.files.writer import FileWriter
 from greenroom.session.history.lines import START
 from greenroom.session.history.page import check_count
-from greenroom.session.holder import locked_error
-from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.holder import locked_error, unknown_error
+from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredPage, StoredSession
+from greenroom.session.survey import StoreSurvey, newest_first
 
 __all__ = ["FileStore", "default_store"]
 
 T = TypeVar("T")
 
-_log = logging.getLogger("greenroom.session")
 _THREADS = 32  # as many sessions sync at once; more would only queue at the disk
 
 
@@ -99,13 +98,21 @@ class FileStore:
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first; histories are not read.
 
-        Anything else in the folder is passed over. A description that can't be read is logged.
+        Anything else in the folder is passed over. A session that can't be listed is logged; `survey`
+        says which they are.
 
         Raises:
             SessionStorageError: the folder can't be read.
         """
-        found = await self._run("", self._list)
-        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+        return (await self.survey()).logged()
+
+    async def survey(self) -> StoreSurvey:
+        """Describe every stored session, and say which are damaged; histories are not read.
+
+        Raises:
+            SessionStorageError: the folder can't be read.
+        """
+        return await self._run("", self._survey)
 
     async def acquire(self, session_id: str) -> FileWriter:
         """Become the one writer of this session, in this process and all others.
@@ -122,26 +129,27 @@ class FileStore:
         return FileWriter(session_id, folder, fd, self._limiter)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
-        """Make a damaged session usable again, at the price of what follows the damage.
+        """Make a damaged session usable again, with all that can be shown to be whole.
 
-        The lines before the first damaged one stay; it and all after it are moved into a file beside
-        the history, byte for byte.
+        The lines before the first damaged one stay. Of what follows, the lines that verify are written
+        again behind a message that says that something is missing; and all of it, as it was, is moved
+        into a file beside the history. A description that is damaged or missing is put together anew.
 
         Returns:
-            What was set aside and where, or None where nothing was damaged.
+            What was set aside and where, what was kept and what was lost; None where nothing was damaged.
 
         Raises:
             SessionNotFoundError: there is no such session.
-            SessionLockedError: somebody writes it.
+            SessionLockedError: another writer has it.
             SessionStorageError: the disk refused.
         """
-        if not await self.exists(session_id):
-            raise SessionNotFoundError(
-                f"there is no session {session_id!r} in {self!r}", session_id=session_id
-            )
+        folder = self.folder(session_id)
+        if not await self._run(session_id, lambda: os.path.exists(folder)):
+            raise unknown_error(session_id, self)
+        relatives = [each for each in await self.list_all() if each.session_id != session_id]
         writer = await self.acquire(session_id)
         try:
-            return await writer.salvage()
+            return await writer.salvage(relatives)
         finally:
             with trio.CancelScope(shield=True):
                 await writer.release()
@@ -171,27 +179,25 @@ class FileStore:
         except OSError as error:
             raise storage_error(error, session_id, self._folder) from error
 
-    def _list(self) -> list[SessionMetadata]:
+    def _survey(self) -> StoreSurvey:
         try:
             names = os.listdir(self._folder)
         except FileNotFoundError:
-            return []
-        return [found for name in names if (found := self._describe(name)) is not None]
-
-    def _describe(self, name: str) -> SessionMetadata | None:
-        try:
-            folder = self.folder(name)
-            path = os.path.join(folder, "metadata.json")
-            data = durable.read_bytes(path)
-            if data is None:
-                return None
-            metadata = decode_metadata(data, session_id=name, path=path)
-            return metadata.touched(last_change(folder))
-        except (InvalidSessionIdError, NotADirectoryError):
-            return None
-        except (OSError, SessionError) as error:
-            _log.warning("session %s is left out of the list: %s", name, error)
-            return None
+            names = []
+        sessions, damaged = list[SessionMetadata](), list[SessionError]()
+        for name in names:
+            try:
+                if found := describe(self.folder(name), name):
+                    sessions.append(found)
+                elif is_undescribed(self.folder(name)):
+                    damaged.append(unknown_error(name, self, has_history=True))
+            except (InvalidSessionIdError, NotADirectoryError):
+                continue
+            except OSError as error:
+                damaged.append(storage_error(error, name, self._folder))
+            except SessionError as error:
+                damaged.append(error)
+        return StoreSurvey(newest_first(sessions), tuple(damaged))
 
 
 def default_store() -> FileStore:

@@ -2,25 +2,35 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import trio
 
-from greenroom.core import clock
+from greenroom.core import InvalidJSONError, SessionCorruptError, clock, serde
 from greenroom.session.files import durable
 from greenroom.session.files.folder import (
     history_path,
+    last_change,
     metadata_path,
     read_session,
     storage_error,
 )
 from greenroom.session.files.lock import HeldError, check_held, unlock
 from greenroom.session.files.removal import remove_folder
-from greenroom.session.history.lines import Position, read_history
-from greenroom.session.holder import fenced_error
-from greenroom.session.metadata import SessionMetadata, decode_metadata, encode_metadata
-from greenroom.session.repair import RepairReport, report_on
+from greenroom.session.history.entry import decode_entries
+from greenroom.session.history.lines import Position
+from greenroom.session.history.recovery import Recovery, recover
+from greenroom.session.holder import fenced_error, unknown_error
+from greenroom.session.lost_description import restore_description
+from greenroom.session.metadata import (
+    SessionMetadata,
+    decode_metadata,
+    described_lines,
+    encode_metadata,
+    with_lines,
+)
+from greenroom.session.repair import RepairReport
 from greenroom.session.store import StoredSession
 
 __all__ = ["FileWriter"]
@@ -47,6 +57,8 @@ class FileWriter:
         self._lock = lock
         self._limiter = limiter
         self._history = -1  # its file descriptor, once something was appended
+        self._appends = 0
+        self._lines = 0  # how many there are on the disk, where this writer has put one there
         self._is_broken = False
 
     @property
@@ -89,7 +101,7 @@ class FileWriter:
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
-        return await self._write(lambda: self._set_aside(at.size))
+        return await self._write(lambda: self._set_aside(at))
 
     async def delete(self) -> None:
         """Remove the session's folder with all that is in it; durable when it returns.
@@ -101,22 +113,17 @@ class FileWriter:
         """
         await self._write(lambda: remove_folder(self._folder))
 
-    async def salvage(self) -> RepairReport | None:
-        """Set aside everything from the first damaged line on; say what that was, if anything.
+    async def salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
+        """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything.
+
+        A description is put together anew with the help of the other sessions of the store.
 
         Raises:
+            SessionNotFoundError: there is nothing of a session here.
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
-        path, id_ = history_path(self._folder), self._session_id
-        data = await self._run(lambda: durable.read_bytes(path)) or b""
-        history = await self._run(
-            lambda: read_history(data, session_id=id_, path=path, salvage=True)
-        )
-        if not history.torn:
-            return None
-        side = await self.set_aside(history.end)
-        return report_on(history.end, len(history.torn), path, side)
+        return await self._write(lambda: self._salvage(relatives))
 
     async def release(self) -> None:
         """Let go of the lock; a folder in which nothing was saved is removed.
@@ -147,6 +154,9 @@ class FileWriter:
         if self._history < 0:
             self._history = self._open_history(at)
         durable.append(self._history, line, at.size, flush=flush)
+        self._appends += 1
+        if flush:
+            self._lines = at.lines + bool(line)
         # The wall clock is asked in one place only, for the times in folders too.
         moment = clock.now().timestamp()
         with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time
@@ -176,17 +186,84 @@ class FileWriter:
                 durable.rewrite(history, 0, 0)  # emptied by somebody who crashed before the sync
         else:
             decode_metadata(previous, session_id=self._session_id, path=path)  # it is ours
-        durable.replace(path, encode_metadata(metadata, previous or b""))
+        durable.replace(path, encode_metadata(metadata, previous or b"", lines=self._lines or None))
 
-    def _set_aside(self, size: int) -> str:
+    def _set_aside(self, at: Position) -> str:
         path = history_path(self._folder)
-        side = _unused(f"{path}.torn.{size}")
-        durable.replace(side, durable.read_bytes(path, size) or b"")
-        durable.truncate(path, size)
+        side = _unused(f"{path}.torn.{at.size}")
+        durable.replace(side, durable.read_bytes(path, at.size) or b"")
+        self._limit_lines(at.lines)  # first: a description that knows of more would be an error
+        durable.truncate(path, at.size)
         return side
+
+    def _salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
+        path, id_ = history_path(self._folder), self._session_id
+        about = durable.read_bytes(metadata_path(self._folder))
+        data = durable.read_bytes(path)
+        if about is None and not data:
+            raise unknown_error(id_, self._folder)
+        found = recover(data or b"", session_id=id_, path=path)
+        restored = self._restore_description(about, found, relatives)
+        lines = found.end.lines + bool(found.line)
+        missing = 0 if found.damaged else max(described_lines(about or b"") - lines, 0)
+        side = ""
+        if found.damaged:
+            side = _unused(f"{path}.torn.{found.end.size}")
+            durable.replace(side, found.damaged)
+        self._limit_lines(found.end.lines)
+        if found.line:
+            durable.replace(path, (data or b"")[: found.end.size] + found.line)
+        elif found.damaged:
+            durable.truncate(path, found.end.size)
+        if not (found.damaged or missing or restored):
+            return None
+        first, size = found.end.lines + 1, len(found.damaged)
+        return RepairReport(
+            path, first, found.end.size, size, side, found.messages, missing, restored
+        )
+
+    def _restore_description(
+        self, data: bytes | None, found: Recovery, relatives: Sequence[SessionMetadata]
+    ) -> tuple[str, ...]:
+        """Describe the session anew where that is needed; return the fields that were lost."""
+        path, id_ = metadata_path(self._folder), self._session_id
+        try:
+            if data is not None:
+                decode_metadata(data, session_id=id_, path=path)
+                return ()
+        except SessionCorruptError:
+            durable.replace(_unused(f"{path}.damaged"), data or b"")
+        entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
+        moment = last_change(self._folder)
+        metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
+        durable.replace(path, encode_metadata(metadata, _object(data)))
+        return lost or ("session_id",)
+
+    def _limit_lines(self, most: int) -> None:
+        """Let the description know of no more lines than these."""
+        self._lines = min(self._lines, most)
+        data = durable.read_bytes(metadata_path(self._folder)) or b""
+        if described_lines(data) > most:
+            durable.replace(metadata_path(self._folder), with_lines(data, most))
+
+    def _note_lines(self) -> None:
+        """Let the description know of the lines that are there, after more than one commit.
+
+        A single one is a save without an open session, which should not cost another sync.
+        """
+        if self._appends < 2 or self._is_broken:
+            return
+        with contextlib.suppress(
+            OSError, HeldError, InvalidJSONError
+        ):  # the bound stays lower then
+            check_held(self._lock, self._folder)
+            data = durable.read_bytes(metadata_path(self._folder))
+            if data is not None and described_lines(data) < self._lines:
+                durable.replace(metadata_path(self._folder), with_lines(data, self._lines))
 
     def _release(self) -> None:
         try:
+            self._note_lines()
             if self._history >= 0:
                 os.close(self._history)
         finally:
@@ -195,6 +272,15 @@ class FileWriter:
             # Another writer may have come in, or files lie there: then it is not ours to remove.
             with contextlib.suppress(OSError):
                 os.rmdir(self._folder)
+
+
+def _object(data: bytes | None) -> bytes:
+    """Return what is a JSON object, whose other keys are kept; else nothing."""
+    try:
+        serde.decode(data or b"", dict[str, object])
+    except InvalidJSONError:
+        return b""
+    return data or b""
 
 
 def _unused(path: str) -> str:

@@ -48,13 +48,21 @@ def check_summary(summary: Message) -> Message:
 
 
 def _cut(messages: Sequence[Message], cut: int) -> int:
-    """Return the last place up to this one that parts no reply from its results."""
-    reply = next((at for at in range(cut - 1, -1, -1) if messages[at].role == "assistant"), None)
-    if reply is None or not messages[reply].tool_uses:
+    """Return the last place up to this one that parts no call from its result."""
+    at = cut - 1
+    while at >= 0 and messages[at].role == "user":
+        at -= 1
+    call = cut  # the first message before the cut with calls of that reply, which may be several
+    while at >= 0 and messages[at].role == "assistant":
+        call = at if messages[at].tool_uses else call
+        at -= 1
+    if call == cut:
         return cut
     end = cut
-    while end < len(messages) and messages[end].role == "user":
-        end += 1
+    goes_on = messages[cut - 1].role == "assistant"  # it may, behind the cut
+    for role in ("assistant", "user") if goes_on else ("user",):
+        while end < len(messages) and messages[end].role == role:
+            end += 1
     answered = any(message.tool_results for message in messages[cut:end])
-    waits = end == len(messages) and unanswered(messages[reply:])
-    return reply if answered or waits else cut
+    waits = end == len(messages) and unanswered(messages[call:])
+    return call if answered or waits else cut

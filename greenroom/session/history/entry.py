@@ -4,6 +4,7 @@ Entries are only ever added. A kind that this version does not know is passed ov
 file, so a newer version finds it again.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, TypeAlias, get_args
 
 import msgspec
@@ -39,6 +40,7 @@ __all__ = [
     "ToolsStartedEntry",
     "decode_entries",
     "decode_entry",
+    "decode_kinds",
 ]
 
 FORMAT = 3
@@ -174,6 +176,10 @@ class _Line(msgspec.Struct):
     e: tuple[Entry, ...]
 
 
+class _Raw(msgspec.Struct):
+    e: tuple[msgspec.Raw, ...]
+
+
 class _Loose(msgspec.Struct):
     e: tuple[dict[str, object], ...]
 
@@ -189,6 +195,19 @@ def decode_entries(line: bytes) -> tuple[Entry, ...]:
     except InvalidJSONError:
         entries = serde.decode(line, _Loose).e
     return tuple(_entry(entry) for entry in entries if entry.get("kind") in _KINDS)
+
+
+def decode_kinds(line: bytes) -> Iterator[tuple[bytes, Entry | None]]:
+    """Yield the entries of one line as they are written, each with what it means here.
+
+    That is None for a kind that this version does not know.
+
+    Raises:
+        InvalidJSONError: an entry of a known kind can't be read.
+    """
+    for raw in serde.decode(line, _Raw).e:
+        found = decode_entries(b'{"e":[' + bytes(raw) + b"]}")
+        yield bytes(raw), found[0] if found else None
 
 
 def decode_entry(data: bytes) -> Entry:

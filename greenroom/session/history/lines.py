@@ -24,17 +24,20 @@ from greenroom.core import InvalidJSONError, SessionCorruptError, SessionError
 from greenroom.session.history.entry import FORMAT, Entry, FormatEntry, decode_entries
 
 __all__ = [
+    "SALT",
     "START",
     "History",
     "Lines",
     "Position",
+    "check_format",
     "encode_line",
     "read_history",
     "read_lines",
     "read_on",
 ]
 
-_SALT = 0x5EA7_1EAF
+SALT = 0x5EA7_1EAF
+"""What the checksum of the line before is mixed with."""
 _SUFFIX = len(',"crc":"00000000"}\n')
 _HEAD = re.compile(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
 _END = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
@@ -75,11 +78,13 @@ class History(msgspec.Struct, frozen=True):
         entries: the entries of all sound lines, in order.
         end: the place behind the last sound line.
         torn: the bytes after it, which are no sound line; empty where all is well.
+        missing: how many lines are gone from the end, as far as a store can tell.
     """
 
     entries: tuple[Entry, ...]
     end: Position
     torn: bytes = b""
+    missing: int = 0
 
 
 class Lines(msgspec.Struct, frozen=True):
@@ -152,7 +157,7 @@ def read_lines(
             if salvage:
                 break
             raise _corrupt(error.message, session_id, path, place) from error
-        _check_format(found, session_id, path)
+        check_format(found, session_id, path)
         entries.append(found)
         place = msgspec.structs.replace(place, loose=_loose(line)).after(line)
         start = stop
@@ -182,7 +187,7 @@ def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> Hist
 
 
 def _seal(body: bytes, at: Position) -> bytes:
-    checksum = zlib.crc32(body, zlib.crc32(at.last) ^ _SALT)
+    checksum = zlib.crc32(body, zlib.crc32(at.last) ^ SALT)
     return b',"crc":"%08x"}\n' % checksum
 
 
@@ -204,7 +209,7 @@ def _is_followed(torn: bytes, at: Position) -> bool:
 
 def _sound_ends(torn: bytes, at: Position) -> Iterator[int]:
     """Find where a sound record ends, if its newline were there; each byte is summed up once."""
-    checksum, start = zlib.crc32(at.last) ^ _SALT, 0
+    checksum, start = zlib.crc32(at.last) ^ SALT, 0
     for found in _END.finditer(torn, endpos=len(torn) - 2):
         checksum, start = zlib.crc32(torn[start : found.start()], checksum), found.start()
         if found[1] == b"%08x" % checksum:
@@ -217,8 +222,12 @@ def _loose(data: bytes, start: int = 0) -> int:
     return int(head[1] or 0) if head else 0
 
 
-def _check_format(entries: tuple[Entry, ...], session_id: str, path: str) -> None:
-    """See that this line is of no newer format: one may begin in the middle of a file."""
+def check_format(entries: tuple[Entry, ...], session_id: str, path: str) -> None:
+    """See that this line is not of a newer format: one may begin in the middle of a file.
+
+    Raises:
+        SessionError: it is.
+    """
     first = entries[0] if entries else None
     if isinstance(first, FormatEntry) and first.version > FORMAT:
         raise SessionError(
@@ -235,6 +244,6 @@ def _corrupt(problem: str, session_id: str, path: str, at: Position) -> SessionC
         session_id=session_id,
         path=path,
         line=line,
-        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps the lines before "
-        "it, and sets the rest aside",
+        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps every line that can "
+        "be verified, and sets the rest aside",
     )

@@ -15,7 +15,7 @@ LONG = 256 * 1024
 
 _PIECE = 64 * 1024  # bytes to a line where there is a choice: about what a last page takes
 
-_MAX = 1 << 63  # beyond it an integer is no JSON of ours; no comparison holds for what is no number
+_FRAME = 8  # levels of an entry around what came from outside, such as the input of a call
 
 PendingEntry: TypeAlias = bytes | Entry
 """An entry in its encoded form; a long one as it is."""
@@ -74,22 +74,18 @@ def pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _is_short(entry: Entry) -> bool:
-    """Whether an entry is quickly encoded, or better be, since it may be none that can."""
+    """Whether an entry is quickly encoded, or better be, since it may be none that can.
+
+    Raises:
+        InvalidJSONError: it could be written and not read again.
+    """
     try:
-        values, size = [msgspec.to_builtins(entry)], 0
-    except (TypeError, ValueError, RecursionError):
+        plain = msgspec.to_builtins(entry)
+    except RecursionError as error:
+        raise InvalidJSONError(f"it is nested more than {serde.MAX_DEPTH} levels deep") from error
+    except (TypeError, ValueError):
         return True
-    while values:
-        value = values.pop()
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, dict):
-            values += value.values()
-        elif isinstance(value, list | tuple):
-            values += value
-        elif isinstance(value, int | float) and not abs(value) < _MAX:
-            return True
-    return size < LONG
+    return serde.check_json(plain, serde.MAX_DEPTH + _FRAME) < LONG
 
 
 def _plain(value: object) -> object:

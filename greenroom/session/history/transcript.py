@@ -1,6 +1,6 @@
 """The conversation in memory: what the entries of a history add up to, and which are not saved."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -24,7 +24,12 @@ from greenroom.session.history.entry import (
 )
 from greenroom.session.history.expenses import Expenses
 from greenroom.session.history.grants import Grants
-from greenroom.session.history.pairing import answer_unanswered, open_calls, unanswered
+from greenroom.session.history.pairing import (
+    Pairs,
+    answer_unanswered,
+    open_calls,
+    unanswered,
+)
 from greenroom.session.history.pending import PendingEntry, prove
 from greenroom.session.history.records import Records
 
@@ -39,8 +44,12 @@ class Transcript:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """Replay the entries of a stored history."""
         self.pending: list[PendingEntry] = []
-        self._writing = 0  # how many of these are being written right now
+        # How many of these were given to a commit that has not returned, or has failed: then they
+        # may be stored all the same, and `settle` is told.
+        self._offered = 0
+        self._is_writing = False
         self._start: PendingEntry | None = None
+        self._is_withdrawn = False  # it is taken back, and may be stored
         self._starting = 0  # how many calls that one names
         self._messages: list[Message] = []
         self._view: tuple[Message, ...] | None = ()
@@ -48,6 +57,7 @@ class Transcript:
         self._started: dict[int, set[str]] = {}
         # The messages before this place are paired: a long conversation is not looked through again.
         self._paired = 0
+        self._pairs = Pairs()
         self.grants = Grants()
         self.records = Records()
         self.expenses = Expenses()
@@ -90,7 +100,7 @@ class Transcript:
     def unstarted(self) -> tuple[ToolUseBlock, ...]:
         """The calls of the last reply that have no result, and have not started."""
         calls = open_calls(self._messages[self._paired :])
-        started = self._started.get(self._last_reply(), ()) if calls else ()
+        started = self._started_last() if calls else ()
         return tuple(call for call in calls if call.id not in started)
 
     def records_since_reply(self, kind: str) -> Iterator[JSON]:
@@ -101,7 +111,7 @@ class Transcript:
         """Take in an entry that is stored already."""
         match entry:
             case MessageEntry(message=message):
-                self._messages.append(message)
+                self._pairs.add(self._messages, message, self._started_last)
                 self._view = None
                 self.expenses.note_message(message)
             case ToolsStartedEntry(tool_use_ids=ids):
@@ -149,22 +159,40 @@ class Transcript:
             self._start, self._starting = pending, len(entry.tool_use_ids)
 
     def withdraw_started(self) -> None:
-        """Take back the record that calls of the last reply start, unless its commit has begun."""
-        if len(self.pending) > self._writing and self.pending[-1] is self._start:
+        """Take back the record that calls of the last reply start, unless it is being committed.
+
+        Where its commit has failed it may be on record all the same; the conversation does not count
+        it.
+        """
+        is_last = bool(self.pending) and self.pending[-1] is self._start
+        is_offered = len(self.pending) <= self._offered
+        if not is_last or self._is_withdrawn or (is_offered and self._is_writing):
+            return
+        self._started.pop(self._last_reply(), None)
+        self.expenses.note_tool_calls(-self._starting)
+        self._is_withdrawn = is_offered
+        if not is_offered:
             self.pending.pop()
             self._entries -= 1
-            self._started.pop(self._last_reply(), None)
-            self.expenses.note_tool_calls(-self._starting)
 
     @contextmanager
     def committing(self, count: int) -> Iterator[None]:
         """Write the first entries that are pending; they are no longer, unless the block raises."""
-        self._writing = count
+        self._offered, self._is_writing = count, True
         try:
             yield
-            del self.pending[:count]
         finally:
-            self._writing = 0
+            self._is_writing = False
+        self.settle(is_stored=True)
+
+    def settle(self, *, is_stored: bool) -> None:
+        """Note whether the entries whose commit was begun last are stored."""
+        if is_stored:
+            del self.pending[: self._offered]
+        elif self._is_withdrawn:
+            self.pending = [each for each in self.pending if each is not self._start]
+            self._entries -= 1
+        self._offered, self._is_withdrawn = 0, False
 
     def pair(
         self, reason: str, told: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool = False
@@ -175,7 +203,7 @@ class Transcript:
         """
         ids = unanswered(self._messages[self._paired :])
         if ids:
-            started = self._started.get(self._last_reply(), ())
+            started = self._started_last()
             left = {id_ for id_ in ids if keep_unstarted and id_ not in started}
             if ids := tuple(id_ for id_ in ids if id_ not in left):
                 self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
@@ -236,7 +264,7 @@ class Transcript:
         self.add(RewriteEntry(messages))
         # What stays is the same object, so that who knows it sees that it was not said anew.
         self._messages = [
-            given if id(given) in known else read
+            given if id(given) in known and given == read else read
             for given, read in zip(messages, self._messages, strict=True)
         ]
 
@@ -244,6 +272,9 @@ class Transcript:
         count = len(self._messages)
         if not 0 <= at <= count:
             raise SessionError(f"the conversation has no place {at}: it has {count} messages")
+
+    def _started_last(self) -> Collection[str]:
+        return self._started.get(self._last_reply(), ())
 
     def _last_reply(self) -> int:
         for index in range(len(self._messages) - 1, -1, -1):
@@ -259,6 +290,7 @@ class Transcript:
         del self._messages[to:]
         self._view = None
         self._paired = 0  # a call may have been parted from its result
+        self._pairs.look_again(self._messages)
         self.grants.rewind(to)
         self.records.rewind(to)
 
@@ -266,13 +298,16 @@ class Transcript:
         """Put its head in the place of all but the last messages, and return how many those were."""
         self._branch_off(0)
         cut = max(len(self._messages) - entry.keep, 0)
-        moved = len(entry.head) - cut
+        moved, last = len(entry.head) - cut, self._messages[cut:]
         # A call that had started has, also where its reply was written anew.
-        started = self._started.get(self._last_reply(), set())
-        self._messages[:cut] = entry.head
-        self._view = None
-        self._paired = 0
+        started = set(self._started_last())
         self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
+        self._messages, self._pairs, self._view, self._paired = [], Pairs(), None, 0
+        for message in (
+            *entry.head,
+            *last,
+        ):  # another writer may have parted a call from its result
+            self._pairs.add(self._messages, message, self._started_last)
         self._started[self._last_reply()] = started
         self.version = max(self.version, version)
         return cut

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import msgspec
 
 from greenroom.session.history.lines import START
+from greenroom.session.holder import unknown_error
 from greenroom.session.metadata import SessionMetadata
-from greenroom.session.shelf.held import held, unknown_error
+from greenroom.session.shelf.held import held
 from greenroom.session.store import SessionStore
 
 __all__ = ["listable", "set_archived"]

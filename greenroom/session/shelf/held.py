@@ -5,19 +5,11 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from greenroom.core import SessionNotFoundError, check_session_id
+from greenroom.core import check_session_id
+from greenroom.session.holder import unknown_error
 from greenroom.session.store import SessionStore, SessionWriter
 
-__all__ = ["held", "unknown_error"]
-
-
-def unknown_error(session_id: str, store: SessionStore) -> SessionNotFoundError:
-    """Return the error of somebody who names a session that the store does not hold."""
-    return SessionNotFoundError(
-        f"there is no session {session_id!r} in {store!r}",
-        session_id=session_id,
-        hint="AgentSession.list_all shows what there is",
-    )
+__all__ = ["held"]
 
 
 @asynccontextmanager

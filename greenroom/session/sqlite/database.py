@@ -64,6 +64,9 @@ class Database:
             return await trio.to_thread.run_sync(work, limiter=self.limiter())
         except (sqlite3.Error, OSError) as error:
             raise self._translated(error, session_id) from error
+        except SessionStorageError as error:  # ours, before the commit: all of it was taken back
+            error.nothing_written = True
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -173,7 +176,9 @@ class Database:
         """Say which file, what happened, and what to do."""
         if isinstance(error, OSError):
             text = f"{error.filename or self.path}: {error.strerror or error}"
-            return SessionStorageError(text, session_id=session_id, hint=_HINT)
+            return SessionStorageError(
+                text, session_id=session_id, nothing_written=True, hint=_HINT
+            )
         # The primary code; 0 where it is not SQLite that complains.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _UNREADABLE:
@@ -184,8 +189,12 @@ class Database:
                 hint="restore it from a backup, or salvage it with the command sqlite3 "
                 f"{self.path} .recover; if it is no database of sessions, name another file",
             )
-        hint = _HINTS.get(code, _HINT)
-        return SessionStorageError(f"{self.path}: {error}", session_id=session_id, hint=hint)
+        return SessionStorageError(
+            f"{self.path}: {error}",
+            session_id=session_id,
+            nothing_written=not _is_failed_sync(error),
+            hint=_HINTS.get(code, _HINT),
+        )
 
 
 def is_uncertain(error: SessionError) -> bool:
@@ -193,7 +202,11 @@ def is_uncertain(error: SessionError) -> bool:
 
     A write that fails is another matter: SQLite takes the whole transaction back.
     """
-    return getattr(error.__cause__, "sqlite_errorcode", 0) in _FAILED_SYNCS
+    return _is_failed_sync(error.__cause__)
+
+
+def _is_failed_sync(error: BaseException | None) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) in _FAILED_SYNCS
 
 
 def _connect(path: str) -> sqlite3.Connection:

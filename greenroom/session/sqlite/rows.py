@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -12,10 +12,13 @@ from greenroom.core import (
     SessionStorageError,
     clock,
 )
-from greenroom.session.history.lines import History, Position, read_history, read_on
+from greenroom.session.history.entry import Entry, decode_entries
+from greenroom.session.history.lines import History, Position, read_on
 from greenroom.session.history.page import Page, read_page
+from greenroom.session.history.recovery import recover
 from greenroom.session.holder import fenced_error
-from greenroom.session.metadata import SessionMetadata, decode_metadata
+from greenroom.session.lost_description import restore_description
+from greenroom.session.metadata import SessionMetadata, decode_metadata, encode_metadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite.database import Database
 from greenroom.session.store import StoredPage, StoredSession
@@ -24,7 +27,7 @@ __all__ = [
     "Row",
     "add",
     "add_line",
-    "all_described",
+    "all_rows",
     "check_epoch",
     "check_length",
     "claim",
@@ -62,7 +65,11 @@ class Row(NamedTuple):
         """
         if self.metadata is None:
             return None
-        found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
+        try:
+            found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
+        except SessionCorruptError as error:
+            error.hint = _way_out(path)  # what it says is true of files
+            raise
         try:
             return found.touched(datetime.fromtimestamp(self.changed, UTC))
         except (TypeError, ValueError, OverflowError, OSError) as error:
@@ -76,9 +83,11 @@ def find(connection: sqlite3.Connection, session_id: str) -> Row | None:
     return None if row is None else Row(*row)
 
 
-def all_described(connection: sqlite3.Connection) -> list[Row]:
-    """Return the rows of all sessions that are stored; their lines are not touched."""
-    return [Row(*row) for row in connection.execute(f"{_SELECT} WHERE metadata IS NOT NULL")]
+def all_rows(connection: sqlite3.Connection) -> list[Row]:
+    """Return the rows of all sessions, but of those that are being made; lines are not touched."""
+    held = "SELECT 1 FROM writers WHERE writers.session_id = sessions.session_id"
+    where = f"metadata IS NOT NULL OR (size > 0 AND NOT EXISTS ({held}))"
+    return [Row(*row) for row in connection.execute(f"{_SELECT} WHERE {where}")]
 
 
 def add(connection: sqlite3.Connection, session_id: str) -> Row:
@@ -170,21 +179,54 @@ def _damaged(path: str, session_id: str, line: int, problem: str = "") -> Sessio
 def _way_out(path: str) -> str:
     file, _, session_id = path.rpartition("#")
     return (
-        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps the "
-        "lines before it, and sets the rest aside"
+        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps every "
+        "line that can be verified, and sets the rest aside"
     )
 
 
-def salvage(connection: sqlite3.Connection, row: Row, path: str) -> RepairReport | None:
-    """Set aside everything from the first damaged line on; say what that was, if anything."""
+def salvage(
+    connection: sqlite3.Connection, row: Row, path: str, relatives: Sequence[SessionMetadata]
+) -> RepairReport | None:
+    """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything."""
     data = b"".join(_lines(connection, row.key, 0))
-    history = read_history(data, session_id=row.session_id, path=path, salvage=True)
-    if history.end.size == row.size:
+    found = recover(data, session_id=row.session_id, path=path)
+    entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
+    lost = _restore_description(connection, row, path, entries, relatives)
+    end, side = found.end, ""
+    if end.size != row.size:
+        number = cut(connection, row, end)
+        side = f"number {number} of the table torn"
+        if found.line:
+            add_line(connection, row, found.line, end)
+    if not (side or lost):
         return None
-    number = cut(connection, row, history.end)
-    side = f"number {number} of the table torn"
-    end = history.end
-    return RepairReport(path, end.lines + 1, end.size, len(history.torn), side)
+    size, messages = len(found.damaged), found.messages
+    return RepairReport(path, end.lines + 1, end.size, size, side, messages, restored=lost)
+
+
+def _restore_description(
+    connection: sqlite3.Connection,
+    row: Row,
+    path: str,
+    entries: Sequence[Entry],
+    relatives: Sequence[SessionMetadata],
+) -> tuple[str, ...]:
+    """Describe the session anew where that is needed; return the fields that were lost."""
+    try:
+        if row.described(path) is not None:
+            return ()
+    except SessionCorruptError:
+        pass
+    try:
+        moment = datetime.fromtimestamp(row.changed, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        moment = clock.now()
+        query = "UPDATE sessions SET changed = ? WHERE key = ?"
+        connection.execute(query, [int(moment.timestamp()), row.key])
+    data = row.metadata or b""
+    metadata, lost = restore_description(row.session_id, data, entries, relatives, moment)
+    describe(connection, row, encode_metadata(metadata))
+    return lost or ("updated_at",)
 
 
 def claim(connection: sqlite3.Connection, session_id: str) -> int:

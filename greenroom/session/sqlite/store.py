@@ -1,6 +1,5 @@
 """Sessions in one SQLite database."""
 
-import logging
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -8,11 +7,11 @@ from typing import Self, TypeVar
 
 import trio
 
-from greenroom.core import SessionError, SessionNotFoundError, check_session_id
+from greenroom.core import SessionError, check_session_id
 from greenroom.session.files.lock import HeldError, lock, unlock
 from greenroom.session.history.lines import START
 from greenroom.session.history.page import check_count
-from greenroom.session.holder import locked_error
+from greenroom.session.holder import locked_error, unknown_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite import rows
@@ -20,12 +19,11 @@ from greenroom.session.sqlite.database import Database
 from greenroom.session.sqlite.writer import SQLiteWriter
 from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredPage, StoredSession
+from greenroom.session.survey import StoreSurvey, newest_first
 
 __all__ = ["SQLiteStore"]
 
 T = TypeVar("T")
-
-_log = logging.getLogger("greenroom.session")
 
 
 class SQLiteStore:
@@ -119,14 +117,22 @@ class SQLiteStore:
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first; histories are not read.
 
-        A description that can't be read is logged.
+        A session that can't be listed is logged; `survey` says which they are.
 
         Raises:
             SessionCorruptError: the file is no database, or damaged.
             SessionStorageError: it can't be read.
         """
-        found = await self._database.run("", self._list)
-        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+        return (await self.survey()).logged()
+
+    async def survey(self) -> StoreSurvey:
+        """Describe every stored session, and say which are damaged; histories are not read.
+
+        Raises:
+            SessionCorruptError: the file is no database, or damaged.
+            SessionStorageError: it can't be read.
+        """
+        return await self._database.run("", self._survey)
 
     async def acquire(self, session_id: str) -> SQLiteWriter:
         """Become the one writer of this session, in this process and all others.
@@ -146,27 +152,28 @@ class SQLiteStore:
         return SQLiteWriter(session_id, self._database, epoch, fd, folder)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
-        """Make a damaged session usable again, at the price of what follows the damage.
+        """Make a damaged session usable again, with all that can be shown to be whole.
 
-        The lines before the first damaged one stay; it and all after it are moved into the table
-        `torn`, byte for byte.
+        The lines before the first damaged one stay. Of what follows, the lines that verify are written
+        again behind a message that says that something is missing; and all of it, as it was, is moved
+        into the table `torn`. A description that is damaged or missing is put together anew.
 
         Returns:
-            What was set aside and where, or None where nothing was damaged.
+            What was set aside and where, what was kept and what was lost; None where nothing was damaged.
 
         Raises:
             SessionNotFoundError: there is no such session.
-            SessionLockedError: somebody writes it.
+            SessionLockedError: another writer has it.
             SessionCorruptError: it is the database itself that is damaged.
             SessionStorageError: SQLite or the disk refused.
         """
-        if not await self.exists(session_id):
-            raise SessionNotFoundError(
-                f"there is no session {session_id!r} in {self!r}", session_id=session_id
-            )
+        check_session_id(session_id)
+        if not await self._database.run(session_id, lambda: self._find(session_id)):
+            raise unknown_error(session_id, self)
+        relatives = [each for each in await self.list_all() if each.session_id != session_id]
         writer = await self.acquire(session_id)
         try:
-            return await writer.salvage()
+            return await writer.salvage(relatives)
         finally:
             with trio.CancelScope(shield=True):
                 await writer.release()
@@ -185,9 +192,12 @@ class SQLiteStore:
         return ""
 
     def _exists(self, session_id: str) -> bool:
-        with self._database.reading() as connection:
-            row = None if connection is None else rows.find(connection, session_id)
+        row = self._find(session_id)
         return row is not None and row.metadata is not None
+
+    def _find(self, session_id: str) -> rows.Row | None:
+        with self._database.reading() as connection:
+            return None if connection is None else rows.find(connection, session_id)
 
     def _acquire(self, session_id: str, folder: str) -> tuple[int, int]:
         fd = lock(folder)
@@ -198,14 +208,17 @@ class SQLiteStore:
             unlock(fd, folder)
             raise
 
-    def _list(self) -> list[SessionMetadata]:
+    def _survey(self) -> StoreSurvey:
         with self._database.reading() as connection:
-            found = [] if connection is None else rows.all_described(connection)
-        return [metadata for row in found if (metadata := self._describe(row)) is not None]
-
-    def _describe(self, row: rows.Row) -> SessionMetadata | None:
-        try:
-            return row.described(f"{self._path}#{check_session_id(row.session_id)}")
-        except SessionError as error:
-            _log.warning("session %r is left out of the list: %s", row.session_id, error)
-            return None
+            found = [] if connection is None else rows.all_rows(connection)
+        sessions, damaged = list[SessionMetadata](), list[SessionError]()
+        for row in found:
+            try:
+                path = f"{self._path}#{check_session_id(row.session_id)}"
+                if metadata := row.described(path):
+                    sessions.append(metadata)
+                else:
+                    damaged.append(unknown_error(row.session_id, self, has_history=True))
+            except SessionError as error:
+                damaged.append(error)
+        return StoreSurvey(newest_first(sessions), tuple(damaged))

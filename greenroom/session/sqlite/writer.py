@@ -2,13 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 from typing import TypeVar
 
 from greenroom.core import SessionError, SessionStorageError
 from greenroom.session.files.lock import unlock
 from greenroom.session.history.lines import Position
+from greenroom.session.holder import unknown_error
 from greenroom.session.metadata import SessionMetadata, encode_metadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite import rows
@@ -94,17 +95,17 @@ class SQLiteWriter:
         """
         await self._write(lambda connection: rows.delete(connection, self._row(connection)))
 
-    async def salvage(self) -> RepairReport | None:
-        """Set aside everything from the first damaged line on; say what that was, if anything.
+    async def salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
+        """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything.
+
+        A description is put together anew with the help of the other sessions of the store.
 
         Raises:
+            SessionNotFoundError: there is nothing of a session here.
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused; the history is as it was before.
         """
-        path = f"{self._database.path}#{self._session_id}"
-        return await self._write(
-            lambda connection: rows.salvage(connection, self._row(connection), path)
-        )
+        return await self._write(lambda connection: self._salvage(connection, relatives))
 
     async def release(self) -> None:
         """End the epoch, and let go of the lock even if that fails.
@@ -141,6 +142,15 @@ class SQLiteWriter:
             )
         rows.check_length(at.size + len(line), self._session_id, path)
         rows.add_line(connection, row, line, at)
+
+    def _salvage(
+        self, connection: Connection, relatives: Sequence[SessionMetadata]
+    ) -> RepairReport | None:
+        row = rows.find(connection, self._session_id)
+        if row is None or (row.metadata is None and not row.size):
+            raise unknown_error(self._session_id, self._database.path)
+        path = f"{self._database.path}#{self._session_id}"
+        return rows.salvage(connection, row, path, relatives)
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
         row = self._row(connection)

@@ -1,5 +1,7 @@
 """Checks of deleting: all of a session or nothing, and nothing but it."""
 
+from functools import partial
+
 import trio
 
 from greenroom.core import (
@@ -20,6 +22,7 @@ __all__ = [
     "a_session_that_is_written_is_not_deleted",
     "a_writer_that_deleted_its_session_writes_nothing",
     "children_are_deleted_with_their_parent_where_that_is_asked_for",
+    "many_sessions_are_deleted_side_by_side",
     "who_loaded_a_session_that_is_deleted_cannot_store_it_again",
 ]
 
@@ -139,6 +142,29 @@ async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     await AgentSession.delete(parent.session_id, store=store, children=True)
     for each in (parent, child, grandchild):
         await _is_gone(store, each.session_id)
+    same(await texts(store, other), ["other"])
+
+
+async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
+    """Deletes at the same time don't get in each other's way, with children or without."""
+    store = await case.open()
+    alone = [await saved(store, "alone") for _ in range(60)]
+    parents = [await saved(store, "parent") for _ in range(10)]
+    children = [await _child(store, parent) for parent in parents for _ in range(5)]
+    other = await saved(store, "other")
+
+    async def delete(session: AgentSession, *, with_children: bool) -> None:
+        await AgentSession.delete(
+            session.session_id, store=await case.open(), children=with_children
+        )
+
+    async with trio.open_nursery() as nursery:
+        for each in alone:
+            nursery.start_soon(partial(delete, each, with_children=False))
+        for each in parents:
+            nursery.start_soon(partial(delete, each, with_children=True))
+    left = {each.session_id for each in await store.list_all()}
+    same(left & {each.session_id for each in (*alone, *parents, *children)}, set())
     same(await texts(store, other), ["other"])
 
 

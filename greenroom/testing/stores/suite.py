@@ -61,6 +61,7 @@ SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
     deletion.a_writer_that_deleted_its_session_writes_nothing,
     deletion.a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone,
     deletion.children_are_deleted_with_their_parent_where_that_is_asked_for,
+    deletion.many_sessions_are_deleted_side_by_side,
 )
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 

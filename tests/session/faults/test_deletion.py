@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core import Message, SessionNotFoundError, SessionStorageError
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.files import removal, writer
+from greenroom.session.files import durable, removal, writer
 from tests.session.faults import mutants
 from tests.session.faults.effort import tries
 from tests.session.faults.life import FOLDER, Fault, expect, installed, new_disk
@@ -147,3 +147,20 @@ async def test_two_who_delete_at_once_don_t_stand_in_each_other_s_way():
         disk.listdir = listdir
         await AgentSession.delete("mine", store=FileStore(FOLDER))
         assert await texts_of("mine") is None
+
+
+async def test_what_another_hides_while_we_sync_is_left_to_it(monkeypatch, tmp_path):
+    """Its new name may not be on the disk yet: a power cut could bring it back under the old one."""
+    store, hidden = FileStore(tmp_path), tmp_path / ".deleted-other-d-1"
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    session.add_message(Message.user("hello"))
+    await session.save()
+    real = durable.sync_folder
+
+    def sync_folder(path):
+        real(path)
+        hidden.mkdir(exist_ok=True)
+
+    monkeypatch.setattr(durable, "sync_folder", sync_folder)
+    await AgentSession.delete("mine", store=store)
+    assert hidden.exists()

@@ -119,7 +119,7 @@ async def test_a_store_without_threads_encodes_at_once(encoders):
     assert encoders == [threading.get_ident()]
 
 
-@pytest.mark.parametrize("value", [2**70, float("nan"), [float("inf")], "\ud800", (1, 2)])
+@pytest.mark.parametrize("value", [2**70, "\ud800", (1, 2)])
 async def test_a_long_message_is_in_memory_what_it_will_be_when_it_is_read_again(value):
     session = AgentSession.new("coder", session_id="mine", store=MemoryStore())
     use = ToolUseBlock("t", "Write", {"text": LONG, "value": value})

@@ -85,7 +85,7 @@ def add_sessions(commands: Parsers) -> None:
     _add_import(add)
     _add_rm(add)
     _add_archive(add)
-    _add_one(add("repair", "keep what precedes the damage in a session"))
+    _add_one(add("repair", "keep all that can be verified of a damaged session"))
 
 
 def _add_verb(verbs: Parsers, name: str, text: str) -> Parser:

@@ -4,34 +4,42 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from greenroom.cli.commands.sessions.row import age, model_of, place_of, title_of
+from greenroom.cli.commands.sessions.row import (
+    age,
+    counted,
+    model_of,
+    one_line,
+    place_of,
+    title_of,
+)
 from greenroom.cli.drawing.page import Page
 from greenroom.cli.run.folders import below_home, working_folder
 from greenroom.cli.run.store import open_store
-from greenroom.core import serde
-from greenroom.session import AgentSession, SessionMetadata
+from greenroom.cli.streams.output_writer import tell
+from greenroom.core import SessionError, serde
+from greenroom.session import SessionMetadata
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["list_sessions", "shown_sessions"]
+__all__ = ["list_sessions", "shown_sessions", "tell_damaged"]
 
+_TOLD = 5  # damaged sessions that are named
 _USUAL = 30  # rows for a person; a pipe gets all
 _MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out
 _TITLE = 8  # columns that a title has at the least
 
 
 async def list_sessions(options: "SessionsOptions") -> int:
-    """Print the stored sessions, the last changed first.
+    """Print the stored sessions, the last changed first; the exit code is 1 if one is left out.
 
     Raises:
         SessionStorageError: the store can't be read.
     """
-    found = shown_sessions(
-        await AgentSession.list_all(store=open_store(options), archived=options.all), options
-    )
+    survey = await open_store(options).survey()
+    found = shown_sessions(survey.sessions, options)
     page = Page()
     most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
     shown = found[:most]
@@ -46,18 +54,31 @@ async def list_sessions(options: "SessionsOptions") -> int:
             await page.show(_table(shown, page.columns))
         if len(found) > len(shown):
             await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
-    return 0
+    tell_damaged(survey.damaged)
+    return 1 if survey.damaged else 0
+
+
+def tell_damaged(damaged: Sequence[SessionError]) -> None:
+    """Say which sessions are left out, and what can be done about them."""
+    for error in damaged[:_TOLD]:
+        tell(f"left out: {one_line(error.session_id)}: {error}")
+    if len(damaged) > _TOLD:
+        tell(f"left out: {counted(len(damaged) - _TOLD, 'more session')} that can't be read")
 
 
 def shown_sessions(
     sessions: Sequence[SessionMetadata], options: "SessionsOptions"
 ) -> list[SessionMetadata]:
-    """Return those that the user wants to see: of this folder, of subagents as well."""
+    """Return those that the user wants to see: of this folder, also archived ones and subagents'.
+
+    A subagent's session whose parent is not stored stands for itself.
+    """
     here = str(working_folder()) if options.here else None
+    known = {each.session_id for each in sessions}
     return [
         each
         for each in sessions
-        if (options.all or each.parent_session_id is None)
+        if (options.all or not (each.is_archived or each.parent_session_id in known))
         and (here is None or each.metadata.get("workspace") == here)
     ]
 

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from greenroom.cli.commands.sessions.listing import shown_sessions
+from greenroom.cli.commands.sessions.listing import shown_sessions, tell_damaged
 from greenroom.cli.commands.sessions.row import age, one_line, title_of
 from greenroom.cli.drawing.page import Page
 from greenroom.cli.run.store import open_store
 from greenroom.cli.streams.output_writer import tell
 from greenroom.core import serde, visible
-from greenroom.session import AgentSession, SearchHit, SessionSearch
+from greenroom.session import SearchHit, SessionSearch
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
@@ -27,8 +27,8 @@ async def search_sessions(options: "SessionsOptions") -> int:
         OSError: standard output can't be written.
     """
     store, page, found = open_store(options), Page(), list[SearchHit]()
-    listed = await AgentSession.list_all(store=store, archived=options.all)
-    search = SessionSearch(options.text, shown_sessions(listed, options), store)
+    survey = await store.survey()
+    search = SessionSearch(options.text, shown_sessions(survey.sessions, options), store)
     limit = options.limit or _USUAL
     while len(found) < limit and (hit := await anext(search, None)) is not None:
         found.append(hit)
@@ -44,7 +44,8 @@ async def search_sessions(options: "SessionsOptions") -> int:
         tell(str(error))
     if len(search.damaged) > _TOLD:
         tell(f"and {_sessions(len(search.damaged) - _TOLD)} more could not be read")
-    return 1 if search.damaged else 0
+    tell_damaged(survey.damaged)
+    return 1 if search.damaged or survey.damaged else 0
 
 
 async def _show(hit: SearchHit, text: str, page: Page) -> None:
