@@ -49,10 +49,11 @@ async def stream_reply(
 
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
-    effort in place of a thinking budget). `options` are fields of the provider's own request body. Before
-    the model is asked, calls that are still open are answered as not run, and what was said is appended
-    to the stored session, so that a kill of the process can't take it. Deltas are sent as they come. What had come of a reply that breaks off, or is
-    interrupted, is kept in the history, and what the provider had told of its usage is reported.
+    effort in place of a thinking budget). `options` are fields of the provider's own request body.
+    Before the model is asked, calls that are still open are answered as not run, and what was said is
+    appended to the stored session, so that a kill of the process can't take it. Deltas are sent as they
+    come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and what
+    the provider had told of its usage is reported.
 
     Returns:
         The complete reply; its `tool_uses` are what to run next.

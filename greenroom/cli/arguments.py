@@ -27,7 +27,8 @@ _NETWORKS = ("none", "all")
 _SANDBOXED = ("ask", "allow")
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
-not go on, or it waits for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
+not go on, or waits for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the
+reader of the output went away
 rules: Read, Bash(git status:*), Edit(src/**), WebFetch(domain:docs.python.org), *"""
 
 

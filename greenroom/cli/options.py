@@ -26,7 +26,7 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 
 
 OnQuestion: TypeAlias = Literal["deny", "wait"]
-"""What a headless run does where a person would be asked: it denies, or ends and leaves the question open."""
+"""What a headless run does where a person would be asked: deny, or end and leave the question open."""
 
 
 @dataclass(frozen=True, kw_only=True)

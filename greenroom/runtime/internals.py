@@ -232,7 +232,7 @@ class AgentInternals(Boundaries):
             MailboxFullError: too many requests of this agent are open.
             SessionError: the question could not be stored; nobody was asked.
         """
-        question, ahead = self._actor.approvals.question(tool_use_id, digest)
+        question = self._actor.approvals.question(tool_use_id, digest)
         if self.session.add_question(question):
             # A person may take hours, and what they are asked about is not to be lost meanwhile.
             await self.session.save(flush=False)
@@ -259,7 +259,7 @@ class AgentInternals(Boundaries):
             claim=claim,
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
-        return await self._actor.approvals.request(request, limit, ahead)
+        return await self._actor.approvals.request(request, limit)
 
 
 async def _warnings(*texts: str) -> tuple[str, ...]:

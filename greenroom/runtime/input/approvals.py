@@ -59,8 +59,10 @@ class Approvals:
         self._actor = actor
         self._limit = limit
         self._open: dict[str, _Pending] = {}
-        # What was asked before this life, by the call; and answers to that which came ahead of it.
+        # What was asked before this life, by the call; and by the id what the answer to it is bound
+        # to, and the answer that came before it was asked again.
         self._expected: dict[str, OpenQuestion] = {}
+        self._digests: dict[str, str] = {}
         self._ahead: dict[str, Answer] = {}
         self.expect(actor.session.open_questions)
         self._answerers = 0
@@ -77,28 +79,19 @@ class Approvals:
     def expect(self, questions: Iterable[OpenQuestion]) -> None:
         """These questions will be asked again: answers to them may come ahead, to others not."""
         self._expected = {each.tool_use_id: each for each in questions}
-        ids = {each.request_id for each in self._expected.values()}
-        self._ahead = {id_: answer for id_, answer in self._ahead.items() if id_ in ids}
+        self._digests = {each.request_id: each.digest for each in self._expected.values()}
+        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self._digests}
 
-    def question(self, tool_use_id: str, digest: str) -> tuple[OpenQuestion, Answer | None]:
-        """Return the question about a call, and its answer if that was given ahead.
+    def question(self, tool_use_id: str, digest: str) -> OpenQuestion:
+        """Return the question about a call; where it was asked before, it keeps its id, once.
 
-        Asked again it keeps its id, once: two calls of a reply may have the same id. The answer
-        counts only where it is about the same.
+        Two calls of a reply may have the same id.
         """
         before = self._expected.pop(tool_use_id, None)
-        if before is None:
-            return OpenQuestion(new_id("p"), tool_use_id, digest), None
-        answer = self._ahead.pop(before.request_id, None)
-        return (
-            OpenQuestion(before.request_id, tool_use_id, digest),
-            answer if before.digest == digest else None,
-        )
+        return OpenQuestion(before.request_id if before else new_id("p"), tool_use_id, digest)
 
-    async def request(
-        self, request: PermissionRequest, timeout: float | None, ahead: Answer | None = None
-    ) -> Answer:
-        """Publish a request and wait for its answer, unless that was given ahead.
+    async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
+        """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
         It is denied where nobody can answer any more, and where the agent or one above it is
         shutting down.
@@ -112,7 +105,9 @@ class Approvals:
         if not self._open:
             self._state_before = actor.state
         pending = _Pending(request, actor.turns.current if actor.turns.is_in_turn() else None)
-        if ahead is not None:
+        digest = self._digests.pop(request.request_id, None)
+        ahead = self._ahead.pop(request.request_id, None)
+        if ahead is not None and digest == request.digest:
             pending.decide(ahead)
         self._open[request.request_id] = pending
         try:
@@ -186,7 +181,7 @@ class Approvals:
                 return False
             pending.decide(answer)
             return True
-        if any(each.request_id == request_id for each in self._expected.values()):
+        if request_id in self._digests:
             return self._ahead.setdefault(request_id, answer) is answer
         return any(child.approvals.answer(request_id, answer) for child in self._actor.children)
 
