@@ -3,7 +3,7 @@
 The rooms, each importing only those before it: `facts` are what one tool call would do; `shell` takes
 a command apart into them; `rules` are what a person decides beforehand; `judging` makes one decision
 of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and keeps those
-of one session. `manager` is what users hold, with `rule_book`.
+of one session. `manager` is what users hold.
 """
 
 from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper
@@ -14,18 +14,16 @@ from greenroom.permissions.judging.mode import Sandboxed as Sandboxed
 from greenroom.permissions.judging.mode import check_mode as check_mode
 from greenroom.permissions.manager import PermissionManager as PermissionManager
 from greenroom.permissions.manager import PermissionStatistics as PermissionStatistics
-from greenroom.permissions.rule_files.location import remembered_path as remembered_path
-from greenroom.permissions.rule_files.location import user_rules_path as user_rules_path
 from greenroom.permissions.rule_files.rule_file import asking_everything as asking_everything
 from greenroom.permissions.rule_files.rule_file import encode_rule as encode_rule
 from greenroom.permissions.rule_files.rule_file import parse_rules as parse_rules
 from greenroom.permissions.rule_files.rule_file import read_rules as read_rules
-from greenroom.permissions.rule_files.rule_file import store_rules as store_rules
 from greenroom.permissions.rule_files.rule_file import tightening as tightening
 from greenroom.permissions.rule_files.trust import is_trusted as is_trusted
 from greenroom.permissions.rule_files.trust import keep_rules as keep_rules
 from greenroom.permissions.rule_files.trust import rules_digest as rules_digest
 from greenroom.permissions.rule_files.trust import trust_rules as trust_rules
+from greenroom.permissions.rule_files.trust import user_rules_path as user_rules_path
 from greenroom.permissions.rules.matcher import Predicate as Predicate
 from greenroom.permissions.rules.matcher import RuleMatcher as RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule as PermissionRule
@@ -52,9 +50,7 @@ __all__ = [
     "parse_rules",
     "read_only_commands",
     "read_rules",
-    "remembered_path",
     "rules_digest",
-    "store_rules",
     "tightening",
     "trust_rules",
     "user_rules_path",

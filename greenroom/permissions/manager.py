@@ -1,29 +1,29 @@
 """The permission manager: holds the rules, and says what they decide."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
+from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
-from greenroom.permissions.answers.grants import (
-    BoundSessions,
-    GrantKeeper,
-    encode_grants,
-    read_grants,
-)
-from greenroom.permissions.answers.suggestion import forbid, remembered, suggest
+from greenroom.permissions.answers.grants import ANSWER, GrantKeeper, encode_grants, read_grants
+from greenroom.permissions.answers.suggestion import forbid, suggest
 from greenroom.permissions.judging.call import AnyTool, Call, read_call
-from greenroom.permissions.judging.consequences import consequences
 from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
-from greenroom.permissions.judging.explanation import Explanation, digest_of
+from greenroom.permissions.judging.explanation import Explanation, explain
 from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
-from greenroom.permissions.rule_book import RuleBook, Who
-from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
+from greenroom.permissions.judging.rule_index import RuleIndex
+from greenroom.permissions.rule_files.rule_file import check_rule, read_rules, write_rules
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
 __all__ = ["PermissionManager", "PermissionStatistics"]
+
+MAX_INDEXES = 256  # of a manager, for different tools and agents
+_EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,49 @@ class PermissionStatistics:
 
     rules: Mapping[RuleScope, int]
     inherited: int
+
+
+class _Who(NamedTuple):
+    """The sessions and agent types whose rules hold for a call, as pairs such as ("agent", "coder").
+
+    Attributes:
+        granted: those of which allowances hold.
+        bound: those of which denials and questions hold; the agents above are among them.
+        takes_grants: whether every step so far passes on what is allowed above it.
+    """
+
+    granted: frozenset[tuple[str, str]]
+    bound: frozenset[tuple[str, str]]
+    takes_grants: bool = True
+
+    @classmethod
+    def of(cls, context: AgentContext) -> Self:
+        """Take those of one agent, and the rules that name none."""
+        own = {("session", context.session_id), ("agent", context.agent_type)}
+        names = frozenset(own | {("session", ""), ("agent", "")})
+        return cls(names, names)
+
+    def below(self, spawner: Self, *, pass_grants: bool) -> Self:
+        """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
+        takes = self.takes_grants and pass_grants
+        granted = self.granted | spawner.granted if takes else self.granted
+        return self._replace(granted=granted, bound=self.bound | spawner.bound, takes_grants=takes)
+
+    def is_bound_by(self, rule: PermissionRule) -> bool:
+        """Tell whether a rule holds for the call."""
+        names = self.granted if rule.decision is RuleDecision.ALLOW else self.bound
+        return {("session", rule.session), ("agent", rule.agent)} <= names
+
+
+class _Binding(NamedTuple):
+    """A session whose answers a manager follows, and what was read of it.
+
+    It is held weakly: a manager that serves many sessions keeps none of them alive.
+    """
+
+    session: ref[GrantKeeper]
+    root: str
+    grants: tuple[dict[str, object], ...]
 
 
 class PermissionManager:
@@ -79,23 +122,22 @@ class PermissionManager:
         self.mode: PermissionMode = mode
         self.sandboxed: Sandboxed = sandboxed
         self.read_only = read_only
-        self._book = RuleBook()
+        self._rules: tuple[PermissionRule, ...] = ()
         self._parent: PermissionManager | None = None
-        self._spawner: Who | None = None
+        self._spawner: _Who | None = None
         self._pass_grants = False
-        self._bound = BoundSessions()
+        self._bound: dict[str, _Binding] = {}
         self.add_rules(rules)
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
         """Its own rules in the order in which they are asked."""
-        return self._book.in_order()
+        return self._rules
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
-        above = self._parent.statistics() if self._parent else None
-        inherited = above.inherited + sum(above.rules.values()) if above else 0
-        return PermissionStatistics(Counter(rule.scope for rule in self._book), inherited)
+        inherited = sum(len(manager._rules) for manager in self._line()[1:])
+        return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
         """Add a rule; it holds from the next call on. One that it already has changes nothing.
@@ -112,7 +154,21 @@ class PermissionManager:
             TypeError: something is no rule.
             RuleFileError: as `add_rule`.
         """
-        self._book.add(rules)
+        known = {rule.id: rule for rule in self._rules}
+        added = list[PermissionRule]()
+        for rule in rules:
+            if not isinstance(rule, PermissionRule):
+                raise TypeError(f"{rule!r} is no rule: {_EXAMPLES}")
+            if known.get(rule.id) != rule:
+                check_rule(rule, known)
+                known[rule.id] = rule
+                added.append(rule)
+        self._hold((*self._rules, *added))
+
+    def _hold(self, rules: Iterable[PermissionRule]) -> None:
+        """Hold these rules and no others."""
+        self._rules = tuple(sorted(rules, key=attrgetter("order")))
+        self._index = lru_cache(MAX_INDEXES)(partial(_index, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that holds for one session only, until `clear_session_rules`.
@@ -127,9 +183,10 @@ class PermissionManager:
 
         From a bound session the answers are gone for good, once it is saved.
         """
-        if session := self._bound.get(session_id):
+        session = self._session(session_id)
+        if session is not None:
             session.revoke_grants()
-        self._book.keep(rule for rule in self._book if rule.session != session_id)
+        self._hold(rule for rule in self._rules if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
         """Take up the answers that were remembered for a session, and keep further ones in it.
@@ -143,14 +200,35 @@ class PermissionManager:
         Returns:
             What does not hold, a line each; empty where nothing was read anew.
         """
-        if all(manager._bound.is_read(session, root) for manager in self._line()):
+        binding = _Binding(ref(session), str(root), session.grants)
+        if all(manager._bound.get(session.session_id) == binding for manager in self._line()):
             return ()
-        rules, notes = read_grants(session.grants, session.session_id, root)
+        rules, notes = read_grants(binding.grants, session.session_id, binding.root)
         for manager in self._line():
-            manager._bound.note_read(session, root)
-            manager._book.keep(manager._bound.without_old(manager._book, session.session_id))
+            manager._forget_answers(session.session_id)
+            manager._bound[session.session_id] = binding
         self._add_answers(rules)
         return notes
+
+    def _session(self, session_id: str) -> GrantKeeper | None:
+        """Return the session of this id that was bound last, if it is alive."""
+        binding = self._bound.get(session_id)
+        return binding.session() if binding else None
+
+    def _forget_answers(self, session_id: str) -> None:
+        """Drop the answers of a session, and what was allowed in those that are gone.
+
+        Their denials stay: a detached subagent may outlive the session that they were given in.
+        """
+        gone = {id_ for id_, binding in self._bound.items() if binding.session() is None}
+        for each in gone:
+            del self._bound[each]
+
+        def is_old(rule: PermissionRule) -> bool:
+            is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
+            return rule.created_by == ANSWER and (is_over or rule.session == session_id)
+
+        self._hold(rule for rule in self._rules if not is_old(rule))
 
     def check(
         self,
@@ -169,7 +247,7 @@ class PermissionManager:
             context: for whom, and in which workspace.
             sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
         """
-        return self._judge(read_call(tool, input, context, sandbox), Who.of(context))[0]
+        return self._judge(read_call(tool, input, context, sandbox), _Who.of(context))[0]
 
     def explain(
         self,
@@ -191,22 +269,11 @@ class PermissionManager:
                 Without, `Explanation.with_files` does so, which may take a while.
         """
         call = read_call(tool, input, context, sandbox)
-        decision, verdicts = self._judge(call, Who.of(context))
-        chief = next(each for each in verdicts if each.decision is decision)
-        is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
-        found = Explanation(
-            decision=decision,
-            reason=chief.reason if is_named else f"{chief.fact}: {chief.reason}",
-            rule=chief.rule,
-            parts=tuple(verdict.part for verdict in verdicts),
-            digest=digest_of(call),
-            message=chief.message,
-            call=call,
-        )
+        decision, verdicts = self._judge(call, _Who.of(context))
+        found = explain(call, decision, verdicts)
         if decision is not RuleDecision.ASK:
             return found
-        remembers, forbids = suggest(call, verdicts), forbid(call, verdicts)
-        found = replace(found, remembers=remembers, forbids=forbids, effects=consequences(call))
+        found = replace(found, remembers=suggest(call, verdicts), forbids=forbid(call, verdicts))
         return found.with_files() if files else found
 
     def child(
@@ -237,7 +304,7 @@ class PermissionManager:
             rules, mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only
         )
         child._parent = self
-        child._spawner = Who.of(context) if context else self._spawner
+        child._spawner = _Who.of(context) if context else self._spawner
         child._pass_grants = pass_grants
         return child
 
@@ -263,26 +330,26 @@ class PermissionManager:
         Returns:
             The rules; empty if there is none that is narrow enough.
         """
-        rules = remembered(explanation, decision, lifetime, context)
-        self._add_answers(rules)
-        session, root = self._bound.get(context.session_id), context.workspace.root
-        if lifetime == "session" and session is not None:
+        rules = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
+        session, root = None, context.workspace.root
+        if lifetime == "session":
+            session = self._session(context.session_id)
+            rules = tuple(rule.within(context.session_id) for rule in rules)
+        if session is None:
+            self._add_answers(rules)
+        else:
             session.add_grants(encode_grants(rules, root))
-            for manager in self._line():
-                manager._bound.note_read(session, root)
+            self.bind_session(session, root)
         return rules
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
         for manager in self._line():
-            if manager._book or manager._parent is None:
+            if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
-    def _line(self) -> "Iterator[PermissionManager]":
-        """Go through this manager and those above it."""
-        manager: PermissionManager | None = self
-        while manager is not None:
-            yield manager
-            manager = manager._parent
+    def _line(self) -> "tuple[PermissionManager, ...]":
+        """Return this manager and those above it."""
+        return (self, *self._parent._line()) if self._parent else (self,)
 
     @classmethod
     def load_from_file(
@@ -304,7 +371,7 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
         found = self._seen(call, who)
         if self._parent is None or self._spawner is None:
@@ -312,11 +379,11 @@ class PermissionManager:
         above = self._parent._judge(call, self._spawner)
         return above if above[0] is RuleDecision.DENY is not found[0] else found
 
-    def _seen(self, call: Call, who: Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _seen(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
-        if self._book or self._parent is None:
-            rules = self._book.about(call, who)
+        if self._rules or self._parent is None:
+            rules = self._index(call.tool, call.category, who)
             verdicts = apply_mode(
                 judge(call, rules),
                 call,
@@ -327,7 +394,14 @@ class PermissionManager:
             )
             found.append((combine(verdicts), verdicts))
         if self._parent is not None:
-            spawner, passes = self._spawner, self._pass_grants
-            below = who.below(spawner, pass_grants=passes) if spawner else who
+            spawner = self._spawner
+            below = who.below(spawner, pass_grants=self._pass_grants) if spawner else who
             found.append(self._parent._seen(call, below))
         return max(found, key=lambda each: STRICTNESS[each[0]])
+
+
+def _index(rules: Iterable[PermissionRule], tool: str, category: str, who: _Who) -> RuleIndex:
+    """Choose the rules for a tool and an agent, so that a check looks at no others."""
+    return RuleIndex(
+        rule for rule in rules if who.is_bound_by(rule) and rule.matcher.concerns(tool, category)
+    )

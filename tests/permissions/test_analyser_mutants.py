@@ -21,7 +21,7 @@ from greenroom.permissions.shell.commands import CommandReader
 from greenroom.permissions.shell.grammar.cursor import Cursor
 from greenroom.permissions.shell.grammar.parser import Parser
 from greenroom.permissions.shell.grammar.word_reader import WordReader
-from greenroom.permissions.shell.programs.wrappers import WRAPPERS
+from greenroom.permissions.shell.programs.table import WRAPPERS
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.test_cases import CASES, EXPECTED, WORDS, rule
@@ -242,13 +242,16 @@ MUTANTS = {
         [
             (
                 "shell.commands._is_transparent",
-                lambda words: words[0].text in WRAPPERS,
+                lambda usage: usage.argv[0].text in WRAPPERS,
             )
         ],
         ["wrap"],
     ),
     "find runs its actions": ([("shell.commands.find_actions", nothing)], ["wrap"]),
-    "options that write or run": ([("shell.programs.table.Program.is_caution", no)], ["flags"]),
+    "options that write or run": (
+        [("shell.programs.table.Program.marks", lambda self, option: "")],
+        ["flags"],
+    ),
     "scripts of sed": ([("shell.programs.cautions.sed_only_prints", yes)], ["flags"]),
     "scripts of awk": ([("shell.programs.cautions.awk_only_prints", yes)], ["flags"]),
     "what programs do with their own words": (

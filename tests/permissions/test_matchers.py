@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, exact
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.rules.notation import quoted_words
+from greenroom.permissions.rules.matcher import quoted_words
 from greenroom.permissions.shell.grammar.split import split_words
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK

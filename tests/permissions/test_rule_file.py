@@ -13,14 +13,14 @@ from greenroom.permissions import (
     PermissionRule,
     RuleScope,
     is_trusted,
+    keep_rules,
     read_rules,
-    remembered_path,
     rules_digest,
-    store_rules,
     tightening,
     user_rules_path,
 )
-from greenroom.permissions.rule_files.model import rule_file_schema
+from greenroom.permissions.rule_files.model import RuleFileModel
+from greenroom.permissions.rule_files.rule_file import store_rules
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "permissions.schema.json"
 RULES = (
@@ -51,7 +51,9 @@ def test_rules_survive_a_file(tmp_path):
 
 
 def test_the_published_schema_is_current():
-    assert serde.loads(SCHEMA.read_bytes()) == serde.loads(serde.dumps(rule_file_schema()))
+    schema = RuleFileModel.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    assert serde.loads(SCHEMA.read_bytes()) == serde.loads(serde.dumps(schema))
 
 
 @pytest.mark.parametrize(
@@ -251,11 +253,13 @@ def test_an_untrusted_project_may_only_tighten():
 
 def test_remembered_rules_have_their_places(tmp_path, monkeypatch):
     context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(tmp_path))
-    assert remembered_path("session", context) is None
-    assert remembered_path("project", context) == tmp_path / ".greenroom" / "permissions.json"
+    assert keep_rules(RULES, "session", context) is None
+    path = tmp_path / ".greenroom" / "permissions.json"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
-    assert remembered_path("always", context) == tmp_path / "greenroom" / "permissions.json"
+    assert keep_rules(RULES, "project", context) == path
+    path = tmp_path / "greenroom" / "permissions.json"
+    assert keep_rules(RULES, "always", context) == path == user_rules_path()
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     assert user_rules_path() == Path("~/.config/greenroom/permissions.json").expanduser()
     monkeypatch.setattr("sys.platform", "darwin")

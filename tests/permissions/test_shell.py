@@ -106,7 +106,11 @@ def test_what_is_nested_too_deeply_is_asked_about_whatever_is_allowed(command):
     "command",
     [
         *("(" * 5000, "((x;" * 3000, "{" * 5000, "`" * 999, "${x:-" * 999, "<(" * 999, "a=(" * 99),
-        *("echo " + "{a,b}" * 20, "echo " + "{,}" * 2000, "echo {" + "{" * 30 + "a,b" + "}" * 31),
+        *(
+            "xargs " + "{a,b}" * 20,
+            "xargs " + "{,}" * 2000,
+            "xargs {" + "{" * 30 + "a,b" + "}" * 31,
+        ),
         *("bash -c " * 99, "if " * 999, "case x in " * 99, "echo $((" * 99, "\\\n" * 99, "x=" * 99),
         *("echo $((" + "(" * 200, "xargs " * 20_000 + "ls", "find . -exec " * 2000, "\x00", "'"),
     ],

@@ -9,10 +9,10 @@ from greenroom.permissions import (
     keep_rules,
     read_rules,
     rules_digest,
-    store_rules,
     trust_rules,
     user_rules_path,
 )
+from greenroom.permissions.rule_files.rule_file import store_rules
 
 RULE = PermissionRule.allow_command("git status")
 OTHER = PermissionRule.allow_command("git log")

@@ -7,15 +7,16 @@ folder that it was given for. Nothing else is believed of it, such as that it be
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
-from weakref import WeakValueDictionary
 
 from greenroom.core import RuleDecision, RuleFileError, serde
 from greenroom.permissions.rule_files.rule_file import encode_rule, parse_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.rule import ANSWER, ANSWERED, PermissionRule, RuleScope
+from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["BoundSessions", "GrantKeeper", "answered", "encode_grants", "read_grants"]
+__all__ = ["ANSWER", "GrantKeeper", "answered", "encode_grants", "read_grants"]
 
+ANSWER = "prompt"  # the `created_by` of rules that were made of a person's answer
+_SOURCE = "an answer in this session"
 _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
 _SHOWN = 200  # characters of an answer that can't be read
 
@@ -38,104 +39,53 @@ class GrantKeeper(Protocol):
         """Keep none of them any longer."""
 
 
-class BoundSessions:
-    """The sessions whose answers a manager follows, and what it has read of each.
-
-    They are held weakly: a manager that serves many sessions keeps none of them alive.
-    """
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._sessions = WeakValueDictionary[str, GrantKeeper]()
-        # By their ids, also of those that went since `without_old`.
-        self._read = dict[str, tuple[str, tuple[dict[str, object], ...]]]()
-
-    def get(self, session_id: str) -> GrantKeeper | None:
-        """Return the session of this id that was bound last, if it is alive."""
-        return self._sessions.get(session_id)
-
-    def is_read(self, session: GrantKeeper, root: str | Path) -> bool:
-        """Whether the session's answers were read for this folder, and are the same since."""
-        is_bound = self._sessions.get(session.session_id) is session
-        return is_bound and self._read.get(session.session_id) == (str(root), session.grants)
-
-    def note_read(self, session: GrantKeeper, root: str | Path) -> None:
-        """Note that the session's answers were read for this folder."""
-        self._sessions[session.session_id] = session
-        self._read[session.session_id] = str(root), session.grants
-
-    def without_old(self, rules: Iterable[PermissionRule], session_id: str) -> list[PermissionRule]:
-        """Return rules without this session's answers, and the allowances of sessions that are gone.
-
-        Their denials stay: a detached subagent may outlive the session that they were given in.
-        """
-        gone = self._read.keys() - set(self._sessions)
-        self._read = {id_: read for id_, read in self._read.items() if id_ not in gone}
-
-        def is_old(rule: PermissionRule) -> bool:
-            is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
-            return rule.created_by == ANSWER and (is_over or rule.session == session_id)
-
-        return [rule for rule in rules if not is_old(rule)]
-
-
-def encode_grants(
-    rules: Iterable[PermissionRule], root: str | Path
-) -> tuple[dict[str, object], ...]:
+def encode_grants(rules: Iterable[PermissionRule], root: str | Path) -> list[dict[str, object]]:
     """Turn the rules of an answer into what is kept, with the folder that it was given for."""
-    return tuple(
+    return [
         {name: said for name, said in encode_rule(rule).items() if name in _SAYS}
         | {"session": rule.session, "workspace": str(root)}
         for rule in rules
-    )
+    ]
 
 
 def read_grants(
     grants: Iterable[dict[str, object]], session_id: str, root: str | Path
 ) -> tuple[tuple[PermissionRule, ...], tuple[str, ...]]:
     """Read what was kept: the rules that hold in this folder, and a line for each that does not."""
-    found = [_read(grant, session_id, str(root)) for grant in grants]
-    rules = dict.fromkeys(rule for rule, _ in found if rule)
-    return tuple(rules), tuple(dict.fromkeys(note for _, note in found if note))
+    rules, notes = list[PermissionRule](), list[str]()
+    for grant in grants:
+        try:
+            rule = _read(grant, session_id)
+        except RuleFileError as error:
+            note = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
+            if grant.get("decision") != "allow":
+                # It may have forbidden anything, so nothing of this session runs unasked.
+                question = answered(RuleDecision.ASK, RuleMatcher(all=True))
+                rules.append(question.within(session_id))
+                note += "; every call is asked about"
+            notes.append(note)
+            continue
+        if rule.decision is RuleDecision.ALLOW and grant["workspace"] != str(root):
+            notes.append(f"a remembered answer holds in {grant['workspace']} only: {rule}")
+        else:
+            rules.append(rule)
+    return tuple(dict.fromkeys(rules)), tuple(dict.fromkeys(notes))
 
 
-def answered(decision: RuleDecision, matcher: RuleMatcher, session_id: str = "") -> PermissionRule:
-    """Make the rule that an answer adds, for one session or for all."""
-    return PermissionRule(
-        decision=decision,
-        matcher=matcher,
-        scope=RuleScope.USER,
-        session=session_id,
-        created_by=ANSWER,
-        source=ANSWERED,
-    )
-
-
-def _read(
-    grant: Mapping[str, object], session_id: str, root: str
-) -> tuple[PermissionRule | None, str]:
-    """Read one answer; a rule that holds, and what to tell."""
-    try:
-        rule = _rule(grant, session_id)
-    except RuleFileError as error:
-        said = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
-        if grant.get("decision") == "allow":
-            return None, said
-        # It may have forbidden anything, so nothing of this session runs unasked.
-        question = answered(RuleDecision.ASK, RuleMatcher(all=True), session_id)
-        return question, f"{said}; every call is asked about"
-    if rule.decision is RuleDecision.ALLOW and grant["workspace"] != root:
-        return None, f"a remembered answer holds in {grant['workspace']} only: {rule}"
-    return rule, ""
-
-
-def _rule(grant: Mapping[str, object], session_id: str) -> PermissionRule:
+def _read(grant: Mapping[str, object], session_id: str) -> PermissionRule:
     if further := sorted(grant.keys() - _SAYS - {"session", "workspace"}):
         raise RuleFileError(f"{further[0]!r} is nothing that an answer says")
     if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
         raise RuleFileError("it was not given for this session")
     said = {name: grant[name] for name in _SAYS & grant.keys()}
-    (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [said]}).decode(), ANSWERED)
+    (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [said]}).decode(), _SOURCE)
     if not rule.matcher.tool:
         raise RuleFileError("it names no tool")
-    return answered(rule.decision, rule.matcher, session_id)
+    return answered(rule.decision, rule.matcher).within(session_id)
+
+
+def answered(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
+    """Make the rule that an answer adds; it holds in all sessions until it is put within one."""
+    return PermissionRule(
+        decision=decision, matcher=matcher, scope=RuleScope.USER, created_by=ANSWER, source=_SOURCE
+    )

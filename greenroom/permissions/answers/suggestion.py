@@ -1,21 +1,94 @@
-"""The rules that an "always" would add: one for each open part, of the narrowest useful shape."""
+"""The rules that an "always" would add: one for each open part, of the narrowest useful shape.
 
+Of a command, first words such as `git commit` are named where they are what developers run all day,
+or where they only read. For everything else the rule names exactly the words; and there is none for
+what runs a text, fetches programs, publishes, or reaches out of the workspace.
+"""
+
+import os
 import posixpath
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from itertools import product
 
-from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
-from greenroom.permissions.answers.commands import command_matcher, path_text, runs_others
+from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions.answers.grants import answered
 from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Unknown, Whole
+from greenroom.permissions.facts.word import Word
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.explanation import Explanation
 from greenroom.permissions.judging.likeness import covers
+from greenroom.permissions.judging.operands import named_files
 from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
-from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.rules.matcher import RuleMatcher, quoted_words
 from greenroom.permissions.rules.rule import PermissionRule
+from greenroom.permissions.shell.programs.reading import extent
+from greenroom.permissions.shell.programs.table import RUNNERS, SHELLS, WRAPPERS
+from greenroom.permissions.shell.programs.usage import usage_of
+from greenroom.permissions.shell.variables import changes_programs
 
-__all__ = ["forbid", "remembered", "suggest"]
+__all__ = ["forbid", "suggest"]
+
+
+def _table(text: str) -> frozenset[tuple[str, ...]]:
+    """Read programs, perhaps with a group of verbs, and behind the colon the verbs of each."""
+    rows = (line.partition(":") for line in text.strip().splitlines())
+    pairs = (product(programs.split("|"), verbs.split()) for programs, _, verbs in rows)
+    return frozenset(tuple(" ".join(each).split()) for row in pairs for each in row)
+
+
+# What is run all day, with other words each time.
+_DAILY = _table("""
+    : black eslint flake8 isort jest mypy prettier pylint pyright pytest tsc vitest
+    bun|npm|pnpm|yarn: build dev lint list ls outdated start test typecheck view why
+    bun run|npm run|pnpm run|yarn run: *
+    cargo|go: bench build check clippy doc fmt list test tree vet
+    docker|docker compose: build events images logs ps top
+    docker compose: down restart start stop up
+    gh issue|gh pr|gh run: checks list status view watch
+    git: add apply cherry-pick commit merge mv rebase revert
+    pip|poetry|uv|uv pip: build check freeze list show tree
+    ruff: check format rule
+""")
+# What is asked about each time, some of them modules of Python; and whatever runs other programs.
+_NEVER = _table("""
+    : . IPython alias apk apt apt-get aria2c asyncio at aws az batch bdb brew cProfile code
+    : composer crontab curl deno dnf elixir eval expect export find ftp gcloud gem gh ghci guile helm
+    : http http.server ipython jshell kill killall luajit mount nc ncat netcat osascript
+    : pacman pdb pip pkill poweroff powershell profile pwsh pypy reboot rsync runpy scala scp set
+    : sftp shutdown snap socat source su swift systemctl tclsh telnet terraform timeit tofu trace
+    : trap twine wget yum zypper
+    cargo|dotnet|go: add env get install nuget publish tool
+    git: bisect clean clone daemon difftool filter-branch instaweb mergetool rm submodule update-ref
+""") | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
+_GROUPS = {each[:-1] for each in _DAILY | _NEVER} | {(each,) for each in RUNNERS}
+_INTERPRETERS = _table(": irb julia lua node nodejs perl php python R Rscript ruby ts-node tsx")
+# They write what they name, so that has to lie in the workspace.
+_WRITERS = _table(": chmod cp dd ln mkdir mv rm rmdir sed tar tee touch truncate unzip venv")
+# What runs the program behind it; and of these, what fetches it where the project has none.
+_LEADS = _table("""
+    : npx
+    bundle|npm|pnpm|yarn: exec
+    pdm|pipenv|poetry|rye|uv: run
+    python: -m
+""")
+_FETCHERS = ("npm", "npx", "pnpm", "yarn")
+# What runs the program, or the text, that its words name.
+_RUN_OTHERS = {".", "eval", "source", *SHELLS, *WRAPPERS}
+# Commands, joined by NUL, that install what the project lists, or contact this machine alone.
+_KNOWN = re.compile(
+    r"(?:yarn|(?:bun|bundle|composer|npm|pdm|pnpm|poetry|uv|yarn|(?:uv\0)?pip)\0"
+    r"(?:ci|i|install|lock|sync|venv))(?:\0-[^\0/:]*|\0-[cr]\0\w[\w/-]*\.txt|\0\.(?:\[[\w,-]+\])?)*"
+    r"|curl(?:\0(?:-[fgGiIkLNsSv]+|--[a-z-]+|-[dHX]\0[^\0]*"
+    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:/[^\0]*)?))+"
+)
+# What git can't bring back, here or elsewhere, and where it fetches what no remote lists.
+_FORCES = re.compile(r"-\w*[dDf]\w*|--(?:delete|discard|force|hard|mirror|prune).*|[+:].*|\w+://.*")
+# Of the variables by which programs find what they run, those that only say how.
+_HARMLESS = re.compile(r"NODE_ENV|RUST_(?:LOG|BACKTRACE)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE)")
+_PLAIN = re.compile(r"[\w.,:/@%+=-]*")
+_SPECIAL = re.compile(r"[*?\[\]{}\\]")
+_VERB = re.compile(r"[a-z][A-Za-z0-9:_-]*")
 
 
 def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
@@ -43,7 +116,8 @@ def _is_unclear(fact: Fact, call: Call) -> bool:
         case Command():
             by_another = fact.outer is not None and not fact.outer.guard
             dynamic = any(word.dynamic for word in fact.argv)
-            return by_another or dynamic or runs_others(fact, call)
+            runs_text = _name(fact.argv[0].text) in _RUN_OTHERS and not _activates(fact, call)
+            return by_another or dynamic or runs_text
         case PathUse() if any(isinstance(each, Command) for each in call.facts):
             return fact.command is None or not writes_inside(fact, call)
         case Change():
@@ -68,22 +142,13 @@ def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...
     return (answered(RuleDecision.DENY, matcher),) if matcher else ()
 
 
-def remembered(
-    explanation: Explanation, decision: RuleDecision, lifetime: Remember, context: AgentContext
-) -> tuple[PermissionRule, ...]:
-    """Turn the proposed rules into those of an answer."""
-    proposed = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
-    session = context.session_id if lifetime == "session" else ""
-    return tuple(answered(rule.decision, rule.matcher, session) for rule in proposed)
-
-
 def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
     if not forbids and writes_own_rules(fact, call):
         return None
     try:
         match fact:
             case Command():
-                return command_matcher(fact, call, forbids=forbids)
+                return _command_matcher(fact, call, forbids=forbids)
             case PathUse():
                 return _path(fact, call)
             case HostUse() if fact.host.exact and not fact.guard:
@@ -101,9 +166,155 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
 
     A hidden folder is never opened as a whole, nor is a protected one.
     """
-    pattern = path_text(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
+    pattern = _path_text(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
     folder = posixpath.dirname(pattern)
     is_open = not pattern.startswith("/") and "/." not in f"/{folder}"
     if folder and is_open and not protected(fact, call):
         pattern = f"{folder}/**"
     return RuleMatcher(tool=(call.tool,), path=(pattern,)) if pattern else None
+
+
+def _command_matcher(fact: Command, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
+    """Say what an "always" allows of a command, or a "never" forbids; None if nothing is narrow enough.
+
+    Both name the variables that are set for the command. An allowance also names the files in the
+    workspace that its output goes to; a denial is about the program and its verb, as of `git push`.
+    """
+    words = [word.text for word in fact.argv]
+    length = _length(words, fact, call) if words else None
+    if forbids:
+        length = length or _verb(words)
+    elif length is None or not all(_may_set(each, fact, call) for each in fact.settings):
+        return None
+    named = fact.argv[: length or None]
+    if not all(word.static for word in named):
+        return None
+    given = (*fact.settings, *(word.text for word in named))
+    return RuleMatcher(
+        tool=(call.tool,),
+        command_prefix=(quoted_words(given),) if length else (),
+        argv_exact=() if length else given,
+        redirect_to=() if forbids else _targets(fact, call),
+    )
+
+
+def _verb(words: Sequence[str]) -> int:
+    """Say how many words name a program and its verb; 0 if it is not known to have verbs."""
+    length = _begin(words, _GROUPS)
+    return length + 1 if length and _VERB.fullmatch("".join(words[length : length + 1])) else 0
+
+
+def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
+    """Say how many first words a rule names, 0 for exactly all; None if no rule is narrow enough.
+
+    The workspace's own programs are like those of their name.
+    """
+    program = _own_program(words[0], fact, call) or words[0]
+    name, others = _name(program), words[1:]
+    words = [program if "/" in program else name, *others]
+    if (led := _begin(words, _LEADS)) and words[led:]:
+        there = name not in _FETCHERS or _own_program(f"node_modules/.bin/{words[led]}", fact, call)
+        length = _length(words[led:], fact, call) if there else None
+        return length and length + led
+    if _activates(fact, call) or (len(fact.argv) == 2 and extent(usage_of(fact.argv)) == "prints"):
+        return 0
+    options = [fact.argv[at].text for at, _ in fact.cautions]
+    if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
+        return None
+    if length := _begin(words, _DAILY) or (0 if options else _reading(fact)):
+        return length
+    if name == "export" and others:
+        return 0 if all("=" in each and _may_set(each, fact, call) for each in others) else None
+    is_broad = _is_broad(name, others) and not _KNOWN.fullmatch("\0".join(words))
+    leaves = (name,) in _WRITERS and not all(_stays(word, fact, call) for word in fact.argv[1:])
+    return None if is_broad or leaves else 0
+
+
+def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
+    """Say how many words, at most three, the longest row has that they begin with; 0 if none fits."""
+    first = tuple(words[:3])
+    if len(first) == 3 and (*first[:2], "*") in table and _VERB.fullmatch(first[2]):
+        return 3
+    return next((at for at in range(len(first), 0, -1) if first[:at] in table), 0)
+
+
+def _is_broad(name: str, others: Sequence[str]) -> bool:
+    """Tell whether even a rule for exactly these words lets too much run, or gives up too much."""
+    if (name,) in _INTERPRETERS:
+        # A script is named first, with nothing before it that could be a program's text.
+        return not others or others[0].startswith("-")
+    if name == "git":
+        return not others or any(_FORCES.fullmatch(x) or ("git", x) in _NEVER for x in others)
+    return name.startswith("-") or _begin([name, *others], _NEVER) > 0
+
+
+def _reading(fact: Command) -> int:
+    """Say how many words name a program, or a verb of git, that does nothing but read; else 0."""
+    usage = usage_of(fact.argv)
+    program, verb = usage.program, usage.start
+    name = fact.argv[0].text
+    is_plain = verb < 2 and not program.is_("$") and "/" not in name
+    is_harmless = name not in ("cd", "command", "find") and extent(usage) in ("prints", "reads")
+    return verb + 1 if is_plain and is_harmless else 0
+
+
+def _activates(fact: Command, call: Call) -> bool:
+    """Tell whether a command activates a virtual environment of the workspace, and no more."""
+    words = [word.text for word in fact.argv]
+    is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
+    is_ours = is_source and _own_program(words[1], fact, call) == "activate"
+    return is_ours and bool(_inside(words[1], fact, call))
+
+
+def _name(program: str) -> str:
+    """Take the name of a program that may be named by its path, or with its version."""
+    name = program.rpartition("/")[2]
+    return name.rstrip("-.0123456789") or name
+
+
+def _own_program(program: str, fact: Command, call: Call) -> str:
+    """Name a program of a virtual environment or of `node_modules` in the workspace; else empty."""
+    folder, _, name = program.rpartition("/")
+    there = [path for path in _inside(folder, fact, call) if os.path.lexists(f"{path}/{name}")]
+    return name if there and all(map(_holds_programs, there)) else ""
+
+
+def _holds_programs(folder: str) -> bool:
+    is_venv = folder.endswith("/bin") and os.path.isfile(f"{folder}/../pyvenv.cfg")
+    return is_venv or folder.endswith("/node_modules/.bin")
+
+
+def _may_set(setting: str, fact: Command, call: Call) -> bool:
+    """Tell whether a rule may name this setting: programs are not found by it."""
+    name, _, value = setting.partition("=")
+    if name in ("PYTHONPATH", "NODE_PATH"):
+        return all(_inside(each, fact, call) for each in value.split(":"))
+    finds = changes_programs(name) and not _HARMLESS.fullmatch(name)
+    return not finds and _PLAIN.fullmatch(value) is not None
+
+
+def _stays(word: Word, fact: Command, call: Call) -> bool:
+    """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
+    fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
+    uses = named_files(word, fact.place, call)
+    is_inside = all(writes_inside(use, call) for use in uses)
+    return is_inside and (fills or all(call.place.root not in use.lexical for use in uses))
+
+
+def _inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
+    """Return the paths of a name that lies in the workspace, unprotected; else nothing."""
+    use = (fact.place or call.place).use("write", name)
+    return use.lexical if isinstance(use, PathUse) and writes_inside(use, call) else ()
+
+
+def _targets(fact: Command, call: Call) -> tuple[str, ...]:
+    """Name the files in the workspace that the output of a command goes to."""
+    uses = (each for each in call.facts if isinstance(each, PathUse) and each.command == fact)
+    inside = [each for each in uses if each.kind == "write" and writes_inside(each, call)]
+    return tuple(filter(None, (_path_text(path, call) for use in inside for path in use.lexical)))
+
+
+def _path_text(path: str, call: Call) -> str:
+    """Write a path as rules do, from the workspace if it lies there; empty if none can name it."""
+    root = posixpath.join(call.place.root, "")
+    return "" if _SPECIAL.search(path) else path.removeprefix(root)

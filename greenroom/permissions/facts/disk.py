@@ -1,12 +1,13 @@
 """What lies on this disk: where links lead, and what patterns stand for, each looked up once."""
 
 import os
+import stat
 from itertools import islice
 
 from greenroom.permissions.facts.glob import read_glob
 from greenroom.permissions.facts.pattern import fold
 
-__all__ = ["Disk"]
+__all__ = ["Disk", "read_beginning"]
 
 MAX_LOOKUPS = 50_000  # names that are looked up or compared, as often as they are
 MAX_LENGTH = 4096  # of a path that the system can look up
@@ -28,6 +29,7 @@ class Disk:
         self.full = False
         self._left = MAX_LOOKUPS
         self._ends: dict[str, str] = {}
+        self._missing: set[str] = set()  # nothing lies in these
         self._folders: dict[str, str] = {}
         self._listed: dict[str, tuple[tuple[str, str], ...] | None] = {}
 
@@ -48,7 +50,7 @@ class Disk:
             if name == "..":
                 at = at.rpartition("/")[0]
             elif name not in ("", "."):
-                at = self._end(f"{at}/{name}")
+                at = f"{at}/{name}" if at in self._missing else self._end(f"{at}/{name}")
         return at
 
     def _end(self, path: str) -> str:
@@ -61,6 +63,9 @@ class Disk:
             return path
         try:
             target = os.readlink(path)
+        except FileNotFoundError:
+            target = ""
+            self._missing.add(path)
         except OSError:  # which is no link
             target = ""
         self._ends[path] = path  # what leads back here is a circle, and stands for itself
@@ -118,3 +123,18 @@ class Disk:
                 self._ends.update(zip(plain, plain, strict=True))  # no link, so no further look
                 self._listed[folder] = tuple((each.name, fold(each.name)) for each in found)
         return self._listed[folder]
+
+
+def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
+    """Read what a regular file begins with; it never waits for a pipe or a device.
+
+    Raises:
+        OSError: it can't be read, or is something else.
+        ValueError: no disk can hold the path.
+    """
+    flags = os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        # What was opened is looked at, not what may lie at the path by now.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        return file.read(most)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from greenroom.core import visible
 from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Part, Word
 
 if TYPE_CHECKING:
     from greenroom.permissions.facts.place import Place
@@ -55,6 +55,8 @@ class Command:
         place: where the relative paths among its words begin, or None.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
         extent: what it does with what its words name; "any" if it has cautions.
+        parts: its options and operands, if it is known how its program reads them.
+        inner: the word that begins the command which it runs, as of `timeout`, or None.
     """
 
     argv: tuple[Word, ...]
@@ -66,6 +68,8 @@ class Command:
     place: "Place | None" = field(default=None, repr=False)
     settings: tuple[str, ...] = ()
     extent: Extent = "any"
+    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
+    inner: int | None = None
 
     @cached_property
     def text(self) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from greenroom.core import RuleFileError
 from greenroom.permissions.facts.glob import Glob, read_glob
 
-__all__ = ["END", "Anchors", "PathPattern", "expand_braces", "fold", "segments"]
+__all__ = ["END", "Anchors", "PathPattern", "expand_braces", "fold", "fold_path", "segments"]
 
 Segments: TypeAlias = tuple[str, ...]
 _Fits: TypeAlias = Callable[[Glob, str], bool]
@@ -25,11 +25,9 @@ def segments(path: str) -> Segments:
     return tuple([name for name in path.split("/") if name and name != "."])
 
 
-def folded_segments(path: str) -> Segments:
-    """Split an absolute path into its names, folded."""
-    if path.isascii():
-        return segments(path.lower())
-    return tuple(fold(name) for name in segments(path))
+def fold_path(path: str) -> str:
+    """Fold each name of a path."""
+    return path.lower() if path.isascii() else "/".join(map(fold, path.split("/")))
 
 
 def fold(text: str) -> str:
@@ -112,7 +110,7 @@ class PathPattern:
         """
         folded = map(_folded, self.alternatives)
         start = self._generous_start(anchors)
-        return _begin(folded, folded_segments(path), start, folder=True)
+        return _begin(folded, segments(fold_path(path)), start, folder=True)
 
     def overlaps(self, path: str, anchors: Anchors) -> bool:
         """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
@@ -143,7 +141,7 @@ class PathPattern:
         return tuple(_mark(_folded(each)) for each in self.alternatives)
 
     def _meets(self, path: str, anchors: Anchors, fits: _Fits) -> bool:
-        start, names = self._generous_start(anchors), folded_segments(path)
+        start, names = self._generous_start(anchors), segments(fold_path(path))
         begins = [read_glob(name).fits(each) for each, name in zip(start, names, strict=False)]
         return begins.count(True) == len(start) and any(
             _walk(_steps(_folded(each)), names[len(start) :], fits, folder=True, deep="**")

@@ -5,6 +5,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from greenroom.permissions.facts.disk import MAX_LENGTH, Disk
@@ -25,7 +26,7 @@ _UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
 _PROCESS = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Place:
     """The workspace root, and the folders that may be the current one.
 
@@ -38,20 +39,21 @@ class Place:
         others: folders that it may have changed to.
         lost: whether it may be anywhere.
         disk: what was looked up for this check.
+        home: the user's own folder.
     """
 
     root: str
     folder: str
     others: tuple[str, ...] = ()
     lost: bool = False
-    disk: Disk = field(default_factory=Disk, compare=False, repr=False)
+    disk: Disk = field(default_factory=Disk, repr=False)
+    home: str = field(default_factory=partial(os.path.expanduser, "~"))
 
     @property
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as they are written, and with links followed."""
-        home = os.path.expanduser("~")
         real = self.disk.real
-        return Anchors.of(self.root, home), Anchors.of(real(self.root), real(home))
+        return Anchors.of(self.root, self.home), Anchors.of(real(self.root), real(self.home))
 
     @property
     def is_plain(self) -> bool:
@@ -68,11 +70,11 @@ class Place:
         long = any(len(each) > MAX_FOLLOWED for each in steps)
         if self.lost or long or len(others) > MAX_FOLDERS or "\0" in path:
             return self.lose()
-        return replace(self, others=others)
+        return self if others == self.others else replace(self, others=others)
 
     def lose(self) -> "Place":
         """Return the place after a change of folder that can't be told."""
-        return replace(self, lost=True)
+        return self if self.lost else replace(self, lost=True)
 
     def use(
         self,
@@ -91,13 +93,14 @@ class Place:
         name = path
         if stars == "files":  # a long set may stand for a short name
             name = loosened(path, quoted=not tilde or len(path) > MAX_LENGTH)
-        if not name or len(name) > MAX_LENGTH:
+        if not name or len(name) > MAX_LENGTH or "\0" in name:
             return Unknown(reason=f"no usable path: {path[:60]!r}")
         if tilde and name.startswith("~"):
             name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
         if self.lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         try:
+            os.fsencode(name)  # which fails for what no disk can hold
             meant = self._meant(name)
             lexical = [_normal(each) for each in meant]
             # A program follows links before it goes up; a tool may go up first. Judge both.
@@ -129,12 +132,11 @@ class Place:
         Which process is meant does not matter: taken for the command's own, a denied file is found.
         """
         folders = (self.folder, *self.others)
-        joined = dict.fromkeys([posixpath.join(folder, name) for folder in folders])
+        joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
         spelled = {*joined, *map(_normal, joined)}
         if any(map(_PROCESS.match, spelled)):
-            own = [_its_own(path, folder) for path in sorted(spelled) for folder in folders]
-            joined |= dict.fromkeys(own)
-        return list(joined)
+            joined += [_its_own(path, folder) for path in sorted(spelled) for folder in folders]
+        return joined
 
     def _fitting(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
         """Find what a pattern stands for; return with it where it may stand for something else."""

@@ -7,8 +7,9 @@ does what can't be read.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
+
+from greenroom.permissions.facts.disk import read_beginning
 
 __all__ = ["why_git_may_run"]
 
@@ -114,11 +115,7 @@ def _kept(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
 
 def _read(path: str, most: int) -> bytes:
     """Read a regular file of a bounded size; a pipe in its place holds nothing up."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _UnclearError(f"{path} is not a regular file")
-        data = file.read(most + 1)
+    data = read_beginning(path, most + 1)
     if len(data) > most:
         raise _UnclearError(f"{path} is too large to look at")
     return data

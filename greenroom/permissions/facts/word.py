@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-__all__ = ["UNKNOWN", "Piece", "Word", "basename", "words_of"]
+__all__ = ["UNKNOWN", "Part", "Piece", "Word", "basename", "words_of"]
 
 UNKNOWN = "\0"
 """What a `shape` has in place of a part that is not known; no word can hold it."""
@@ -93,6 +93,26 @@ class Word(NamedTuple):
         if self.number:  # as part of a name, such as `--files$((0))-from`
             return begins.startswith("--") and "=" not in begins
         return self.split or not begins or (begins.startswith("-") and "=" not in begins)
+
+
+class Part(NamedTuple):
+    """An option or an operand of a command.
+
+    Attributes:
+        at: which word it stands in.
+        option: the option, without a value in the same word; empty for an operand.
+        value: its value, or None.
+        value_at: which word that stands in.
+        ended: whether no options are read any more where it stands.
+        marks: what the table of programs says of it.
+    """
+
+    at: int
+    option: str = ""
+    value: str | None = None
+    value_at: int = 0
+    ended: bool = False
+    marks: str = ""
 
 
 def basename(program: str) -> str:

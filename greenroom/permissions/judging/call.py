@@ -109,8 +109,9 @@ class Call:
     def paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
         """Go through the paths that a use may mean, and where patterns begin for each."""
         written, followed = self.anchors
-        yield from ((path, written) for path in use.lexical)
-        yield from ((path, followed) for path in use.real)
+        yield from [(path, written) for path in use.lexical]
+        if use.real != use.lexical or followed is not written:
+            yield from [(path, followed) for path in use.real]
 
     def has(self, use: PathUse) -> bool:
         """Tell whether a file surely lies in the workspace, as it is written and links followed."""

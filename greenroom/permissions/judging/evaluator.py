@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from greenroom.core import PermissionPart, RuleDecision, visible
@@ -30,16 +30,23 @@ class Verdict:
     Attributes:
         fact: the fact.
         decision: what they say.
-        reason: why, in words.
+        said: why, in words; empty where no rule is about the fact.
         rule: the rule that said it, or None.
         doubt: a rule may deny the fact; whether it does can't be told.
+        call: what the fact is part of, for the reason where no rule is about it.
     """
 
     fact: Fact
     decision: RuleDecision
-    reason: str
+    said: str = ""
     rule: PermissionRule | None = None
     doubt: bool = False
+    call: Call | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def reason(self) -> str:
+        """Why, in words; few of those that are asked for a decision are asked for it."""
+        return self.said or _open_reason(self.fact, self.call)
 
     @property
     def message(self) -> str:
@@ -106,7 +113,7 @@ def _verdict(fact: Fact, call: Call, about: Iterable[PermissionRule], rules: Rul
         if not rule.tightens or decision is RuleDecision.DENY:
             break
     else:
-        said.append(Verdict(fact, RuleDecision.ASK, _open_reason(fact, call), doubt=may_hide))
+        said.append(Verdict(fact, RuleDecision.ASK, doubt=may_hide, call=call))
     if len(said) == 1 or said[-1].decision is RuleDecision.DENY:
         return said[-1]
     return replace(said[0], doubt=any(each.doubt for each in said))
@@ -152,10 +159,10 @@ def _advice(fact: Fact) -> str:
     return f" ({visible(text)} may stand for it: name the files that are meant)"
 
 
-def _open_reason(fact: Fact, call: Call) -> str:
+def _open_reason(fact: Fact, call: Call | None) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
-    for at, names in protected(fact, call).items():
+    for at, names in protected(fact, call).items() if call else ():
         name = fact.argv[at].text if isinstance(fact, Command) else "/".join(names[0])
         return f"{name} is protected: it makes programs run or rules change, and no rule names it"
     if isinstance(fact, Command) and fact.cautions:

@@ -16,7 +16,7 @@ from greenroom.permissions.judging.prefix import (
 )
 from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.shell.programs.wrappers import RUNNERS
+from greenroom.permissions.shell.programs.table import RUNNERS
 
 __all__ = ["covers", "holds", "touches"]
 

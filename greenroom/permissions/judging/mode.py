@@ -77,7 +77,7 @@ def apply_mode(
 
     settled = [_settle(each, call, mode, held=held, reads=reads) for each in verdicts]
     return tuple(
-        replace(verdict, decision=new[0], reason=new[1]) if new else verdict
+        replace(verdict, decision=new[0], said=new[1]) if new else verdict
         for verdict, new in zip(verdicts, settled, strict=True)
     )
 

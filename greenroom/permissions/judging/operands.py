@@ -6,7 +6,7 @@ can't be known, so an operand never allows anything; and a word that is not know
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 from greenroom.permissions.facts.fact import (
     Change,
@@ -19,10 +19,9 @@ from greenroom.permissions.facts.fact import (
 )
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
-from greenroom.permissions.facts.word import UNKNOWN, Word, words_of
+from greenroom.permissions.facts.word import UNKNOWN, Word, basename, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.shell.programs.table import parts, program_of
 
 __all__ = ["named_files", "named_hosts", "operands"]
 
@@ -42,52 +41,54 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     """Find the files and hosts that words of the call's commands name, if a rule cares."""
     if not (rules.careful_paths or rules.careful_hosts):
         return
-    if rules.careful_paths:
-        for fact in call.facts:
-            if isinstance(fact, Command):
-                yield from _finds(fact.argv, fact.place or call.place)
-    named = dict.fromkeys(chain.from_iterable(map(_words, call.facts)))
-    lost = any(place.lost and word.text[:1] not in "-/" for word, place in named if place)
-    if lost and rules.careful_paths and rules.careful_folders:
+    named = set[tuple[Word, Place]]()
+    is_lost = False
+    for fact in call.facts:
+        place = (isinstance(fact, Command) and fact.place) or call.place
+        if rules.careful_paths and isinstance(fact, Command):
+            yield from _finds(fact, place)
+        for word in _words(fact):
+            if (word, place) in named:
+                continue
+            named.add((word, place))
+            is_lost = is_lost or (place.lost and word.text[:1] not in "-/")
+            is_long = word.pattern and len(word.text) > MAX_LENGTH
+            if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
+                yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
+            if rules.careful_hosts:
+                yield from named_hosts(word.text)
+            if rules.careful_paths:
+                yield from named_files(word, place, call)
+    if is_lost and rules.careful_paths and rules.careful_folders:
         yield Unknown(reason="names files in a folder that can't be told")
-    for word, place in named:
-        is_long = word.pattern and len(word.text) > MAX_LENGTH
-        if word.unknown or word.may_be_option or is_long:
-            yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
-        if rules.careful_hosts:
-            yield from named_hosts(word.text)
-        if rules.careful_paths:
-            yield from named_files(word, place, call)
 
 
-def _words(fact: Fact) -> Iterator[tuple[Word, Place | None]]:
-    """Collect the words of a fact that may name something, and where that lies."""
+def _words(fact: Fact) -> Sequence[Word]:
+    """Collect the words of a fact that may name something."""
     if isinstance(fact, Change) and fact.setting:
-        yield Word(fact.setting), None
-    elif isinstance(fact, Command) and fact.extent != "prints":
-        words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
-        if fact.loose:  # what its words say may be run
-            words += tuple(map(Word, words_of(fact.text)))
-        yield from ((word, fact.place) for word in words)
+        return (Word(fact.setting),)
+    if not isinstance(fact, Command) or fact.extent == "prints":
+        return ()
+    words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
+    # What its words say may be run.
+    return (*words, *map(Word, words_of(fact.text))) if fact.loose else words
 
 
-def _finds(argv: Sequence[Word], place: Place) -> Iterator[Fact]:
+def _finds(fact: Command, place: Place) -> Iterator[Fact]:
     """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
-    program, start = program_of(argv)
-    options = (part.option for part in parts(argv, program, start)) if program.is_("~") else ()
-    is_list = program.name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
-    if is_list or any(program.has("~", option) for option in options if option):
+    argv, name = fact.argv, basename(fact.argv[0].text)
+    is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
+    if is_list or any("~" in part.marks for part in fact.parts):
         yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
-    is_git = program.name.startswith("git")
-    for word in argv[start + 1 :]:
+    for word in argv[1:]:
         if word.pattern or not _WILD.search(word.text):
             continue
         option = _LOOKS_FOR.match(word.text)
-        name = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
-        uses: list[tuple[Stars, str]] = [("search", f"**/{name}"), ("files", name)]
-        for stars, text in uses if is_git else uses[: bool(option)]:
-            fact = place.use("read", text, tilde=False, guard=True, stars=stars)
-            yield from [fact] if fact.guard else []
+        pattern = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
+        uses: list[tuple[Stars, str]] = [("search", f"**/{pattern}"), ("files", pattern)]
+        for stars, text in uses if name == "git" else uses[: bool(option)]:
+            use = place.use("read", text, tilde=False, guard=True, stars=stars)
+            yield from [use] if use.guard else []
 
 
 def named_hosts(text: str) -> Iterator[HostUse]:
@@ -121,16 +122,17 @@ def _names(text: str) -> Iterator[str]:
 
     Example:
         >>> list(_names("--out=a:b")), list(_names("-o./a"))
-        (['a:b', 'a', 'b', 'b', ''], ['./a', './a', ''])
+        (['a:b', 'a', 'b', 'b'], ['./a', './a'])
     """
-    if _LEFT_OUT.match(text):
+    is_option = text.startswith("-")
+    if is_option and _LEFT_OUT.match(text):
         return
-    if not text.startswith("-"):
+    if not is_option:
         yield text
+        yield text.partition(":")[0]
     elif not text.startswith("--") and text[2:] != "/":  # a separator, as in `cut -d/`
         begins = _PATH_BEGINS.search(text)
         yield from (text[2:], text[begins.start() :]) if begins else (text[2:],)
     for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
         yield text[mark.end() :]
         yield text[mark.end() :].partition(":")[0]
-    yield text.partition(":")[0] if text[:1] != "-" else ""

@@ -6,10 +6,9 @@ from fnmatch import fnmatchcase
 from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, own_rules, protected_names
 from greenroom.permissions.facts.fact import Command, Fact, PathUse
 from greenroom.permissions.facts.pattern import Segments, segments
-from greenroom.permissions.facts.word import UNKNOWN, Word, basename, words_of
+from greenroom.permissions.facts.word import UNKNOWN, Word, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.operands import named_files
-from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
 
 __all__ = ["protected", "writes_inside", "writes_own_rules"]
 
@@ -43,9 +42,7 @@ def _names(use: PathUse, call: Call) -> Iterator[Segments]:
 
 def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may write what they name, but not of what it runs."""
-    wrapper = WRAPPERS.get(basename(fact.argv[0].text))
-    inner = inner_start(fact.argv, wrapper) if wrapper else None
-    for at, word in enumerate(fact.argv[1:inner], 1):
+    for at, word in enumerate(fact.argv[1 : fact.inner], 1):
         parts = map(Word, words_of(word.text)) if fact.loose else ()  # which it may run
         uses = (use for each in (word, *parts) for use in named_files(each, fact.place, call))
         if names := (*(name for use in uses for name in _names(use, call)), *_fitting(word)):

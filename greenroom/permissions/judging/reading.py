@@ -6,22 +6,17 @@ The programs are those that the table says it of; see `greenroom.permissions.she
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from greenroom.core import visible
-from greenroom.permissions.facts.fact import Command, PathUse
+from greenroom.permissions.facts.fact import Command
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.repository import why_git_may_run
-from greenroom.permissions.facts.word import Word
+from greenroom.permissions.facts.word import Part, Word
 from greenroom.permissions.judging.call import Call
-from greenroom.permissions.shell.programs.table import (
-    Part,
-    Program,
-    abbreviates,
-    parts,
-    program_of,
-)
-from greenroom.permissions.shell.programs.wrappers import WRAPPERS, inner_start
+from greenroom.permissions.judging.operands import MAX_LENGTH, named_files
+from greenroom.permissions.shell.programs.table import abbreviates
+from greenroom.permissions.shell.programs.usage import usage_of
 
 __all__ = ["reads_only"]
 
@@ -51,24 +46,25 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
-    if fact.cautions or place.lost or not os.path.isdir(call.place.root):
+    if fact.cautions or place.lost or (fact.extent not in ("prints", "reads") and name != "xargs"):
+        return False
+    if not os.path.isdir(call.place.root):
         return False
     if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
         return False  # a person should see what hides something
     if name == "xargs":
-        return _takes_no_file(argv) and _is_given_names(call)
+        takes_file = any(part.option in ("-a", "--arg-file") for part in fact.parts)
+        return fact.inner is not None and not takes_file and _is_given_names(call)
     if fact.extent == "prints":
         return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
-    if fact.extent != "reads" or (careful and _reads_folders(argv)):
-        return False
-    return _reads_inside(fact, place, call)
+    return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
 
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
     """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
-    program, start = program_of(argv)
-    is_deep = any(_DEEP.match(part.option) for part in parts(argv, program, start))
-    return program.name in _READ_FOLDERS or (program.name == "grep" and is_deep)
+    usage = usage_of(argv)
+    is_deep = any(_DEEP.match(part.option) for part in usage.parts)
+    return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
 
 
 def _is_given_names(call: Call) -> bool:
@@ -90,15 +86,9 @@ def _is_shadowed(name: str, place: Place) -> bool:
     return False
 
 
-def _takes_no_file(argv: Sequence[Word]) -> bool:
-    """Tell whether xargs reads its standard input, not `--arg-file`; what it runs is another command."""
-    start = inner_start(argv, WRAPPERS["xargs"])
-    return start is not None and not any("a" in word.text for word in argv[1:start])
-
-
 def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     argv = fact.argv
-    program, start = program_of(argv)
+    _, program, start, seen = usage_of(argv)
     if argv[0].text == "git":
         where = _git_place(argv[1:start], place, call)
         if where is None:
@@ -106,12 +96,17 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
         place = where
     if argv[0].text == "cd" and not _is_plain_change(argv):
         return False
-    seen = tuple(parts(argv, program, start))
-    if any(program.has("~", part.option or argv[part.at].text) for part in seen):
+    if any("~" in part.marks for part in seen):
         return False
     filled = fact.outer is not None and fact.outer.argv[0].text in _FILLING
-    names = _names(argv, seen, program)
-    return all(_is_inside(word, place, call, filled=filled) for word in names)
+    # Values that are only text, and the pattern that is looked for, name no file.
+    texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
+    texts = {at for at in texts if not argv[at].split}
+    texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
+    return all(
+        at in texts or _is_inside(word, place, call, filled=filled)
+        for at, word in enumerate(argv[start + 1 :], start + 1)
+    )
 
 
 def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
@@ -128,21 +123,6 @@ def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
 def _is_plain_change(argv: Sequence[Word]) -> bool:
     """Tell whether `cd` goes to a folder that it names."""
     return len(argv) == 2 and argv[1].text[:1] not in ("", "-") and "CDPATH" not in os.environ
-
-
-def _names(argv: Sequence[Word], seen: Sequence[Part], program: Program) -> Iterator[Word]:
-    """Go through the words that may name a file: operands, and values that are not only text."""
-    pattern = _pattern_at(argv, seen) if program.is_("pattern") else 0
-    for part in seen:
-        if not part.option:
-            yield from () if part.at == pattern else (argv[part.at],)
-        elif part.value is None:
-            if argv[part.at].unknown or part.option in ("-/", "-.", "-~"):
-                yield Word("/")  # the value of an option that is not known
-        elif not program.has("=", part.option):
-            yield argv[part.value_at]._replace(text=part.value)
-        elif argv[part.value_at].split:
-            yield argv[part.value_at]
 
 
 def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
@@ -164,10 +144,9 @@ def _is_inside(word: Word, place: Place, call: Call, *, filled: bool = False) ->
         return True
     if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
         return False  # such as `~-`, the folder before
-    use = place.use(
-        "read", word.text, tilde=not word.quoted, stars="files" if word.pattern else "none"
-    )
-    if not isinstance(use, PathUse) or not call.has(use):
+    uses = named_files(Word(word.text) if word.unknown else word, place, call)
+    if len(word.text) > MAX_LENGTH or not all(map(call.has, uses)):
         return False
     # a name that would be taken for an option
-    return not any(posixpath.basename(path).startswith("-") for path in use.lexical)
+    names = (path.rpartition("/")[2] for use in uses for path in use.lexical)
+    return not word.pattern or not any(name.startswith("-") for name in names)

@@ -1,11 +1,11 @@
 """Which rules may be about a fact, so that a check looks at a few of many."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from greenroom.core import RuleDecision
 from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse
-from greenroom.permissions.facts.pattern import END, folded_segments
+from greenroom.permissions.facts.pattern import END, fold_path
 from greenroom.permissions.facts.word import words_of
 from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
@@ -42,10 +42,9 @@ class RuleIndex:
             self._file(number, rule.matcher)
         self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
-        self.careful_paths = any(matcher.path for matcher in careful)
-        self.careful_folders = not all(
-            path.startswith("**/") for matcher in careful for path in matcher.path
-        )
+        paths = [path for matcher in careful for path in matcher.path]
+        self.careful_paths = bool(paths)
+        self.careful_folders = not all(path.startswith("**/") for path in paths)
         self.careful_hosts = any(matcher.domain for matcher in careful)
 
     def _file(self, number: int, matcher: RuleMatcher) -> None:
@@ -56,7 +55,9 @@ class RuleIndex:
             if matcher.regex:
                 self._expressions.add(number)
             for words in filter(None, (*matcher.prefixes, matcher.exact)):
-                self._programs[program_name(words[0])][_last_plain(words)].add(number)
+                # All but options a command must have as they stand.
+                plain = [word for word in words[1:] if not is_flag(word)]
+                self._programs[program_name(words[0])][plain[-1] if plain else ""].add(number)
         elif matcher.path:
             self._paths.add(number)
             for mark in (mark for pattern in matcher.paths for mark in pattern.marks):
@@ -80,36 +81,29 @@ class RuleIndex:
     def _about_path(self, fact: PathUse) -> set[int]:
         if fact.patterns:
             return self._paths
-        paths = {*fact.lexical, *fact.real}
-        text = "".join(f"/{'/'.join(folded_segments(path))}{END}" for path in paths)
+        text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
     def _about_command(self, fact: Command) -> set[int]:
-        if not fact.argv[0].static:
-            return self._commands
         words = {word.text for word in fact.argv}
         if fact.loose:
             words.update(words_of(fact.text))
         given = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}
-        numbers = self._expressions.union(*self._running(programs, given))
+        numbers = self._running(programs, given) if fact.argv[0].static else self._commands
         return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
 
     def _about_program(self, fact: Command) -> set[int]:
         """Find the rules about the program, without a look at each of its words."""
-        if not fact.argv[0].static:
-            return self._commands
-        return self._expressions.union(*self._running({fact.argv[0].text}, None))
+        program = fact.argv[0]
+        return self._running({program.text}, None) if program.static else self._commands
 
-    def _running(self, programs: Iterable[str], words: set[str] | None) -> Iterator[set[int]]:
+    def _running(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
         """Find the rules about programs with some of these words, or with any if they are None."""
+        found = set(self._expressions)
         for program in set(map(program_name, programs)) & self._programs.keys():
             for word, numbers in self._programs[program].items():
                 if words is None or not word or word in words:
-                    yield numbers
-
-
-def _last_plain(words: tuple[str, ...]) -> str:
-    """Take the last word that a command must have as it stands; empty if there are only options."""
-    return next((word for word in reversed(words[1:]) if not is_flag(word)), "")
+                    found |= numbers
+        return found

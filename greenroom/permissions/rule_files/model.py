@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, StrictBool, StrictInt
 
 from greenroom.core import RuleDecision
-from greenroom.permissions.rules.matcher import RuleMatcher
-from greenroom.permissions.rules.notation import KINDS
+from greenroom.permissions.rules.matcher import KINDS, RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["RuleFileModel", "RuleModel", "rule_file_schema"]
+__all__ = ["RuleFileModel", "RuleModel"]
 
 
 def _as_list(value: object) -> object:
@@ -17,17 +16,12 @@ def _as_list(value: object) -> object:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Examples = Annotated[
-    list[Text], BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
-]
+_OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
+Examples = Annotated[list[Text], _OneOrMore]
 Texts = Annotated[Examples, Field(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RuleModel(_Strict):
+class RuleModel(BaseModel, extra="forbid"):
     """One rule. Its matchers (tool … all) are ANDed, the values of one are ORed."""
 
     id: Text | None = Field(None, description="A name, unique in the file.")
@@ -41,21 +35,15 @@ class RuleModel(_Strict):
     path: Texts | None = Field(None, description="Patterns of files that are read or written.")
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
     regex: Texts | None = Field(None, description="Patterns of a simple command's words.")
-    redirect_to: Texts | None = Field(
-        None, description="Files into which the command's output may be redirected."
-    )
+    redirect_to: Texts | None = Field(None, description="Files that its output may go to.")
     all: Literal[True] | None = Field(None, description="Every call.")
     scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
     agent: Text | None = Field(None, description="The agent type that it holds for.")
     session: Text | None = Field(None, description="The session that it holds for.")
-    priority: Annotated[int, Field(strict=True)] = Field(
-        0, description="Within a scope, higher is asked first."
-    )
+    priority: StrictInt = Field(0, description="Within a scope, higher is asked first.")
     description: str = ""
     message: str = Field("", description="What the model is told when the rule denies.")
-    final: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="Asked before all others, whatever their scope."
-    )
+    final: StrictBool = Field(False, description="Asked before all others, whatever their scope.")
     expires: AwareDatetime | None = Field(None, description="From when on it matches nothing.")
     created_by: str = ""
     match: Examples = Field([], description="Examples that it must match.")
@@ -67,40 +55,32 @@ class RuleModel(_Strict):
         Raises:
             RuleFileError: a matcher that can't be read, or none at all.
         """
-        said = self.model_dump(exclude_none=True)
-        matcher = RuleMatcher.of({name: said.pop(name) for name in _MATCHERS & said.keys()})
-        return PermissionRule(matcher=matcher, **said)
+        matcher = RuleMatcher.of(self.model_dump(include=_MATCHERS, exclude_none=True))
+        others = self.model_dump(exclude=_MATCHERS, exclude_none=True)
+        return PermissionRule(matcher=matcher, **others)
 
     @classmethod
     def of(cls, rule: PermissionRule) -> "RuleModel":
         """Describe a rule for a file; only fields that say something are set."""
-        said: dict[str, object] = {
-            name: getattr(rule.matcher if name in _MATCHERS else rule, name)
-            for name in cls.model_fields
-            if name != "id" or rule.id != rule.generated_id
-        }
-        return cls.model_validate({name: value for name, value in said.items() if value})
+        said: dict[str, object] = {**vars(rule.matcher), **vars(rule)}
+        if rule.id == rule.generated_id:
+            del said["id"]
+        return cls.model_validate({name: said[name] for name in cls.model_fields if said.get(name)})
 
 
 _MATCHERS = {*KINDS, "all"}
 
 
-class DefaultsModel(_Strict):
+class DefaultsModel(BaseModel, extra="forbid"):
     """What happens where no rule matches. It is always so; a file may say it for its readers."""
 
     interactive: Literal["ask"] = "ask"
     non_interactive: Literal["deny"] = "deny"
 
 
-class RuleFileModel(_Strict):
+class RuleFileModel(BaseModel, extra="forbid"):
     """A permission rule file."""
 
     version: Literal[1] = Field(description="The version of the format.")
     defaults: DefaultsModel = DefaultsModel()
     rules: list[RuleModel] = []
-
-
-def rule_file_schema() -> dict[str, object]:
-    """Return the JSON Schema of a rule file."""
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **RuleFileModel.model_json_schema()}

@@ -1,40 +1,55 @@
-"""Rule files: read as a whole or refused as a whole, written all or nothing."""
+"""Rule files: read as a whole or refused as a whole, each rule verified; written all or nothing."""
 
-import json  # noqa: TID251 - only its error, which tells line and column
-from collections.abc import Iterable, Sequence
+import os
+import re
+import tempfile
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from greenroom.core import RuleDecision, RuleFileError, serde
-from greenroom.permissions.rule_files.examples import check_rule
-from greenroom.permissions.rule_files.json_place import place_of
-from greenroom.permissions.rule_files.small_file import read_text, write_atomically
+from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, serde
+from greenroom.permissions.facts.disk import read_beginning
+from greenroom.permissions.judging.call import Call, read_call
+from greenroom.permissions.judging.evaluator import combine, judge
+from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
 __all__ = [
     "asking_everything",
+    "check_rule",
     "encode_rule",
     "parse_rules",
+    "read_bytes",
     "read_rules",
     "store_rules",
     "tightening",
+    "write_atomically",
     "write_rules",
 ]
 
+MAX_SIZE = 1 << 20
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
 _UNKNOWN_FIELD = "an unknown field is an error, since a misspelt matcher would match everything"
+_TOKEN = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*+")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
+    r'|"(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]++'
+)
 
 
 def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
     """Read a rule file.
 
     Raises:
-        RuleFileError: it can't be read, is no regular file, is larger than 1 MiB, is no JSON, has a key that stands twice, an unknown
-            field or version, or a rule that can't be used. It names line, column and field; no
-            rule of the file is used.
+        RuleFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not JSON, or
+            holds a key twice, an unknown field or version, or a rule that can't be used. It names
+            line, column and field; no rule of the file is used.
     """
-    return parse_rules(read_text(path), str(path))
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
+    return parse_rules(text, str(path))
 
 
 def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
@@ -58,8 +73,7 @@ def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
             ids.add(rule.id)
             rules.append(rule)
     except serde.InvalidJSONError as error:
-        place = error.__cause__ if isinstance(error.__cause__, json.JSONDecodeError) else None
-        line, column = (place.lineno, place.colno) if place else (None, None)
+        line, column = (getattr(error.__cause__, each, None) for each in ("lineno", "colno"))
         message, hint = error.message, f"a rule file is {_SHAPE}"
         raise RuleFileError(message, path=source, line=line, column=column, hint=hint) from error
     except ValidationError as error:
@@ -74,10 +88,74 @@ def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
 def _error(
     steps: Sequence[str | int], message: str, hint: str, text: str, path: str
 ) -> RuleFileError:
-    line, column = place_of(text, steps)
+    line, column = _place_of(text, steps)
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     message = f"{field.removeprefix('.')}: {message}"
     return RuleFileError(message, path=path, line=line, column=column, hint=hint)
+
+
+def _place_of(text: str, path: Sequence[str | int]) -> tuple[int, int]:
+    r"""Find the line and column of the value at a path of keys and indexes, counted from 1.
+
+    Where the path leads nowhere, the place is that of the last value found on it. The text is valid
+    JSON, or blank.
+
+    Example:
+        >>> _place_of('{"rules":\n  [{"id": 1}]}', ["rules", 0, "id"])
+        (2, 11)
+    """
+    at, depth = 0, -1
+    steps: list[object] = []  # that lead to the token
+    for found in _TOKEN.finditer(text):
+        if found["key"]:
+            steps[-1] = serde.loads(found["key"])
+        elif found["close"]:
+            steps.pop()
+        elif not found["comma"]:
+            if len(steps) > depth and steps == list(path[: len(steps)]):
+                at, depth = found.start(), len(steps)
+            if found["open"]:
+                steps.append(0 if found["open"] == "[" else None)
+        elif isinstance(steps[-1], int):
+            steps[-1] += 1
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def check_rule(rule: PermissionRule, ids: Container[str]) -> None:
+    """Verify that none of these ids is the rule's, and its examples, as if it were the only one.
+
+    Raises:
+        RuleFileError: it names the id, or the first example that the rule does not meet.
+    """
+    if rule.id != rule.generated_id and rule.id in ids:
+        raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
+    for example in rule.match:
+        if not _meets(rule, example):
+            raise RuleFileError(f"the rule {rule.id!r} does not match its example {example!r}")
+    for example in rule.not_match:
+        if _meets(rule, example):
+            raise RuleFileError(f"the rule {rule.id!r} must not match {example!r}, but does")
+
+
+def _meets(rule: PermissionRule, example: str) -> bool:
+    call = _example_call(rule, example)
+    if rule.matcher.about_calls and not rule.matcher.concerns(call.tool, call.category):
+        return False
+    verdicts = judge(call, RuleIndex([replace(rule, expires=None)]))
+    is_about = any(verdict.rule is not None for verdict in verdicts)
+    return is_about and combine(verdicts) is rule.decision
+
+
+def _example_call(rule: PermissionRule, example: str) -> Call:
+    context = AgentContext(session_id="example", agent_type="", workspace=Workspace("/workspace"))
+    if rule.matcher.path:
+        return read_call("Read", {"file_path": example}, context)
+    if rule.matcher.domain:
+        url = example if "://" in example else f"https://{example}/"
+        return read_call("WebFetch", {"url": url}, context)
+    if rule.matcher.about_commands:
+        return read_call("Bash", {"command": example}, context)
+    return read_call(example, {}, context)
 
 
 def encode_rule(rule: PermissionRule) -> dict[str, object]:
@@ -93,16 +171,13 @@ def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
     Raises:
         RuleFileError: a rule with a Python condition, or a disk that refuses.
     """
-    encoded = []
+    rules = tuple(rules)
     for rule in rules:
         if rule.matcher.predicate is not None:
-            raise RuleFileError(
-                f"the rule {rule.id!r} has a condition in Python, which no file can hold",
-                hint="add such rules in code",
-            )
-        encoded.append(encode_rule(rule))
-    data = serde.dumps({"version": 1, "rules": encoded}, pretty=True) + b"\n"
-    write_atomically(Path(path), data)
+            message = f"the rule {rule.id!r} has a condition in Python, which no file can hold"
+            raise RuleFileError(message, hint="add such rules in code")
+    said = {"version": 1, "rules": [encode_rule(rule) for rule in rules]}
+    write_atomically(Path(path), serde.dumps(said, pretty=True) + b"\n")
 
 
 def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
@@ -114,6 +189,50 @@ def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
     """
     known = read_rules(path) if Path(path).exists() else ()
     write_rules(path, dict.fromkeys((*known, *rules)))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a regular file of at most 1 MiB; it never waits for a pipe or a device.
+
+    Raises:
+        RuleFileError: it can't be read, is something else, or is larger.
+    """
+    try:
+        data = read_beginning(path, MAX_SIZE + 1)
+    except (OSError, ValueError) as error:
+        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
+    _check_size(data, path)
+    return data
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file anew, readable by its owner alone: to one beside it first, then renamed over it.
+
+    Raises:
+        RuleFileError: there is too much to write, or the disk refuses; what was there stays.
+    """
+    _check_size(data, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A temporary file is made with mode 0600.
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
+
+
+def _check_size(data: bytes, path: str | Path) -> None:
+    if len(data) > MAX_SIZE:
+        message, hint = f"larger than {MAX_SIZE >> 20} MiB", "remove what is not needed"
+        raise RuleFileError(message, path=str(path), hint=hint)
 
 
 def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:

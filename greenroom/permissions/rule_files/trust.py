@@ -1,24 +1,25 @@
-"""Which project rule files the user has agreed to: by their path, and by every byte in them.
+"""Where remembered rules are kept, and which project rule files the user has agreed to.
 
 A project's file comes with the project, from whoever wrote it. What it allows counts only while it
-is exactly what this user has agreed to, or has written there through answers of their own; any
-change takes the trust away. The record lies beside the user's own rules, out of the project's reach.
+is, byte for byte, what this user has agreed to, or has written there through answers of their own;
+any change takes the trust away. The record lies beside the user's own rules, out of the project's
+reach.
 """
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.core import AgentContext, Remember, RuleFileError, serde
-from greenroom.permissions.rule_files.location import remembered_path, user_rules_path
-from greenroom.permissions.rule_files.rule_file import store_rules
-from greenroom.permissions.rule_files.small_file import read_bytes, read_text, write_atomically
+from greenroom.permissions.rule_files.rule_file import read_bytes, store_rules, write_atomically
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["is_trusted", "keep_rules", "rules_digest", "trust_rules"]
+__all__ = ["is_trusted", "keep_rules", "rules_digest", "trust_rules", "user_rules_path"]
 
+_FILE = "permissions.json"
 _MAX_PROJECTS = 1_000
 
 
@@ -28,6 +29,15 @@ class _Record:
     version: int = 1
 
 
+def user_rules_path() -> Path:
+    """Return the user's own rule file, which holds in every project."""
+    if sys.platform == "darwin":
+        return Path("~/Library/Application Support/greenroom").expanduser() / _FILE
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    return folder / "greenroom" / _FILE
+
+
 def is_trusted(path: str | Path) -> bool:
     """Whether this rule file is, byte for byte, what the user has agreed to. Reads files.
 
@@ -35,7 +45,7 @@ def is_trusted(path: str | Path) -> bool:
         RuleFileError: the record of what is trusted can't be read.
     """
     digest = rules_digest(path)
-    return digest is not None and _record().get(_key(path)) == digest
+    return digest is not None and _read_record().get(os.path.realpath(path)) == digest
 
 
 def trust_rules(path: str | Path, digest: str) -> None:
@@ -50,7 +60,10 @@ def trust_rules(path: str | Path, digest: str) -> None:
     """
     if rules_digest(path) != digest:
         raise RuleFileError("it has changed meanwhile", path=str(path), hint="look at it again")
-    _trust(path, digest)
+    real = os.path.realpath(path)
+    others = [each for each in _read_record().items() if each[0] != real]
+    newest = dict([*others, (real, digest)][-_MAX_PROJECTS:])
+    write_atomically(_record_path(), serde.encode(_Record(newest)))
 
 
 def rules_digest(path: str | Path) -> str | None:
@@ -74,36 +87,25 @@ def keep_rules(
     Raises:
         RuleFileError: a file can't be read or written; it is left as it is.
     """
-    path = remembered_path(lifetime, context)
     kept = tuple(rules)
-    if path is None or not kept:
+    if lifetime == "session" or not kept:
         return None
-    ours = lifetime == "project" and (not path.exists() or is_trusted(path))
+    project = context.workspace.root / ".greenroom" / _FILE
+    path = project if lifetime == "project" else user_rules_path()
+    trusts = lifetime == "project" and (not path.exists() or is_trusted(path))
     store_rules(path, kept)
-    if ours:
-        _trust(path, str(rules_digest(path)))
+    if trusts:
+        trust_rules(path, str(rules_digest(path)))
     return path
-
-
-def _trust(path: str | Path, digest: str) -> None:
-    record = _record()
-    record.pop(_key(path), None)
-    record[_key(path)] = digest
-    newest = dict(list(record.items())[-_MAX_PROJECTS:])
-    write_atomically(_record_path(), serde.encode(_Record(newest)))
-
-
-def _record() -> dict[str, str]:
-    path = _record_path()
-    try:
-        return serde.decode(read_text(path), _Record).trusted if os.path.lexists(path) else {}
-    except serde.InvalidJSONError as error:
-        raise RuleFileError(error.message, path=str(path), hint="remove it") from error
 
 
 def _record_path() -> Path:
     return user_rules_path().with_name("trusted.json")
 
 
-def _key(path: str | Path) -> str:
-    return os.path.realpath(path)
+def _read_record() -> dict[str, str]:
+    path = _record_path()
+    try:
+        return serde.decode(read_bytes(path), _Record).trusted if os.path.lexists(path) else {}
+    except serde.InvalidJSONError as error:
+        raise RuleFileError(error.message, path=str(path), hint="remove it") from error

@@ -53,9 +53,7 @@ class Expression:
             self._whole, self._part = re.compile(text), re.compile(part)
         except (re.error, OverflowError, RecursionError) as error:
             raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error
-        self.limit = _limit(*_weigh(text))
-        loops, ways = _weigh(part)
-        self.search_limit = _limit(loops + 1, ways)
+        self.limit, self.search_limit = _longest(text), _longest(part, searches=True)
         if self.limit < MIN_TEXT:
             raise _refused(text, "may match in too many ways", "use fewer repeats or alternatives")
 
@@ -73,13 +71,9 @@ class Expression:
         return any(map(self._part.search, {text, text.replace("\n", " ")}))
 
 
-def _limit(loops: int, ways: int) -> int:
-    return min(MAX_TEXT, int((MAX_STEPS / ways) ** (1 / max(loops, 1))))
-
-
-def _weigh(text: str) -> tuple[int, int]:
-    """Count the repeats without an end, and in how many ways the rest may match."""
-    loops, ways, choice = 0, 1 + len(text) // 32, -1
+def _longest(text: str, *, searches: bool = False) -> int:
+    """Say how long a text may be, by the repeats without an end, and the ways to match the rest."""
+    loops, ways, choice = int(searches), 1 + len(text) // 32, -1
     groups = [[0, 1]]  # around this place: where they begin, how many alternatives they have so far
     varies = False  # whether a group that holds a choice ends here
     for found in _TOKEN.finditer(text):
@@ -102,7 +96,7 @@ def _weigh(text: str) -> tuple[int, int]:
             loops += is_endless
             ways *= max([2 - is_endless, *map(int, _NUMBER.findall(sign))])
             choice = found.start()
-    return loops, ways * groups[0][1]
+    return min(MAX_TEXT, int((MAX_STEPS / (ways * groups[0][1])) ** (1 / max(loops, 1))))
 
 
 def _refused(text: str, why: str, hint: str) -> RuleFileError:

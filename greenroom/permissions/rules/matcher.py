@@ -1,26 +1,47 @@
-"""Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed."""
+"""Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed.
+
+People type a matcher, and are shown it, in a short form:
+
+    Read                      a tool, or several: Read,Grep; category:read names a category
+    Bash(git log:*, ls *)     commands that begin with these words
+    Bash(npm test)            exactly this command
+    Bash(pytest:*, > out/**)  its output may be redirected there
+    Edit(src/**, *.md)        files; path:… behind any other tool
+    WebFetch(domain:a.test)   hosts
+    Bash(regex:…)             commands that a regular expression matches
+    *                         every call
+
+What does not fit in is written as in a rule file, as a JSON object.
+"""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeAlias
 
-from greenroom.core import RuleFileError
+from greenroom.core import RuleFileError, exact, serde
 from greenroom.permissions.facts.host import HostPattern
 from greenroom.permissions.facts.pattern import PathPattern
 from greenroom.permissions.rules.expression import Expression
-from greenroom.permissions.rules.notation import KINDS, quoted_words, read_notation, write_notation
 from greenroom.permissions.shell.grammar.split import split_settings, split_words
 from greenroom.permissions.shell.variables import is_display_setting
 
-__all__ = ["Predicate", "RuleMatcher", "Texts"]
+__all__ = ["KINDS", "Predicate", "RuleMatcher", "Texts", "quoted_words"]
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition of the programmer's: called with the tool's name and the call's input."""
 
 
 _TEXT = re.compile("[^\0\ud800-\udfff]*")  # what a file can hold, and a program can be given
+_FORM = re.compile(r"\s*(\*|[A-Za-z_][\w.:/,-]*)\s*(?:\((.*\S.*)\))?\s*", re.DOTALL)
+_COMMA = re.compile(r",\s+(?=(?:[^'\"]*(?:'[^']*'|\"[^\"]*\"))*[^'\"]*\Z)")  # outside of quotes
+_KIND = re.compile(r"(domain|path|regex):|(>) ")
+_EXAMPLES = (
+    "write Read, Bash(git status:*), Bash(exact command), Edit(src/**), "
+    "WebFetch(domain:docs.python.org) or *"
+)
 
 
 class Texts:
@@ -173,9 +194,8 @@ class RuleMatcher:
 
     def concerns(self, tool: str, category: str) -> bool:
         """Tell whether the tool is one that this matcher is about."""
-        return (not self.tool or tool in self.tool) and (
-            not self.category or category in self.category
-        )
+        is_tool = not self.tool or tool in self.tool
+        return is_tool and (not self.category or category in self.category)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -184,7 +204,7 @@ class RuleMatcher:
         Raises:
             RuleFileError: it has none of the known forms.
         """
-        return cls.of(read_notation(text))
+        return cls.of(_read_notation(text))
 
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> Self:
@@ -198,5 +218,114 @@ class RuleMatcher:
         return matcher
 
     def __str__(self) -> str:
-        fields = {kind: getattr(self, kind) for kind in KINDS}
-        return write_notation(fields, conditional=self.predicate is not None)
+        text = _write_notation(self)
+        return text if self.predicate is None else f"{text} & condition"
+
+
+# The fields of a matcher that are texts.
+KINDS = tuple(name for name, kind in vars(RuleMatcher).items() if isinstance(kind, Texts))
+
+
+def _read_notation(text: str) -> Mapping[str, object]:
+    """Read the short form of a matcher into its fields, which are not checked.
+
+    Raises:
+        RuleFileError: it has none of the known forms.
+
+    Example:
+        >>> _read_notation("Bash(npm run *)")
+        {'tool': ['Bash'], 'command_prefix': ['npm run']}
+    """
+    if text.lstrip().startswith("{"):
+        return _read_object(text)
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise RuleFileError(f"not a rule: {text!r}", hint=_EXAMPLES)
+    fields: dict[str, list[str]] = {}
+    for name in form[1].split(",") if form[1] != "*" else ():
+        kind = "category" if name.startswith("category:") else "tool"
+        fields.setdefault(kind, []).append(name.removeprefix("category:"))
+    spec = (form[2] or "*").strip()
+    if spec == "*":
+        return fields or {"all": True}
+    values = [_read_value(value, form[1]) for value in _COMMA.split(spec)]
+    kinds = [kind for kind, _ in values if kind != "redirect_to"]
+    if len(set(kinds)) != 1 or kinds.count("argv_exact") > 1:
+        raise RuleFileError(f"not a rule: {text!r}", hint=_EXAMPLES)
+    for kind, texts in values:
+        fields.setdefault(kind, []).extend(texts)
+    return fields
+
+
+def _read_object(text: str) -> Mapping[str, object]:
+    try:
+        fields = serde.loads_object(text)
+    except serde.InvalidJSONError as error:
+        raise RuleFileError(f"not a rule: {error.message}", hint=_EXAMPLES) from error
+    if unknown := sorted(fields.keys() - KINDS):
+        raise RuleFileError(f"not a rule: {unknown[0]!r}", hint=f"write {', '.join(KINDS)}")
+    return fields
+
+
+def _read_value(value: str, tool: str) -> tuple[str, Sequence[str]]:
+    """Read one value behind a tool: its kind, and its texts."""
+    if found := _KIND.match(value):
+        return found[1] or "redirect_to", [value[found.end() :].strip()]
+    value = value.strip()
+    if tool in ("*", "Bash") and value.endswith((":*", " *")):
+        return "command_prefix", [value[:-2]]
+    if tool == "Bash":
+        return "argv_exact", split_words(value)
+    if tool in ("*", "WebFetch") or value.endswith(":*"):
+        raise RuleFileError(f"not clear what {value!r} is behind {tool}", hint=_EXAMPLES)
+    return "path", [value]
+
+
+def _write_notation(matcher: RuleMatcher) -> str:
+    """Write a matcher so that `_read_notation` reads the same."""
+    tools = [*matcher.tool, *(f"category:{each}" for each in matcher.category)]
+    names = ",".join(tools) or "*"
+    values = [f"{each}:*" for each in matcher.command_prefix]
+    values += [quoted_words(matcher.argv_exact)] if matcher.argv_exact else []
+    values += [f"regex:{each}" for each in matcher.regex]
+    values += [f"path:{each}" if names in ("*", "Bash") else each for each in matcher.path]
+    values += [f"domain:{each}" for each in matcher.domain]
+    values += [f"> {each}" for each in matcher.redirect_to]
+    text = f"{names}({', '.join(values)})" if values else names
+    given: dict[str, object] = {
+        kind: list(getattr(matcher, kind)) for kind in KINDS if getattr(matcher, kind)
+    }
+    try:
+        is_same = _read_notation(text) == (given or {"all": True})
+    except RuleFileError:
+        is_same = False
+    if is_same and _hides_nothing(text):
+        return text
+    return "".join(map(_escaped, serde.dumps(given).decode()))
+
+
+def _hides_nothing(text: str) -> bool:
+    return text.isprintable() and exact(text) == text
+
+
+def _escaped(char: str) -> str:
+    """Write a character that can't be seen, or changes how others look, by its number."""
+    if _hides_nothing(char):
+        return char
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def quoted_words(words: Sequence[str]) -> str:
+    """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
+    settings, command = split_settings(words)
+    named = (each.partition("=") for each in settings)
+    parts = [f"{name}={shlex.quote(value)}" for name, _, value in named]
+    parts += map(shlex.quote, command)
+    try:
+        is_same = split_words(" ".join(parts)) == tuple(words)
+    except RuleFileError:
+        is_same = False
+    if command and not is_same:  # the program is named like a keyword
+        parts[len(settings)] = f"'{command[0]}'"
+    return " ".join(parts)

@@ -10,14 +10,7 @@ from typing import Protocol, Self, TypedDict, Unpack
 from greenroom.core import RuleDecision, RuleFileError, clock
 from greenroom.permissions.rules.matcher import Predicate, RuleMatcher, Texts
 
-__all__ = ["ANSWER", "ANSWERED", "PermissionRule", "RuleScope"]
-
-ANSWER = "prompt"
-"""The `created_by` of rules that were made of a person's answer."""
-
-
-ANSWERED = "an answer in this session"
-"""The `source` of the same, as long as they were not read from a file."""
+__all__ = ["PermissionRule", "RuleScope"]
 
 
 class RuleScope(StrEnum):
@@ -53,15 +46,17 @@ class _Builder(Protocol):
     def __call__(self, *texts: str, **options: Unpack[_Options]) -> "PermissionRule": ...
 
 
-def _builders(kind: str, what: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
-    """Make three functions that make a rule: to allow, to deny, to ask about."""
+def _builders(kind: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
+    """Make three functions that make a rule of such texts: to allow, to deny, to ask about."""
 
     def builder(decision: RuleDecision, does: str) -> _Builder:
         def build(*texts: str, **options: Unpack[_Options]) -> "PermissionRule":
             matcher = RuleMatcher.of({kind: texts, **others})
             return PermissionRule(decision=decision, matcher=matcher, **options)
 
-        build.__doc__ = f"{does} {what}; takes the rule's other fields by name."
+        build.__doc__ = (
+            f"{does} calls by `RuleMatcher.{kind}`; takes the rule's other fields by name."
+        )
         return build
 
     return builder(_ALLOW, "Allow"), builder(_DENY, "Deny"), builder(_ASK, "Always ask about")
@@ -70,6 +65,10 @@ def _builders(kind: str, what: str, **others: str) -> tuple[_Builder, _Builder, 
 @dataclass(frozen=True, kw_only=True)
 class PermissionRule:
     """What may be done without asking, what may not, and what is always asked about.
+
+    `allow_tool`, `deny_tool` and `ask_for_tool` make one of exact names of tools; their likes of
+    categories, such as read; of the first words of simple commands; of patterns of files, which are
+    read or written by any tool; and of hosts. They take the other fields by name.
 
     Attributes:
         decision: what the rule says to a call that it matches.
@@ -119,17 +118,11 @@ class PermissionRule:
     source: str = field(default="", compare=False)
     tightens: bool = field(default=False, compare=False)
 
-    allow_tool, deny_tool, ask_for_tool = _builders("tool", "tools of these exact names")
-    allow_category, deny_category, ask_for_category = _builders(
-        "category", "all tools of these categories, such as read"
-    )
-    allow_command, deny_command, ask_for_command = _builders(
-        "command_prefix", "simple commands that begin with these words", tool="Bash"
-    )
-    allow_path, deny_path, ask_for_path = _builders(
-        "path", "reading and writing files of these patterns, by any tool"
-    )
-    allow_domain, deny_domain, ask_for_domain = _builders("domain", "contacting these hosts")
+    allow_tool, deny_tool, ask_for_tool = _builders("tool")
+    allow_category, deny_category, ask_for_category = _builders("category")
+    allow_command, deny_command, ask_for_command = _builders("command_prefix", tool="Bash")
+    allow_path, deny_path, ask_for_path = _builders("path")
+    allow_domain, deny_domain, ask_for_domain = _builders("domain")
 
     @classmethod
     def parse(cls, text: str, decision: RuleDecision | str, **options: Unpack[_Options]) -> Self:
@@ -144,13 +137,10 @@ class PermissionRule:
         return cls(decision=RuleDecision(decision), matcher=RuleMatcher.parse(text), **options)
 
     @classmethod
-    def allow_bash_prefix(
-        cls, prefixes: str | Sequence[str], **options: Unpack[_Options]
-    ) -> "PermissionRule":
+    def allow_bash_prefix(cls, prefixes: str | Sequence[str], **options: Unpack[_Options]) -> Self:
         """Do the same as `allow_command`, for one prefix or a list of them."""
-        return cls.allow_command(
-            *([prefixes] if isinstance(prefixes, str) else prefixes), **options
-        )
+        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
+        return cls(decision=_ALLOW, matcher=matcher, **options)
 
     @classmethod
     def allow_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:

@@ -4,7 +4,6 @@ A word is known if the text alone says what it will be. Nothing follows the othe
 out to be is not guessed, and a command is asked about wherever that matters.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
@@ -21,7 +20,7 @@ from greenroom.permissions.shell.grammar.nodes import (
 from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words
-from greenroom.permissions.shell.programs.wrappers import SHELLS
+from greenroom.permissions.shell.programs.table import SHELLS
 from greenroom.permissions.shell.redirections import redirection_facts
 from greenroom.permissions.shell.variables import (
     changes_programs,
@@ -109,11 +108,10 @@ class _Analyser:
         script = self._scripts.get(text)
         if script is None:
             script = self._scripts[text] = self._parse(text)
-        different = dict.fromkeys(script.found)
-        for node in different:
+        for node in script.found:
             if isinstance(node, SimpleCommand):
                 self._written.update(_written(node))
-        concerned = list(filter(concerns_variables, different))
+        concerned = list(filter(concerns_variables, script.found))
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(map(computes, concerned))
         self._holds_code |= any(map(may_hold_code, concerned))
@@ -136,11 +134,11 @@ class _Analyser:
     def _parse(self, text: str) -> Script:
         place = self._commands.place
         splits = "cd" in text or "pushd" in text or "popd" in text or not place.is_plain
-        return parse(text, home=os.path.expanduser("~"), folder_splits=splits)
+        return parse(text, home=place.home, folder_splits=splits)
 
     def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[Fact]:
         """Say what a command does, if the same was not said of it in this place."""
-        if self._commands.place != self._place:
+        if self._commands.place is not self._place:
             self._place = self._commands.place
             self._said.clear()
         said = (node, level, guard)  # what is only looked at for denials was not judged

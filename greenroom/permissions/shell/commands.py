@@ -12,8 +12,8 @@ from greenroom.permissions.shell.programs.cautions import cautions
 from greenroom.permissions.shell.programs.evaluated import Evaluated, evaluated
 from greenroom.permissions.shell.programs.inputs import FROM_INPUT, find_actions, with_input
 from greenroom.permissions.shell.programs.reading import extent
-from greenroom.permissions.shell.programs.table import is_known
-from greenroom.permissions.shell.programs.wrappers import RUNNERS, WRAPPERS, Wrapper, inner_start
+from greenroom.permissions.shell.programs.table import RUNNERS, WRAPPERS
+from greenroom.permissions.shell.programs.usage import Usage, is_known, usage_of
 from greenroom.permissions.shell.variables import run_values
 
 __all__ = ["CommandReader"]
@@ -59,11 +59,12 @@ class CommandReader:
         if level >= MAX_LEVEL or self._budget < 0:
             yield Unknown(reason="too many commands inside commands")
             return
-        reach = extent(words)
-        found = _doubts(words, reach)
+        usage = usage_of(words)
+        reach = extent(usage)
+        found = _doubts(usage, reach)
         command = Command(
             argv=tuple(words),
-            guard=guard or _is_transparent(words),
+            guard=guard or _is_transparent(usage),
             outer=outer,
             start=start,
             cautions=found,
@@ -71,11 +72,13 @@ class CommandReader:
             place=self.place,
             settings=self.settings,
             extent="any" if found else reach,
+            parts=usage.parts,
+            inner=usage.inner,
         )
         yield command
         if basename(program.text) in _FOLDER_CHANGES:
             self.place = _moved(self.place, words)
-        yield from self._inner(command, level, guard)
+        yield from self._inner(command, usage, level, guard)
 
     def _unknown_program(self, words: Sequence[Word], level: int) -> Iterator[Fact]:
         name = words[0].text
@@ -85,15 +88,14 @@ class CommandReader:
         if gone:
             yield from self.command(words[gone:], level=level + 1, guard=True)
 
-    def _inner(self, command: Command, level: int, guard: bool) -> Iterator[Fact]:
+    def _inner(self, command: Command, usage: Usage, level: int, guard: bool) -> Iterator[Fact]:
         """Take apart what a command runs: a text, or the program that its own words name."""
         name = basename(command.argv[0].text)
-        wrapper = WRAPPERS.get(name)
         text = evaluated(command.argv)
         if text is not None:
             yield from self._text(text, command, level, guard)
-        elif wrapper is not None:
-            yield from self._wrapped(command, name, wrapper, level, guard)
+        elif name in WRAPPERS:
+            yield from self._wrapped(command, usage, level, guard)
         elif name in RUNNERS and self.fed:
             yield Unknown(reason=f"{name} may run what its standard input brings")
         elif name == "find":
@@ -105,14 +107,11 @@ class CommandReader:
                     inner, level=level + 1, guard=guard, outer=command, start=start
                 )
 
-    def _wrapped(
-        self, command: Command, name: str, wrapper: Wrapper, level: int, guard: bool
-    ) -> Iterator[Fact]:
-        argv = command.argv
-        start = inner_start(argv, wrapper)
+    def _wrapped(self, command: Command, usage: Usage, level: int, guard: bool) -> Iterator[Fact]:
+        argv, kinds, start = command.argv, usage.program.kinds, command.inner
         if start is None:
-            if name != "command":
-                yield Unknown(reason=f"an option of {name} that is not understood")
+            if usage.program.name != "command":
+                yield Unknown(reason=f"an option of {argv[0].text} that is not understood")
             return
         while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
             name, _, value = argv[start].text.partition("=")
@@ -120,9 +119,9 @@ class CommandReader:
             yield from run_values(Assignment(name, argv[start]._replace(text=value)))
             start += 1
         inner = argv[start:]
-        if inner and wrapper.fills:
+        if inner and "fills" in kinds:
             inner = (*map(with_input, inner), FROM_INPUT)
-        if wrapper.text and any(" " in word.text for word in inner):
+        if "joins" in kinds and any(" " in word.text for word in inner):
             yield from self._text(Evaluated(inner), command, level, guard)
         yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
 
@@ -139,13 +138,13 @@ class CommandReader:
         yield from self._read_text(joined, level + 1, guard or not known)
 
 
-def _doubts(words: Sequence[Word], reach: Extent) -> tuple[tuple[int, str], ...]:
+def _doubts(usage: Usage, reach: Extent) -> tuple[tuple[int, str], ...]:
     """Find the words that let a command do more than its name says, and why.
 
     What a program writes depends on every word that it is given, so each has to be known, unless
     it only reads or prints.
     """
-    found = cautions(words)
+    found, words = cautions(usage), usage.argv
     unknown = [at for at, word in enumerate(words) if word.unknown and not _is_message(words, at)]
     if reach in ("prints", "reads") or not unknown:
         return found
@@ -160,14 +159,13 @@ def _is_message(words: Sequence[Word], at: int) -> bool:
     )
 
 
-def _is_transparent(words: Sequence[Word]) -> bool:
+def _is_transparent(usage: Usage) -> bool:
     """Tell whether a command only runs another one, which alone has to be allowed."""
-    wrapper = WRAPPERS.get(words[0].text)
-    start = inner_start(words, wrapper) if wrapper else None
-    if wrapper is None or start is None or start >= len(words):
+    argv, start = usage.argv, usage.inner
+    if start is None or start >= len(argv) or "/" in argv[0].text:
         return False
-    plain_env = words[0].text == "env" and start == 1 and not _ASSIGNMENT.match(words[1].text)
-    return wrapper.transparent or plain_env
+    plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
+    return usage.program.is_("transparent") or plain_env
 
 
 def _moved(place: Place, words: Sequence[Word]) -> Place:

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import TypeAlias
 
 from greenroom.permissions.facts.word import Piece, Word
@@ -19,69 +20,36 @@ UNSURE = Piece("", quoted=False, dynamic=True, split=True)
 
 Pieces: TypeAlias = list[Piece]
 MAX_WORDS = 256
-MAX_ATOMS = 1024
-MAX_NESTING = 20
-_MARKS = re.compile(r"([{},])")
+_GROUP = re.compile(r"(\{[^{}]*\})")
 _SPECIAL = re.compile(r"[*?\[]")
 _RANGE = re.compile(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
 _STAR = re.compile(r"[*?]")
 
 
-def expand(pieces: Pieces) -> list[Pieces] | None:
-    """Write out the braces of a word; None if they stand for too many words.
-
-    `{1..9}` is left unknown, and so is a word in which a brace has no partner: it is not sure what the
-    shell makes of the others.
+def expand(pieces: Pieces) -> list[Pieces]:
+    """Write out the braces of a word; where they are nested or hold quotes, it is left unknown.
 
     Example:
-        >>> [piece.text for [piece] in expand([Piece("{rm,-rf}", quoted=False)]) or []]
+        >>> [piece.text for [piece] in expand([Piece("{rm,-rf}", quoted=False)])]
         ['rm', '-rf']
     """
-    if not any("{" in piece.text for piece in pieces if _is_plain(piece)):
-        return [pieces]
-    words: list[Pieces] = [[]]
-    choices: list[Pieces] = []  # of the innermost brace, up to its last comma
-    around: list[tuple[list[Pieces], list[Pieces]]] = []  # the same of the braces around it
-    atoms = _split_at_marks(pieces)
-    if len(atoms) > MAX_ATOMS:
-        return None
-    for atom in atoms:
-        mark = atom.text if _is_plain(atom) else ""
-        if mark == "{":
-            around.append((words, choices))
-            words, choices = [[]], []
-        elif mark == "," and around:
-            words, choices = [[]], choices + words
-        elif mark == "}":
-            if not around:
-                return [[*pieces, UNSURE]]
-            group = choices + words if choices else _keep_braces(words)
-            before, choices = around.pop()
-            words = [[*first, *second] for first, second in product(before, group)]
-        else:
-            words = [[*word, atom] for word in words]
-        if len(words) + len(choices) > MAX_WORDS or len(around) > MAX_NESTING:
-            return None
-    return [[*pieces, UNSURE]] if around else words
+    plain = "".join([piece.text for piece in pieces if _is_plain(piece)])
+    if "{" not in plain or ("," not in plain and ".." not in plain):
+        return [pieces]  # without these, braces stand for themselves
+    parts = _GROUP.split(plain)
+    choices = [_choices(part) for part in parts if part]
+    is_clear = len(pieces) == 1 and not any("{" in part or "}" in part for part in parts[::2])
+    if not is_clear or prod(map(len, choices)) > MAX_WORDS:
+        return [[*pieces, UNSURE]]
+    return [list(each) for each in product(*choices)]
 
 
-def _split_at_marks(pieces: Pieces) -> Pieces:
-    """Make each brace and comma outside quotes a piece of its own."""
-    atoms: Pieces = []
-    for piece in pieces:
-        parts = _MARKS.split(piece.text) if _is_plain(piece) else ()
-        atoms += [Piece(part, quoted=False) for part in parts if part] or [piece]
-    return atoms
-
-
-def _keep_braces(words: list[Pieces]) -> list[Pieces]:
-    """Put back braces without a comma: they stand for themselves, or for a range."""
-    texts = ["".join([piece.text for piece in word]) for word in words]
-    if any(".." in text for text in texts):
-        number = _RANGE.fullmatch(texts[0]) is not None
-        return [[UNSURE._replace(text=f"{{{texts[0]}}}", number=number)]]
-    brace = Piece("{", quoted=False), Piece("}", quoted=False)
-    return [[brace[0], *word, brace[1]] for word in words]
+def _choices(part: str) -> list[Piece]:
+    """List what a group of braces may be, or the text between two groups."""
+    inside = part[1:-1] if part[0] == "{" else ""
+    if ".." in inside and "," not in inside:
+        return [UNSURE._replace(text=part, number=_RANGE.fullmatch(inside) is not None)]
+    return [Piece(each, quoted=False) for each in (inside.split(",") if "," in inside else [part])]
 
 
 def _is_plain(piece: Piece) -> bool:

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.shell.grammar.cursor import Cursor, ShellSyntaxError
 from greenroom.permissions.shell.grammar.known import find_printed, find_value
-from greenroom.permissions.shell.grammar.pieces import ODD_TILDE, UNSURE, expand, holds_word, join
+from greenroom.permissions.shell.grammar.pieces import ODD_TILDE, expand, holds_word, join
 
 __all__ = ["PLAIN_WORDS", "WordReader"]
 
@@ -57,11 +57,7 @@ class WordReader(Cursor):
         pieces = self.pieces()
         if self.at == start:
             return None
-        expanded = expand(pieces)
-        if expanded is None:
-            self.unclear("braces that stand for too many words")
-            expanded = [[*pieces, UNSURE]]
-        return [join(each) for each in expanded if holds_word(each)]
+        return [join(each) for each in expand(pieces) if holds_word(each)]
 
     def word(self) -> Word | None:
         """Read one word as it stands, without writing out its braces; None if there is none."""

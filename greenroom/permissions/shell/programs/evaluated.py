@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.programs.wrappers import SHELLS
+from greenroom.permissions.shell.programs.table import SHELLS
 
 __all__ = ["Evaluated", "evaluated"]
 

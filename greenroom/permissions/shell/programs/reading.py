@@ -1,10 +1,8 @@
 """Commands that only read or print, by the name of the program and its options."""
 
-from collections.abc import Sequence
-
 from greenroom.permissions.facts.fact import Extent
-from greenroom.permissions.facts.word import Word
-from greenroom.permissions.shell.programs.table import READ_ONLY, Program, parts, program_of
+from greenroom.permissions.shell.programs.table import READ_ONLY
+from greenroom.permissions.shell.programs.usage import Usage
 
 __all__ = ["extent", "read_only_commands"]
 
@@ -31,32 +29,32 @@ def read_only_commands() -> tuple[str, ...]:
     return (*READ_ONLY, "command -v", "xargs", *versions)
 
 
-def extent(argv: Sequence[Word]) -> Extent:
+def extent(usage: Usage) -> Extent:
     """Say what a command without cautions does with what its words name.
 
     Example:
-        >>> [extent([Word(each) for each in line.split()]) for line in (
+        >>> [extent(usage_of([Word(each) for each in line.split()])) for line in (
         ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
         ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
     """
-    program, start = program_of(argv)
+    argv, program = usage.argv, usage.program
     name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
     if program.is_("prints") or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
         return "prints"
     if name == "command" and first in ("-v", "-V"):
         return "reads"
-    if program.is_("reads") and _is_listing(argv, program, start):
+    if program.is_("reads") and _is_listing(usage):
         return "reads"
     return "stores" if program.is_("stores") else "any"
 
 
-def _is_listing(argv: Sequence[Word], program: Program, start: int) -> bool:
+def _is_listing(usage: Usage) -> bool:
     """Tell whether a program that can do more than list is told to list, if it is one."""
-    options, first = program.marks.get("&"), program.marks.get("$")
-    if first is None:
+    if not usage.program.is_("$"):
         return True
-    seen = tuple(parts(argv, program, start))
-    if options and not all(program.has("&", part.option) for part in seen if part.option):
+    options = [part for part in usage.parts if part.option]
+    if usage.program.is_("&") and not all("&" in part.marks for part in options):
         return False
-    operand = next((argv[part.at] for part in seen if not part.option), Word("-"))
-    return (operand.static and operand.text in first) or any(part.option in first for part in seen)
+    operand = next((part for part in usage.parts if not part.option), None)
+    marks = usage.program.marks("-") if operand is None else operand.marks
+    return any("$" in each for each in (marks, *(part.marks for part in options)))

@@ -6,23 +6,13 @@ project would run by itself. So `gcc -o out`, `pytest -p plugin` and `make -C su
 writes, a test runner runs the code of the project, and so does make, in each of its folders.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from greenroom.permissions.facts.word import Word, basename
-from greenroom.permissions.shell.programs.wrappers import RUNNERS, SHELLS, WRAPPERS
+__all__ = ["PROGRAMS", "READ_ONLY", "RUNNERS", "SHELLS", "WRAPPERS", "Program", "abbreviates"]
 
-__all__ = [
-    "READ_ONLY",
-    "Part",
-    "Program",
-    "abbreviates",
-    "is_known",
-    "parts",
-    "program_of",
-]
+SHELLS = frozenset(
+    ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
+)
 
 # Names, and behind the colon what is known of all of them:
 #   !oF --output    careful options, short and long; other words as well
@@ -32,6 +22,9 @@ __all__ = [
 #   @f @-newer    options whose value is a file    %I    whose value is never apart
 #   ^1    no options behind so many operands    plain    no word of it can turn out to be careful
 #   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none, or an option
+#   wraps    it runs the command that begins with the first operand (wraps2: the second), behind options
+#   with = and &    transparent    that command is all that matters    joins    the words are one text
+#   fills    it adds words from its input    runs    it runs what its words say somewhere else, or later
 #   always    it is careful, whatever its words are    stores    it writes no file that it names
 #   reads    it only reads its operands    prints    they are only text    pattern    the first is
 _TEXT = """
@@ -83,7 +76,7 @@ _TEXT = """
     wget: !Pea ?Oo =BTtwQARDIXUl --output-document? --output-file? --append-output --directory-prefix
     wget: --execute --use-askpass --config --save-cookies --warc-file --rejected-log --hsts-file
     split: --filter
-    fd, fdfind: !xX =etdEc --exec --exec-batch
+    fd, fdfind: runs !xX =etdEc --exec --exec-batch
     # pagers and editors
     less: !oOk =bhjpPtTxyzD --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content
     vim, vi, nvim, view, ex, vimdiff, gvim: !cSsuUwW =TtVi --cmd --log --startuptime --remote-expr
@@ -91,15 +84,15 @@ _TEXT = """
     make, gmake: !fE =CIjloW --file --makefile --eval
     cargo: --config
     go: -exec -toolexec -vettool -overlay --exec --toolexec
-    npm, pnpm: --script-shell --git --node-options --globalconfig --userconfig
+    npm, pnpm: runs --script-shell --git --node-options --globalconfig --userconfig
     node: !rep --require --import --eval --loader
     pytest: --basetemp --pastebin
     gcc, cc, c++, g++, clang, clang++, c99: !B =oDILl -wrapper -fplugin -specs --specs --config
     # the system, and what is elsewhere
-    ssh: !FEI =BbcDeiJLlmOopQRSWw ^2
+    ssh: runs !FEI =BbcDeiJLlmOopQRSWw ^2
     scp: !FSD =cilPoXJ
     sftp: !FSDb =BcilPoRsXJ
-    docker, podman: =vewuplhmca +-volume,-mount --privileged --cap-add --device --security-opt --pid
+    docker, podman: runs =vewuplhmca +-volume,-mount --privileged --cap-add --device --security-opt --pid
     docker: --userns --ipc --uts --cgroupns
     # the shell's own
     wait: !p
@@ -145,33 +138,42 @@ _TEXT = """
     git tag: &--points-at &--format &--color &--no-color &--column &--no-column &--ignore-case %n
     git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
     git add, git fetch, git push: stores
+    # run the command in their words; not env -i, -u and -C, which change what `$HOME` and paths mean
+    timeout: wraps2 transparent ^1 &v =ks &--foreground &--preserve-status &--verbose
+    timeout: +-kill-after,-signal
+    nice: wraps transparent ^1 &0123456789 =n +-adjustment
+    nohup: wraps transparent ^1
+    stdbuf: wraps transparent ^1 =ioe +-input,-output,-error
+    command: wraps transparent ^1 &p
+    ionice: wraps transparent ^1 &t =cn &--ignore +-class,-classdata
+    setsid: wraps transparent ^1 &cfw &--ctty &--fork &--wait
+    env: wraps ^1 &0v &--null
+    time: wraps ^1 &apqvV =fo &--portability &--append &--verbose +-format,-output
+    sudo: wraps ^1 &AbEHKknPSVv =ugpCrtThDRUa &--non-interactive +-user,-group,-prompt,-chdir
+    doas: wraps ^1 &Ln =uC
+    xargs: wraps fills ^1 &0rtxpo =IEnPLsda &--null &--no-run-if-empty &--verbose &--exit
+    xargs: &--interactive &--open-tty +-max-args,-max-procs,-replace,-delimiter,-arg-file
+    xargs: +-max-lines,-max-chars
+    exec: wraps ^1 &cl =a
+    builtin, busybox: wraps ^1
+    watch: wraps joins ^1 &bcdegptx =n &--beep &--color &--differences +-interval
+    flock: wraps2 ^1 &sxneuoF =wE &--shared &--exclusive +-timeout,-conflict-exit-code
+    strace: wraps ^1 &cCdDfhiknqrtTvVwxyzZ =eopPsSuaIOEXbU
+    parallel: wraps joins fills ^1 &0kmXv =jnNIaSP &--keep-order +-jobs,-max-args
+    npx, bunx, uvx, pipx, uv, poetry, pipenv, pdm, rye, hatch, conda, mamba, yarn, bun, bundle: runs
+    nix, nix-shell, kubectl, direnv, mise, asdf, mosh, vagrant, perf, gdb, screen, tmux, chpst: runs
+    softlimit, cgexec, lxc, machinectl, toolbox, distrobox, flatpak, chroot, unshare, nsenter: runs
+    setpriv, taskset, chrt, toybox, ltrace, runuser, pkexec, systemd-run, entr, unbuffer: runs
+    hyperfine, sem, gosu: runs
     # known to run nothing that their words say
-    alias, bat, batcat, black, builtin, bzip2, chmod, chown, cmake, command, continue, cp, dc, dd:
-    declare, dig, ed, eslint, eval, exec, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
-    gunzip, gzip, host, install, isort, java, jest, kill, killall, kubectl, ld, let, ln:
+    alias, bat, batcat, black, bzip2, chmod, chown, cmake, continue, cp, dc, dd:
+    declare, dig, ed, eslint, eval, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
+    gunzip, gzip, host, install, isort, java, jest, kill, killall, ld, let, ln:
     local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, nproc, pgrep, ping, pip:
     pip3, pkill, popd, prettier, ps, pushd, pylint, python, python3, rake, read, readonly, return:
     rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, ss, systemctl, tee, terraform:
     touch, tox, trap, tsc, typeset, ulimit, umask, unalias, unset, unzip, vitest, xz:
 """
-
-
-class Part(NamedTuple):
-    """An option or an operand of a command.
-
-    Attributes:
-        at: which word it stands in.
-        option: the option, without a value in the same word; empty for an operand.
-        value: its value, or None.
-        value_at: which word that stands in.
-        ended: whether no options are read any more where it stands.
-    """
-
-    at: int
-    option: str = ""
-    value: str | None = None
-    value_at: int = 0
-    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,44 +182,57 @@ class Program:
 
     Attributes:
         name: the first name in its row.
-        marks: what stands behind each of the marks: letters and words.
+        options: the marks of each option, and of each word that is marked as one.
+        kinds: every mark in its row, and words such as "reads".
     """
 
     name: str
-    marks: dict[str, tuple[str, ...]]
+    options: dict[str, str] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
 
-    def has(self, mark: str, option: str) -> bool:
-        """Tell whether an option has this mark; a long one may be abbreviated."""
-        options = self.marks.get(mark, ())
-        if option in options or not option.startswith("--") or option in _NO_ABBREVIATIONS:
-            return option in options
-        return any(abbreviates(option, each) for each in options)
+    def marks(self, option: str) -> str:
+        """Return the marks of an option, or of a word; a long option may be abbreviated."""
+        known = self.options.get(option)
+        if known is None and option.startswith("--") and option not in _NO_ABBREVIATIONS:
+            known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
+        return known or ""
 
     def is_(self, kind: str) -> bool:
-        """Tell whether its row holds this word."""
-        return kind in self.marks
+        """Tell whether its row holds this mark or word."""
+        return kind in self.kinds
 
     @property
     def is_careful(self) -> bool:
         """Whether some option is to be careful with."""
-        return bool(self.marks.get("!") or self.marks.get("?"))
+        return "!" in self.kinds or "?" in self.kinds
 
-    @property
-    def stop(self) -> int:
-        """How many operands end the options; 0 if none do."""
-        return int("".join(self.marks.get("^", ())) or 0)
+    def add(self, entry: str) -> None:
+        """Take in an entry of a row: options, or what they are called, each with its mark."""
+        mark, rest = entry[0], entry[1:]
+        if entry in _KINDS:
+            self.kinds.add(entry)
+        elif mark == "+":
+            self._mark("=", *(f"-{each}" for each in rest.split(",")))
+        elif mark == "^":
+            self.options["^"] = rest
+        elif mark == "$":
+            self._mark("$", *rest.split(","))
+        elif mark in "!?~=@%&":
+            self._mark(mark, *([rest] if rest[0] == "-" else (f"-{each}" for each in rest)))
+        elif mark == "-" and entry[-1] == "?":
+            self._mark("?", entry[:-1])
+        else:
+            self._mark("!", entry)
 
-    def is_caution(self, part: Part, word: str) -> bool:
-        """Tell whether an option is to be careful with, or else the word as such."""
-        if not part.option:
-            return not part.ended and self.has("!", word)
-        if part.option in self.marks.get("?", ()) and part.value in ("-", "/dev/null"):
-            return False
-        return self.has("!", part.option) or self.has("?", part.option)
+    def _mark(self, mark: str, *options: str) -> None:
+        self.kinds.add(mark)
+        self.options.update((each, self.options.get(each, "") + mark) for each in options)
 
-    def takes_value(self, option: str) -> bool:
-        """Tell whether an option has a value, in the next word if it is not attached."""
-        return any(self.has(mark, option) for mark in "=@?")
+    def include(self, other: "Program") -> None:
+        """Add what the table says of another program."""
+        for option, marks in other.options.items():
+            self.options[option] = self.options.get(option, "") + marks
+        self.kinds.update(other.kinds)
 
 
 def abbreviates(option: str, wanted: str) -> bool:
@@ -228,128 +243,52 @@ def abbreviates(option: str, wanted: str) -> bool:
 
 
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
-_MARKS = "!?~=@%&"
-_KINDS = frozenset({"always", "pattern", "plain", "prints", "reads", "stores"})
-_RUN_WORDS = RUNNERS | {"make", "gmake"}
-_RUN_OTHERS = SHELLS | WRAPPERS.keys()
+_KINDS = frozenset(
+    [
+        "always",
+        "pattern",
+        "plain",
+        "prints",
+        "reads",
+        "stores",
+        "wraps",
+        "wraps2",
+        "transparent",
+        "joins",
+        "fills",
+        "runs",
+    ]
+)
 
 
 def _read(text: str) -> dict[str, Program]:
-    """Read the table; further rows of one name belong together."""
+    """Read the table; further rows of one name belong together, and git's to its verbs."""
     programs: dict[str, Program] = {}
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
-        names, _, words = line.rpartition(":")
+        names, _, entries = line.rpartition(":")
         first, *others = names.split(", ")
-        if not words:
-            programs.update((name, Program(name, {})) for name in (first, *others))
-            continue
-        program = programs.setdefault(first, Program(first, {}))
-        programs.update(dict.fromkeys(others, program))
-        for word in words.split():
-            for mark, option in _marked(word):
-                program.marks[mark] = (*program.marks.get(mark, ()), option)
+        program = programs.setdefault(first, Program(first))
+        programs.update((each, program if entries else Program(each)) for each in others)
+        for entry in entries.split():
+            program.add(entry)
+    for verb in {id(each): each for each in programs.values() if " " in each.name}.values():
+        verb.include(programs["git"])
     return programs
 
 
-def _marked(word: str) -> Iterator[tuple[str, str]]:
-    """Take an entry of a row apart: options, or what they are called, each with its mark."""
-    if word[0] == "+":
-        yield from (("=", f"-{each}") for each in word[1:].split(","))
-    elif word[0] in "^$":
-        yield from ((word[0], each) for each in word[1:].split(","))
-    elif word[0] in _MARKS and word[1] != "-":
-        yield from ((word[0], f"-{letter}") for letter in word[1:])
-    elif word[0] in _MARKS:
-        yield word[0], word[1:]
-    elif word[0] == "-":
-        yield ("?" if word[-1] == "?" else "!"), word.strip("?")
-    else:
-        yield (word if word in _KINDS else "!"), word
+PROGRAMS = _read(_TEXT)
+"""Each program, and each verb of git as `git log`, by its names."""
 
 
-def _with_verbs(programs: dict[str, Program]) -> dict[str, Program]:
-    """Give the verbs of git the marks of git itself as well."""
-    verbs = {program.name: program for name, program in programs.items() if name.startswith("git ")}
-    for program, (mark, options) in product(verbs.values(), programs["git"].marks.items()):
-        program.marks[mark] = (*program.marks.get(mark, ()), *options)
-    return programs
+def _list(*kinds: str) -> tuple[str, ...]:
+    return tuple(name for name, each in PROGRAMS.items() if not each.kinds.isdisjoint(kinds))
 
 
-_PROGRAMS = _with_verbs(_read(_TEXT))
-_UNKNOWN = Program("", {})
-READ_ONLY = tuple(
-    name for name, program in _PROGRAMS.items() if program.is_("reads") or program.is_("prints")
-)
-"""The names of the programs, and of the verbs of git, that only read or print."""
+READ_ONLY = _list("reads", "prints")
+"""What only reads or prints."""
 
-# Options of git before its verb with a value in the next word.
-_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+WRAPPERS = frozenset(_list("wraps", "wraps2"))
+"""What runs the command that its own words name."""
 
-
-def program_of(argv: Sequence[Word]) -> tuple[Program, int]:
-    """Find what is known of a program, and which word its options follow: of git, its verb."""
-    program = _PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
-    if program.name != "git":
-        return program, 0
-    for at in range(1, len(argv)):
-        if argv[at].text[:1] != "-" and argv[at - 1].text not in _GIT_VALUED:
-            return _PROGRAMS.get(f"git {argv[at].text}", program), at
-    return program, len(argv)
-
-
-def is_known(program: Word) -> bool:
-    """Tell whether it is known what the program does with its words, so that they are only words."""
-    name = basename(program.text)
-    return name not in _RUN_WORDS and (name in _PROGRAMS or name in _RUN_OTHERS)
-
-
-def parts(argv: Sequence[Word], program: Program, start: int = 0) -> Iterator[Part]:
-    """Take the words behind the program, or its verb, apart as the program does.
-
-    Example:
-        >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in parts(words, *program_of(words)):
-        ...     print(part.at, part.option, part.value)
-        1 -n None
-        1 -k 2
-        3 --reverse None
-        5  None
-    """
-    at, operands, ended, stop = start + 1, 0, False, program.stop
-    while at < len(argv):
-        text = argv[at].text
-        if ended or len(text) < 2 or text[0] != "-":
-            operands += 1
-            yield Part(at, ended=ended)
-            ended = ended or operands == stop
-        elif text == "--" and program.name != "find":  # which takes actions behind it
-            ended = True
-        else:
-            following = argv[at + 1].text if at + 1 < len(argv) else None
-            found = tuple(_options(at, text, following, program))
-            yield from found
-            at += any(part.value_at > at for part in found)
-        at += 1
-
-
-def _options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
-    """Find the options in a word: a long one, or a cluster of short ones."""
-    name, attached, value = text.partition("=")
-    is_word = any(name in program.marks.get(mark, ()) for mark in "!~=@")
-    if text.startswith("--") or (is_word and len(name) > 2):
-        if attached:
-            yield Part(at, name, value, at)
-        elif following is not None and program.takes_value(name):
-            yield Part(at, name, following, at + 1)
-        else:
-            yield Part(at, name)
-        return
-    for place in range(1, len(text)):
-        option, rest = f"-{text[place]}", text[place + 1 :]
-        if program.takes_value(option):
-            apart = not rest and following is not None
-            yield Part(at, option, following if apart else rest, at + apart)
-            return
-        yield Part(at, option)
-        if program.has("!", option) or program.has("%", option):
-            return
+RUNNERS = frozenset(_list("runs"))
+"""What runs what its words say too, somewhere else or later: its own rule has to speak for it."""
