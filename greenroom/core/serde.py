@@ -24,11 +24,11 @@ __all__ = [
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A plain JSON value."""
 
-MAX_DEPTH = 200
-"""How many levels of lists and objects a value may have that comes in from outside.
+MAX_DEPTH = 600
+"""How many levels of lists and objects a value may have that is to be stored.
 
-Decoders and encoders take some 250 to 1,000, depending on the program and on how deep its own stack is:
-what one has written, another could not read. Nothing that people or models write comes near it.
+A decoder takes some 980, less the depth of the stack that it is called on: what one has written,
+another could not read. This leaves room for a stack of some 350.
 """
 
 _MAX_BITS = 13_000  # of an integer; Python turns no more than 4,300 digits into a text, or back

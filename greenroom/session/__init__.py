@@ -6,8 +6,8 @@
 end. In the room `history` are the entries of a history, its lines as bytes, and what they add up to;
 nothing there touches a file. `store` is the protocol behind which stand the rooms `files` and
 `sqlite`, the latter loaded when it is first used, and `memory_store`. The room `shelf` is what is done
-with sessions by their ids: deleting, archiving, searching. `survey` is what a store says of all its
-sessions, and `lost_description` puts a damaged description together anew. The room `export` writes a session as
+with sessions by their ids: deleting, archiving, searching. `lost_description` puts a
+damaged description together anew. The room `export` writes a session as
 Markdown, HTML or JSON, and reads the last of these. `holder` says who has a session when you can't;
 `statistics` are figures about all of these.
 """
@@ -50,7 +50,7 @@ from greenroom.session.store import SessionStore as SessionStore
 from greenroom.session.store import SessionWriter as SessionWriter
 from greenroom.session.store import StoredPage as StoredPage
 from greenroom.session.store import StoredSession as StoredSession
-from greenroom.session.survey import StoreSurvey as StoreSurvey
+from greenroom.session.store import StoreSurvey as StoreSurvey
 
 if TYPE_CHECKING:
     from greenroom.session.export.document import LONGEST_IMPORT as LONGEST_IMPORT

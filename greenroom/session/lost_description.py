@@ -40,7 +40,9 @@ def restore_description(
     """
     read = _readable(data)
     derived = _derived(session_id, entries, relatives, changed)
-    lost = tuple(name for name in SessionMetadata.__struct_fields__ if name not in read)
+    lost = tuple(
+        each for each in SessionMetadata.__struct_fields__ if each not in {*read, "unknown"}
+    )
     both = {**derived, **read, "session_id": session_id}
     try:
         return in_utc(msgspec.convert(both, SessionMetadata)), lost

@@ -12,7 +12,7 @@ from greenroom.session.history.page import backwards, read_page
 from greenroom.session.holder import fenced_error, locked_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.statistics import MemoryStoreStatistics
-from greenroom.session.store import StoredPage, StoredSession
+from greenroom.session.store import StoredPage, StoredSession, newest_first
 
 __all__ = ["MemoryStore"]
 
@@ -93,7 +93,7 @@ class MemoryStore:
         await trio.lowlevel.checkpoint()
         kept = self._sessions.values()
         found = [described for each in kept if (described := each.described)]
-        return sorted(found, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+        return list(newest_first(found))
 
     async def acquire(self, session_id: str) -> "_MemoryWriter":
         """Become the one writer of this session.
@@ -145,6 +145,10 @@ class _MemoryWriter:
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         await self._checkpoint_held()
+        known = self._kept.metadata
+        if known is not None and known.unknown:
+            unknown = {**known.unknown, **(metadata.unknown or {})}
+            metadata = msgspec.structs.replace(metadata, unknown=unknown)
         self._kept.metadata = metadata
 
     async def set_aside(self, at: Position) -> str:

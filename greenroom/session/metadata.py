@@ -50,6 +50,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         created_at: when it was made, aware and in UTC.
         updated_at: when it was last changed, aware and in UTC.
         metadata: values of the programmer's own.
+        unknown: keys that this version does not know, as a newer one has written them; a store keeps
+            those that it holds. Unset where there are none.
     """
 
     session_id: str
@@ -62,6 +64,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
     metadata: dict[str, object] = {}
+    unknown: dict[str, object] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def forked_from(self) -> Origin | None:
@@ -93,10 +96,13 @@ def encode_metadata(
 
     With `lines` it says how many lines the history has at the least.
     """
-    known = serde.loads(serde.encode(metadata))
+    unknown = metadata.unknown or {}
+    known = serde.loads(serde.encode(msgspec.structs.replace(metadata, unknown=msgspec.UNSET)))
     kept = serde.loads(previous) if previous else {}
-    both = {**kept, **known} if isinstance(kept, dict) and isinstance(known, dict) else known
-    if lines is not None and isinstance(both, dict):
+    both: dict[str, object] = {}
+    for each in (kept, unknown, known):
+        both |= each if isinstance(each, dict) else {}
+    if lines is not None:
         both["lines"] = lines
     return serde.dumps(both, pretty=True) + b"\n"
 
@@ -120,12 +126,15 @@ def described_lines(data: bytes) -> int:
         return 0
 
 
+_KNOWN = {*SessionMetadata.__struct_fields__, "lines"} - {"unknown"}
+
+
 class _Lines(msgspec.Struct):
     lines: int = 0
 
 
 def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetadata:
-    """Read a `metadata.json`; keys that this version does not know are passed over.
+    """Read a `metadata.json`; keys that this version does not know are kept as `unknown`.
 
     Raises:
         SessionCorruptError: it is no JSON, lacks a key, or describes another session.
@@ -150,7 +159,15 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             hint="a session's folder bears the session's id: name it so, or let "
             f"`greenroom sessions repair {session_id}` describe what is there by this one",
         )
-    return found
+    raw = serde.decode(data, dict[str, msgspec.Raw])
+    if raw.keys() <= _KNOWN:
+        return found
+    unknown = {
+        name: serde.decode(bytes(value), object)
+        for name, value in raw.items()
+        if name not in _KNOWN
+    }
+    return msgspec.structs.replace(found, unknown=unknown)
 
 
 def in_utc(metadata: SessionMetadata) -> SessionMetadata:

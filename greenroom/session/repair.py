@@ -52,6 +52,8 @@ class RepairReport(msgspec.Struct, frozen=True):
         if self.missing:
             lines = "lines are" if self.missing > 1 else "line is"
             said.append(f"at least {self.missing} {lines} gone from its end")
+        if self.set_aside and not (self.size or self.missing):
+            said.append("its end is gone")
         if self.restored:
             said.append(f"put together anew in its description: {', '.join(self.restored)}")
         place = f"{self.path}:{self.line}" if self.size or self.missing else self.path

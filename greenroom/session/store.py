@@ -4,18 +4,30 @@ A store keeps, for each session, a description (`SessionMetadata`) and an append
 lines. It knows nothing of conversations. A session exists once its description is stored.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from greenroom.core import SessionError
 from greenroom.session.history.lines import History, Position
 from greenroom.session.history.page import Page
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = ["SessionStore", "SessionWriter", "StoredPage", "StoredSession", "ThreadedStore"]
+__all__ = [
+    "SessionStore",
+    "SessionWriter",
+    "StoreSurvey",
+    "StoredPage",
+    "StoredSession",
+    "ThreadedStore",
+    "newest_first",
+]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("greenroom.session")
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -42,6 +54,30 @@ class StoredPage(msgspec.Struct, frozen=True):
 
     metadata: SessionMetadata | None
     page: Page
+
+
+class StoreSurvey(msgspec.Struct, frozen=True):
+    """What sessions there are in a store, as far as descriptions tell; histories are not read.
+
+    Attributes:
+        sessions: the descriptions, the last changed first.
+        damaged: why each of the others is left out; `session_id` says which, `hint` what to do.
+    """
+
+    sessions: tuple[SessionMetadata, ...]
+    damaged: tuple[SessionError, ...]
+
+    def logged(self) -> list[SessionMetadata]:
+        """Return the descriptions, and log what is left out."""
+        for error in self.damaged:
+            _log.warning("session %r is left out of the list: %s", error.session_id, error)
+        return list(self.sessions)
+
+
+def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, ...]:
+    """Sort descriptions as lists show them."""
+    by_time = sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+    return tuple(by_time)
 
 
 class SessionWriter(Protocol):

@@ -498,6 +498,21 @@ async def test_what_git_ignores_is_covered_only_where_a_tool_names_it(shop):
     assert told(await shop.plan()) == [("leave", "ignored"), ("delete", "seen")]
 
 
+async def test_a_plan_says_that_commands_may_have_changed_what_git_ignores_or_keeps(shop):
+    shop.write(".gitignore", "ignored\n*.o\n")
+    shop.write(".git/config", "")
+    for number in range(5):
+        shop.write(f"{number}.o", "")
+    await shop.turn(write("seen", "x"))
+    assert (await shop.plan(0)).gaps == ()
+    await shop.turn(bash("echo y > ignored"))
+    (gap,) = (await shop.plan(0)).gaps
+    assert gap == (
+        "what commands changed in ignored files and repositories is not known: "
+        ".git/, 0.o, 1.o, 2.o, 3.o and 2 more"
+    )
+
+
 async def test_what_a_command_uncovers_was_not_made_by_it(shop):
     shop.write(".gitignore", "data\n")
     shop.write("data/a", "mine")

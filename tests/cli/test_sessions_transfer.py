@@ -208,3 +208,19 @@ def test_only_an_export_loads_the_parser_of_markdown():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("words", [(), ("--keep-id",)])
+def test_what_is_imported_is_listed_be_it_a_subagent_s_or_archived(run, shelf, tmp_path, words):
+    shelf.add("s-1", title="mine")
+    shelf.add("s-2", "one", parent="s-1", title="help")
+    assert run("sessions", "archive", "s-2", *shelf.here).code == 0
+    file = str(tmp_path / "s-2.json")
+    assert run("sessions", "export", "s-2", "--output", file, *shelf.here).code == 0
+    if words:
+        assert run("sessions", "rm", "s-2", "--yes", *shelf.here).code == 0
+    made = run("sessions", "import", file, *words, "--json", *shelf.here).json["session_id"]
+    listed = run("sessions", "list", "--json", *shelf.here).json
+    assert {each["session_id"] for each in listed} == {"s-1", made}
+    found = run("sessions", "search", "help", "--json", *shelf.here).json["hits"]
+    assert [each["session"]["session_id"] for each in found] == [made]

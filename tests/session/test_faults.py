@@ -134,6 +134,30 @@ async def test_a_full_disk_rolls_the_half_written_line_back(files, conversation,
     assert len(session.history) == 3
 
 
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        (errno.ENOSPC, "free space"),
+        (errno.EDQUOT, "quota"),
+        (errno.ENOENT, "moved or removed"),
+        (errno.ENOTDIR, "a file stands where a folder should be"),
+        (errno.EACCES, "permissions"),
+        (errno.EROFS, "read-only"),
+        (errno.EIO, "the disk fails"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ENXIO, "see to the disk"),
+    ],
+)
+async def test_the_hint_is_about_what_happened(files, conversation, disk, code, hint):
+    session = await first_save(files, conversation)
+    session.add_message(conversation[3])
+    disk(failing(code, "write"))
+    with pytest.raises(SessionStorageError) as caught:
+        await session.save()
+    assert hint in caught.value.hint
+    assert ("free space" in caught.value.hint) == (code in {errno.ENOSPC, errno.EDQUOT})
+
+
 @pytest.mark.parametrize("call", ["write", "rename"])
 async def test_a_full_disk_leaves_the_old_description(files, conversation, disk, call):
     session = await first_save(files, conversation)

@@ -228,6 +228,18 @@ async def deletes_in_two_steps(self):
     await Writer.delete(self)
 
 
+async def drops_unknown_keys(self, metadata):
+    await self._checkpoint_held()
+    self._kept.metadata = metadata
+
+
+async def checks_then_waits_then_appends(self, line, at, *, flush=True):
+    await self._checkpoint_held()
+    await trio.lowlevel.checkpoint()
+    self._kept.history += line
+    self._kept.changed = clock.now()
+
+
 async def deletes_one_at_a_time(self):
     if getattr(self._sessions, "is_deleting", False):
         raise SessionStorageError("busy")
@@ -251,6 +263,7 @@ MUTANTS = {
     ),
     "the_stored_description_is_the_last": with_writer(write_metadata=keeps_the_first_description),
     "any_json_survives": with_writer(append=refuses_long_lines),
+    "keys_of_newer_versions_survive": with_writer(write_metadata=drops_unknown_keys),
     "a_call_without_a_result_shows_as_interrupted": with_writer(
         append=loses_lines(lambda line, at: b"tools_started" in line)
     ),
@@ -290,6 +303,9 @@ MUTANTS = {
     "cancelling_between_the_two_writes_loses_nothing": with_store(exists=exists_with_lines),
     "what_is_added_during_a_save_is_stored_by_the_next": with_writer(append=appends_twice),
     "a_writer_that_lost_its_session_writes_nothing": with_writer(_is_current=True),
+    "a_writer_that_loses_its_session_within_a_write_does_not_go_on": with_writer(
+        append=checks_then_waits_then_appends
+    ),
     "a_deleted_session_is_gone_and_its_id_is_free": with_writer(delete=deletes_lines_only),
     "who_loaded_a_session_that_is_deleted_cannot_store_it_again": with_writer(
         delete=deletes_lines_only

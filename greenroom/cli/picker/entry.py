@@ -36,7 +36,11 @@ class Entry:
 def entries_of(sessions: Iterable[SessionMetadata], workspace: Path) -> list[Entry]:
     """Return what can be chosen, in the order given: no subagents, which go on with their parent."""
     here = str(workspace)
-    return [_entry(each, here) for each in sessions if each.parent_session_id is None]
+    return [
+        _entry(each, here)
+        for each in sessions
+        if each.parent_session_id is None or "imported_from" in each.metadata
+    ]
 
 
 def _entry(session: SessionMetadata, here: str) -> Entry:

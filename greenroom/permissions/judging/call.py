@@ -20,7 +20,6 @@ from greenroom.core import (
     SandboxReport,
     ShellCommand,
     WritePath,
-    serde,
     usual_effects,
 )
 from greenroom.permissions.facts.fact import Fact, HostUse, PathUse, Unknown, Whole
@@ -35,6 +34,7 @@ __all__ = ["Call", "JudgedTool", "read_call"]
 
 _logger = logging.getLogger("greenroom.permissions")
 
+MAX_DEPTH = 200  # of an input
 _NESTED = (list, tuple, Mapping)
 # The built-in tools: their categories, and whether a call has to be allowed.
 _USUAL = {
@@ -141,7 +141,7 @@ def read_call(
     effects: tuple[Effect, ...] = ()
     facts: list[Fact]
     if _is_deep(arguments):
-        why = f"the input is nested more than {serde.MAX_DEPTH} levels deep"
+        why = f"the input is nested more than {MAX_DEPTH} levels deep"
         arguments, facts = {}, [Unknown(reason=why, refused=True)]
     else:
         effects = tuple(_effects(tool, name, arguments, context))
@@ -160,7 +160,7 @@ def read_call(
 
 def _is_deep(value: object) -> bool:
     level = [value]
-    for _ in range(serde.MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         inner = [each for each in level if isinstance(each, _NESTED)]
         if not inner:
             return False

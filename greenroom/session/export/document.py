@@ -37,7 +37,8 @@ def to_json(content: SessionContent) -> Iterator[str]:
     """
     own = dict(content.metadata.metadata)
     kept = own.pop(unknown.KEY, None)
-    about = _plain(msgspec.structs.replace(content.metadata, metadata=own))
+    known = msgspec.structs.replace(content.metadata, metadata=own, unknown=msgspec.UNSET)
+    about = _plain(known)
     head = unknown.with_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
     session = serde.encode(head.pop("session")).decode()
     yield f'{serde.encode(head).decode()[:-1]},\n"session":{session},\n"messages":['

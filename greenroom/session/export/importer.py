@@ -22,8 +22,9 @@ async def import_session(
     """Make and save a session from a text that `export_session` wrote as JSON.
 
     It has the same messages and the same description, but an id of its own; its metadata
-    `imported_from` says where it came from. It is stored as a whole or not at all. A call that had
-    no result when it was exported is answered as interrupted, its outcome unknown.
+    `imported_from` says where it came from, and it is no longer archived. It is stored as a whole or
+    not at all. A call that had no result when it was exported is answered as interrupted, its outcome
+    unknown.
 
     Args:
         data: the text; whatever its layout.
@@ -58,8 +59,10 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
 def _record(content: SessionContent, *, keep_id: bool) -> SessionMetadata:
     known = content.metadata
     origin = {"session_id": known.session_id}
+    # Whoever imports a session wants to see it, whatever lists left out where it comes from.
+    kept = {key: value for key, value in known.metadata.items() if key != "archived"}
     return msgspec.structs.replace(
         known,
         session_id=known.session_id if keep_id else new_id("s"),
-        metadata={**known.metadata, IMPORTED_FROM: origin},
+        metadata={**kept, IMPORTED_FROM: origin},
     )

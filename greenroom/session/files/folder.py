@@ -19,6 +19,7 @@ from greenroom.session.store import StoredPage, StoredSession
 
 __all__ = [
     "describe",
+    "hint_for",
     "history_path",
     "is_undescribed",
     "last_change",
@@ -33,11 +34,25 @@ T = TypeVar("T", StoredSession, StoredPage)
 
 _LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
 _LOOKS = 20  # at a history that somebody is writing
-_HINT = "see to free space and permissions there; what is unsaved is kept in memory"
+_HINT = "see to the disk and the folder; what is unsaved is kept in memory"
+_FULL = "free space there, or raise the quota; what is unsaved is kept in memory"
+_CLOSED = "see to the permissions there; what is unsaved is kept in memory"
+_GONE = "it was moved or removed: put it back, or name another folder; what is unsaved is kept in memory"
 _HINTS = {
     None: "see who else writes there, and load the session again; what is unsaved is kept in memory",
+    errno.ENOENT: _GONE,
+    errno.ENOTDIR: "a file stands where a folder should be: move it away, or name another folder",
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _CLOSED,
+    errno.EPERM: _CLOSED,
+    errno.EROFS: "it is mounted read-only: mount it to be written; what is unsaved is kept in memory",
+    errno.EIO: "the disk fails: copy the folder elsewhere; what is unsaved is kept in memory",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or close some",
+    errno.ENFILE: "too many files are open on this machine: close some programs",
     errno.ELOOP: "a link in the place of a file is not followed: remove it, or put the file there",
     errno.EFBIG: "it may have 1 GiB: go on in a new session; a damaged one, cut it off and repair it",
+    errno.EINVAL: "it is not a regular file: move away what stands there",
 }
 
 
@@ -154,7 +169,7 @@ def describe(folder: str, session_id: str) -> SessionMetadata | None:
 
 
 def is_undescribed(folder: str) -> bool:
-    """Whether there is a history here without a description, which nobody is just about to write.
+    """Whether there is a history here without a description that is about to be written.
 
     Raises:
         OSError: the folder can't be read.
@@ -183,5 +198,10 @@ def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageE
         f"{error.filename or path}: {problem}",
         session_id=session_id,
         nothing_written=not isinstance(error, durable.SyncError),
-        hint=_HINTS.get(error.errno, _HINT),
+        hint=hint_for(error),
     )
+
+
+def hint_for(error: OSError) -> str:
+    """Say what can be done about what the system said."""
+    return _HINTS.get(error.errno, _HINT)

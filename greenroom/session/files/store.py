@@ -33,8 +33,7 @@ from greenroom.session.holder import locked_error, unknown_error
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import StoreStatistics
-from greenroom.session.store import StoredPage, StoredSession
-from greenroom.session.survey import StoreSurvey, newest_first
+from greenroom.session.store import StoredPage, StoredSession, StoreSurvey, newest_first
 
 __all__ = ["FileStore", "default_store"]
 

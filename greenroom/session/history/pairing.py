@@ -1,9 +1,9 @@
 """Tool calls and their results come in pairs: which calls lack one, and what to answer for them.
 
 A model's API refuses a conversation in which a call has no result before the next reply, or a result
-has no call in the reply before it. The runtime makes none of these. A loop of one's own may, an import
-may, and so may a history part of which was lost. Nothing that is stored is changed for that, and no
-place in the conversation moves: what lacks goes into the message that is there (`Pairs`).
+has no call in the reply before it. The runtime makes neither. A loop of one's own may, an import may,
+and a history may have lost a part. Nothing that is stored is changed for that, and no place in the
+conversation moves: what is missing is added to the message that is there (`Pairs`).
 """
 
 from collections import Counter

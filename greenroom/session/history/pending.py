@@ -29,14 +29,17 @@ def prove(entry: Entry) -> tuple[Entry, PendingEntry]:
     Raises:
         InvalidJSONError: it holds something that JSON can't express.
     """
-    if _is_short(entry):
-        encoded = serde.encode(entry)
-        return decode_entry(encoded), encoded
-    try:
-        proved: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
-    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
-    return proved, proved
+    if not _is_short(entry):
+        try:
+            proved: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
+        except RecursionError:
+            pass  # it is deep as well, and that is checked: so it is encoded here after all
+        else:
+            return proved, proved
+    encoded = serde.encode(entry)
+    return decode_entry(encoded), encoded
 
 
 def is_long(entries: Iterable[PendingEntry]) -> bool:

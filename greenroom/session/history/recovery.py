@@ -56,7 +56,6 @@ class Recovery(msgspec.Struct, frozen=True):
         damaged: all bytes behind that place.
         line: the line to be written there, which holds what verifies; empty where nothing does.
         messages: how many messages that line brings back.
-        lost: how many lines do not verify.
     """
 
     entries: tuple[Entry, ...]
@@ -64,7 +63,6 @@ class Recovery(msgspec.Struct, frozen=True):
     damaged: bytes
     line: bytes
     messages: int
-    lost: int
 
 
 def recover(data: bytes, *, session_id: str, path: str) -> Recovery:
@@ -76,15 +74,13 @@ def recover(data: bytes, *, session_id: str, path: str) -> Recovery:
     lines = read_lines(data, session_id=session_id, path=path, salvage=True)
     entries = tuple(entry for line in lines.entries for entry in line)
     end = msgspec.structs.replace(lines.end, loose=0)
-    draft, lost = _Draft(entries, end.lines), 0
+    draft = _Draft(entries, end.lines)
     for number, line in _verified(lines.torn, end):
         found = _decoded(line) if line else None
-        if found is None:
-            lost += 1
-        else:
+        if found is not None:
             check_format(found, session_id, path)
             draft.add(number, line)
-    return Recovery(entries, end, lines.torn, draft.line(end), draft.messages, lost)
+    return Recovery(entries, end, lines.torn, draft.line(end), draft.messages)
 
 
 def _verified(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:

@@ -17,6 +17,7 @@ import trio
 
 from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, new_id
 from greenroom.session.files import durable
+from greenroom.session.files.folder import hint_for
 from greenroom.session.sqlite import schema
 from greenroom.session.sqlite.transaction import transaction
 
@@ -177,7 +178,7 @@ class Database:
         if isinstance(error, OSError):
             text = f"{error.filename or self.path}: {error.strerror or error}"
             return SessionStorageError(
-                text, session_id=session_id, nothing_written=True, hint=_HINT
+                text, session_id=session_id, nothing_written=True, hint=hint_for(error)
             )
         # The primary code; 0 where it is not SQLite that complains.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -18,8 +18,7 @@ from greenroom.session.sqlite import rows
 from greenroom.session.sqlite.database import Database
 from greenroom.session.sqlite.writer import SQLiteWriter
 from greenroom.session.statistics import StoreStatistics
-from greenroom.session.store import StoredPage, StoredSession
-from greenroom.session.survey import StoreSurvey, newest_first
+from greenroom.session.store import StoredPage, StoredSession, StoreSurvey, newest_first
 
 __all__ = ["SQLiteStore"]
 

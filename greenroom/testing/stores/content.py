@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import trio
 
 from greenroom.core import (
@@ -29,6 +30,7 @@ __all__ = [
     "a_session_grows_over_many_saves_and_loads",
     "an_unknown_session_is_not_found",
     "any_json_survives",
+    "keys_of_newer_versions_survive",
     "many_sessions_grow_side_by_side",
     "the_list_shows_the_last_changed_first",
     "the_stored_description_is_the_last",
@@ -115,6 +117,26 @@ async def any_json_survives(case: StoreUnderTest) -> None:
     session = await saved(store, Message.assistant([ToolUseBlock("t", "X", wild)]))
     loaded = await AgentSession.load(session.session_id, store=store)
     same(loaded.history[0].tool_uses[0].input, wild)
+
+
+async def keys_of_newer_versions_survive(case: StoreUnderTest) -> None:
+    """What a newer version says in a description is kept when a version writes that does not know it."""
+    store = await case.open()
+    session = await saved(store, "one")
+    newer = {"hologram": {"points": [1.5, None]}, "mood": "good"}
+    writer = await store.acquire(session.session_id)
+    await writer.write_metadata(msgspec.structs.replace(session.record, unknown=newer))
+    await writer.write_metadata(session.record)
+    await writer.release()
+    for each in (store, await case.open()):
+        stored = await each.read(session.session_id)
+        same(stored.metadata and stored.metadata.unknown, newer)
+    loaded = await AgentSession.load(session.session_id, store=store)
+    loaded.set_metadata("title", "mine")
+    await loaded.save()
+    stored = await store.read(session.session_id)
+    same(stored.metadata and stored.metadata.unknown, newer)
+    same(stored.metadata and stored.metadata.metadata, {"title": "mine"})
 
 
 async def a_call_without_a_result_shows_as_interrupted(case: StoreUnderTest) -> None:

@@ -1,7 +1,9 @@
-"""What comes between the steps of a save: a cancel, or an act of somebody else."""
+"""What comes between the steps of a save: a cancel, or an act of another writer."""
 
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import trio
 
@@ -13,7 +15,9 @@ from greenroom.session import (
     StoredSession,
 )
 
-__all__ = ["AfterAppend", "cancelling"]
+__all__ = ["AfterAppend", "act_within", "cancelling"]
+
+T = TypeVar("T")
 
 
 class _Stop(trio.abc.Instrument):
@@ -42,6 +46,48 @@ def cancelling(scope: trio.CancelScope, steps: int) -> Iterator[None]:
         yield
     finally:
         trio.lowlevel.remove_instrument(stop)
+
+
+async def act_within(
+    work: Coroutine[object, object, T], step: int, act: Callable[[], Awaitable[None]]
+) -> tuple[T, bool]:
+    """Do the work, and the act behind its step of this number, from 1, before it goes on.
+
+    Both are done by this task, so nothing of the work happens meanwhile but what it has left to threads
+    and to other machines, and for that its step waits.
+
+    Returns:
+        What the work returned, and whether it had as many steps as that.
+    """
+    steps = [0]
+
+    async def interrupt() -> None:
+        steps[0] += 1
+        if steps[0] == step:
+            await act()
+
+    found = await _stepwise(work, interrupt)
+    return found, steps[0] >= step
+
+
+@types.coroutine
+def _stepwise(
+    work: Coroutine[object, object, T], between: Callable[[], Coroutine[object, object, None]]
+) -> Generator[object, object, T]:
+    """Pass on what the work asks of trio, and come in between each time it has an answer."""
+    answer: object = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            wish = work.send(answer) if failure is None else work.throw(failure)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+        try:
+            answer, failure = (yield wish), None
+            yield from between().__await__()
+        except BaseException as error:  # noqa: BLE001 -- the work is told, and ends with it
+            failure = error
 
 
 class AfterAppend:

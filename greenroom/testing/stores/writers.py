@@ -12,14 +12,15 @@ from greenroom.core import (
     SessionLockedError,
     new_id,
 )
-from greenroom.session import START, AgentSession, encode_line
-from greenroom.testing.stores.disturbance import AfterAppend, cancelling
+from greenroom.session import START, AgentSession, History, SessionWriter, encode_line
+from greenroom.testing.stores.disturbance import AfterAppend, act_within, cancelling
 from greenroom.testing.stores.under_test import StoreUnderTest, expecting, same, saved, texts
 
 __all__ = [
     "a_change_on_both_sides_is_refused",
     "a_new_session_cannot_take_an_id_of_the_store",
     "a_save_cancelled_at_any_moment_can_be_repeated",
+    "a_writer_that_loses_its_session_within_a_write_does_not_go_on",
     "a_writer_that_lost_its_session_writes_nothing",
     "an_open_unsaved_session_holds_its_id",
     "cancelling_between_the_two_writes_loses_nothing",
@@ -216,3 +217,38 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
     await heir.append(line, end)
     await heir.release()
     same(await texts(store, session), [])
+
+
+async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
+    case: StoreUnderTest,
+) -> None:
+    """To see that the right is still there and to write is one step: nothing can come between.
+
+    Whichever step of an append the next writer comes behind: once that one has its right, the history
+    is its own, with the line or without.
+    """
+    step, is_within = 1, True
+    while is_within:
+        store, seen = await case.open(), list[History]()
+        session = await saved(store, "one")
+        end = (await store.read(session.session_id)).history.end
+        stale = await store.acquire(session.session_id)
+
+        async def take_over(session_id: str = session.session_id) -> None:
+            await case.lose_lock(session_id)
+            heir = await (await case.open()).acquire(session_id)
+            seen.append((await heir.read(START)).history)  # noqa: B023 -- it is called in this round
+            heirs.append(heir)  # noqa: B023
+
+        heirs = list[SessionWriter]()
+        line = encode_line([b'{"kind":"rewind","to":0}'], end)
+        try:
+            _, is_within = await act_within(stale.append(line, end), step, take_over)
+        except SessionFencedError:
+            is_within = True
+        if heirs:
+            same((await heirs[0].read(START)).history, seen[0])
+            await heirs[0].release()
+        await stale.release()
+        step += 1
+    assert step > 1, "appending takes a step at the least"

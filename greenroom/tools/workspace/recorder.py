@@ -2,7 +2,7 @@
 
 import stat
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +21,8 @@ MAX_COPIED_BYTES = 256_000
 """Of files that no call has named, those up to this size are kept before a command runs."""
 MAX_SECONDS = 2.0
 """For one survey, and for keeping or reading what it found."""
+
+_NAMED = 5  # of the paths that are not looked at
 
 _NOT_COMPARED = "what commands changed is not known: it is too much to compare"
 
@@ -64,6 +66,8 @@ class WorkspaceRecorder:
         now = None
         if window.stamps is not None:
             now = await _in_time(lambda late: _survey_again(window, late))
+            if passed_over := sorted(window.coverage.passed_over):
+                window.gaps.append(_not_looked_at(passed_over))
         return await _in_time(lambda late: self._compare(window, now, late))
 
     def _survey(self, window: Window, late: threading.Event) -> None:
@@ -149,6 +153,13 @@ class WorkspaceRecorder:
 
 
 _COPIED = (stat.S_IFREG, stat.S_IFLNK)
+
+
+def _not_looked_at(paths: Sequence[str]) -> str:
+    """Say that commands may have changed what git ignores or keeps for itself."""
+    named = ", ".join(visible(path) for path in paths[:_NAMED])
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return f"what commands changed in ignored files and repositories is not known: {named}{more}"
 
 
 def _survey_again(window: Window, late: threading.Event) -> dict[str, Stamp] | None:

@@ -17,6 +17,9 @@ MAX_FILES = 50_000
 """A workspace of more files is not surveyed."""
 
 
+_MOST_PASSED_OVER = 1_000  # paths; a gap names a few of them
+
+
 class Coverage:
     """Which files of a workspace are looked at: by the rules as they were at the first survey.
 
@@ -30,6 +33,8 @@ class Coverage:
         self._left_out = frozenset(left_out)
         self._rules: dict[str, IgnoreRules] = {}
         self._closed: set[str] = set()
+        self.passed_over: set[str] = set()
+        """Paths of files and folders that were not looked at, up to some number."""
 
     def survey(self, late: threading.Event) -> dict[str, Stamp]:
         """Return the stamps of files and symbolic links, by path from the root with `/`.
@@ -48,7 +53,11 @@ class Coverage:
             for entry in self._children(folder):
                 path = folder + entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if rules.ignores(prefix + path, is_folder):
+                is_kept_by_git = is_folder and entry.name in REPOSITORY_FOLDERS
+                if is_kept_by_git or rules.ignores(prefix + path, is_folder):
+                    self._pass_over(f"{path}/" if is_folder else path)
+                    continue
+                if entry.name in REPOSITORY_FOLDERS:
                     continue
                 if is_folder:
                     waiting.append((f"{path}/", rules))
@@ -73,7 +82,11 @@ class Coverage:
             self._closed.add(folder)
             return
         with entries:
-            yield from (entry for entry in entries if entry.name not in REPOSITORY_FOLDERS)
+            yield from entries
+
+    def _pass_over(self, path: str) -> None:
+        if len(self.passed_over) < _MOST_PASSED_OVER:
+            self.passed_over.add(path)
 
 
 def _stamp(entry: "os.DirEntry[str]") -> Stamp | None:

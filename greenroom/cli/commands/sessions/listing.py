@@ -1,6 +1,6 @@
 """`greenroom sessions list`: which sessions there are."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -71,16 +71,21 @@ def shown_sessions(
 ) -> list[SessionMetadata]:
     """Return those that the user wants to see: of this folder, also archived ones and subagents'.
 
-    A subagent's session whose parent is not stored stands for itself.
+    A subagent's session whose parent is not stored stands for itself, and so does one that was imported.
     """
     here = str(working_folder()) if options.here else None
     known = {each.session_id for each in sessions}
     return [
         each
         for each in sessions
-        if (options.all or not (each.is_archived or each.parent_session_id in known))
+        if (options.all or not (each.is_archived or _belongs(each, known)))
         and (here is None or each.metadata.get("workspace") == here)
     ]
+
+
+def _belongs(session: SessionMetadata, known: Collection[str]) -> bool:
+    """Whether a session is a part of another one that is there."""
+    return session.parent_session_id in known and "imported_from" not in session.metadata
 
 
 def _plain(sessions: Sequence[SessionMetadata]) -> str:
