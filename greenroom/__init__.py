@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from greenroom.core import ConfigurationError as ConfigurationError
     from greenroom.core import ContentBlock as ContentBlock
     from greenroom.core import ConversationInput as ConversationInput
+    from greenroom.core import Custom as Custom
     from greenroom.core import DocumentBlock as DocumentBlock
     from greenroom.core import Done as Done
     from greenroom.core import EndStatus as EndStatus
@@ -163,6 +164,7 @@ if TYPE_CHECKING:
     from greenroom.runtime import TurnResult as TurnResult
     from greenroom.runtime import TurnStream as TurnStream
     from greenroom.runtime import fan_out as fan_out
+    from greenroom.runtime import spawn_subagent as spawn_subagent
     from greenroom.session import AgentSession as AgentSession
     from greenroom.session import Branch as Branch
     from greenroom.session import FileStore as FileStore
@@ -183,6 +185,7 @@ if TYPE_CHECKING:
     from greenroom.tools import Tool as Tool
     from greenroom.tools import ToolRegistry as ToolRegistry
     from greenroom.tools import WorkerPool as WorkerPool
+    from greenroom.tools import as_tool as as_tool
     from greenroom.tools import builtin_tools as builtin_tools
     from greenroom.tools import tool as tool
 
@@ -198,6 +201,7 @@ _HOMES = {
         "ConfigurationError",
         "ContentBlock",
         "ConversationInput",
+        "Custom",
         "DocumentBlock",
         "Done",
         "EndStatus",
@@ -309,6 +313,7 @@ _HOMES = {
         "TurnResult",
         "TurnStream",
         "fan_out",
+        "spawn_subagent",
     ),
     "greenroom.session": (
         "AgentSession",
@@ -340,6 +345,7 @@ _HOMES = {
         "Tool",
         "ToolRegistry",
         "WorkerPool",
+        "as_tool",
         "builtin_tools",
         "tool",
     ),
@@ -388,6 +394,7 @@ __all__ = [
     "ConsoleRenderer",
     "ContentBlock",
     "ConversationInput",
+    "Custom",
     "DocumentBlock",
     "Done",
     "EndStatus",
@@ -521,6 +528,7 @@ __all__ = [
     "WorkerPool",
     "Workspace",
     "__version__",
+    "as_tool",
     "builtin_tools",
     "coder",
     "export_session",
@@ -529,6 +537,7 @@ __all__ = [
     "open_model",
     "plan_restore",
     "run_tools",
+    "spawn_subagent",
     "stream_reply",
     "tool",
 ]

@@ -36,6 +36,7 @@ async def stream_reply(
     llm: LLMProvider,
     tools: ToolRegistry | None = None,
     *,
+    messages: Sequence[Message] | None = None,
     system: str | Sequence[TextBlock] = "",
     tool_choice: ToolChoice = "auto",
     max_tokens: int | None = None,
@@ -50,6 +51,9 @@ async def stream_reply(
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
     effort in place of a thinking budget). `options` are fields of the provider's own request body.
+    With `messages`, these are sent instead of the history, such as a part of it that fits the model,
+    and behind them input that joins the turn at this step; the reply joins the history all the same.
+
     Before the model is asked, calls that are still open are answered as not run, and what was said is
     appended to the stored session, so that a kill of the process can't take it. Deltas are sent as they
     come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and what
@@ -59,7 +63,8 @@ async def stream_reply(
         The complete reply; its `tool_uses` are what to run next.
 
     Raises:
-        TypeError: the model is only its name, or the tools are in no `ToolRegistry`.
+        TypeError: the model is only its name, the tools are in no `ToolRegistry`, or `messages` holds
+            something else than messages.
         SessionError: the session could not be stored; the model was not asked.
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
@@ -75,14 +80,17 @@ async def stream_reply(
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     if tools is not None and not isinstance(tools, ToolRegistry):
         raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
+    sent = None if messages is None else _check_messages(tuple(messages))
+    known = len(agent.session.history)
     agent.session.pair_tool_uses(WENT_ON)
     await agent.step()
-    agent.set_state(AgentState.processing())
+    agent.set_state(AgentState.processing(agent.state.phase))
     agent.session.set_model(llm.name, llm.model)
     # What was said survives this process from here on, and a power cut with the next flush.
     await agent.session.save(flush=False)
+    history = agent.session.history
     request = ModelRequest(
-        messages=agent.session.history,
+        messages=history if sent is None else (*sent, *history[known:]),
         system=system,
         tools=tools.definitions() if tools is not None else (),
         tool_choice=tool_choice,
@@ -100,6 +108,13 @@ async def stream_reply(
             reply = call.reply = stream.message
             _keep(agent, reply, llm.model)
     return reply
+
+
+def _check_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    for message in messages:
+        if not isinstance(message, Message):
+            raise TypeError(f"{message!r} is not a message: write Message.user(…)")
+    return messages
 
 
 async def _relay(agent: AgentInternals, stream: ModelStream, model: str) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 
+from msgspec.structs import replace
+
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Verdict, judge, restore_answers
 from greenroom.core import (
@@ -58,6 +60,7 @@ async def run_tools(
         BudgetExceededError: a budget had no tool call left; every call is answered nevertheless.
     """
     await restore_answers(agent, permissions)
+    phase = agent.state.phase
     with ExitStack() as calls:
         gate = _Gate(agent, tools, permissions)
         for call in tool_uses:
@@ -72,7 +75,7 @@ async def run_tools(
                     agent.session.add_message(Message.user(blocks))
     # They survive this process at once, and a power cut with the next reply's commit.
     await agent.session.save(flush=False)
-    agent.set_state(AgentState.processing())
+    agent.set_state(AgentState.processing(phase))
     if gate.spent is not None:
         raise gate.spent
     return blocks
@@ -201,4 +204,4 @@ def _after_change(
 ) -> ToolResult:
     """Tell the model that this is the result of another call than it has asked for."""
     note = TextBlock(f"[{what} to {serde.dumps(input).decode()}]")
-    return ToolResult((note, *result.content), result.status, result.metadata)
+    return replace(result, content=(note, *result.content))

@@ -266,6 +266,9 @@ from greenroom.core.notice import (
     notice as notice,
 )
 from greenroom.core.output import (
+    Custom as Custom,
+)
+from greenroom.core.output import (
     Done as Done,
 )
 from greenroom.core.output import (
@@ -456,6 +459,7 @@ __all__ = [
     "Contact",
     "ContentBlock",
     "ConversationInput",
+    "Custom",
     "DocumentBlock",
     "Done",
     "Effect",

@@ -1,12 +1,13 @@
-"""Ids: how they are made, and which of them may name a session."""
+"""Ids and names: how ids are made, which of them may name a session, and what a sender may be called."""
 
 import random
 import re
 import secrets
 
 from greenroom.core.errors import InvalidSessionIdError
+from greenroom.core.text import without_hidden
 
-__all__ = ["check_session_id", "new_id", "seed_ids"]
+__all__ = ["check_sender", "check_session_id", "new_id", "seed_ids"]
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -39,3 +40,21 @@ def check_session_id(session_id: str) -> str:
             hint="use letters, digits, '-' and '_', at most 128 of them",
         )
     return session_id
+
+
+def check_sender(name: str) -> str:
+    """Return the name if it can stand in the line that tells a model who speaks; empty is a person.
+
+    Raises:
+        ValueError: it is longer than 64 characters, or holds brackets or what can't be seen.
+
+    Example:
+        >>> check_sender("reviewer 2")
+        'reviewer 2'
+    """
+    is_plain = name.isprintable() and without_hidden(name) == name.strip() == name
+    if len(name) > 64 or not is_plain or "[" in name or "]" in name:
+        raise ValueError(
+            f"{name[:80]!r} can't name a sender: use at most 64 printable characters, no brackets"
+        )
+    return name

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core.content import ContentBlock, TextBlock, ToolUseBlock
-from greenroom.core.ids import new_id
+from greenroom.core.ids import check_sender, new_id
 from greenroom.core.output import EndStatus
 from greenroom.core.tooling import ToolResult
 from greenroom.core.wire import Wire
@@ -28,10 +28,24 @@ def _input_id() -> str:
 
 
 class UserInput(Wire, frozen=True, tag="user_input"):
-    """A person's, or a program's, contribution to the conversation."""
+    """A person's, or a program's, contribution to the conversation.
+
+    Attributes:
+        content: its blocks.
+        id: the input's id, and that of the message which it becomes.
+        sender: the program or agent that sends it; empty for a person. The message keeps it, and the
+            model sees it.
+        metadata: JSON facts for the agent's function; the model does not see them.
+    """
 
     content: tuple[ContentBlock, ...]
     id: str = msgspec.field(default_factory=_input_id)
+    sender: str = ""
+    metadata: dict[str, object] = {}
+
+    def __post_init__(self) -> None:
+        if self.sender:
+            check_sender(self.sender)
 
     @property
     def text(self) -> str:
@@ -49,6 +63,7 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
         text: its last reply.
         error: what went wrong, or empty.
         id: the input's id.
+        value: what its last turn has set as its result, for programs; `msgspec.UNSET` where none.
     """
 
     session_id: str
@@ -57,6 +72,7 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
     text: str = ""
     error: str = ""
     id: str = msgspec.field(default_factory=_input_id)
+    value: object = msgspec.UNSET
 
     @property
     def content(self) -> tuple[ContentBlock, ...]:

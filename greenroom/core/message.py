@@ -1,10 +1,14 @@
 """Messages: one side's contribution to a conversation."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from msgspec.structs import force_setattr, replace
+
 from greenroom.core import serde
+from greenroom.core.clock import now
 from greenroom.core.content import (
     ContentBlock,
     TextBlock,
@@ -12,6 +16,7 @@ from greenroom.core.content import (
     ToolUseBlock,
     UnknownBlock,
 )
+from greenroom.core.ids import check_sender, new_id
 from greenroom.core.text import valid_unicode
 from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
@@ -35,8 +40,10 @@ class StopReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Message(Wire, frozen=True):
+class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
     """One message of a conversation: a role and its blocks, in order.
+
+    Two messages are equal when they say the same: their ids and times don't count.
 
     Attributes:
         role: "user" (which also carries tool results) or "assistant".
@@ -48,10 +55,18 @@ class Message(Wire, frozen=True):
         response_id: the provider's id of the reply.
         usage: tokens of the call, or None where none were reported.
         extra: fields of the reply that have no typed place here.
+        id: names the message; the input's id where it came as one. Empty in sessions that were written
+            before messages had ids.
+        created_at: when it was made, aware and in UTC, to the second; None in such sessions.
+        sender: the program or agent that sent a user's message; empty for a person, and for what the
+            runtime tells. The model sees it as a line `[from NAME]` before the text.
 
     Example:
-        >>> Message.user("hello").text
-        'hello'
+        >>> message = Message.user("hello")
+        >>> message.text, message.created_at.tzinfo
+        ('hello', datetime.timezone.utc)
+        >>> message == Message.user("hello"), message.id == Message.user("hello").id
+        (True, False)
     """
 
     role: Role
@@ -63,16 +78,48 @@ class Message(Wire, frozen=True):
     response_id: str = ""
     usage: Usage | None = None
     extra: dict[str, object] = {}
+    id: str = ""
+    created_at: datetime | None = None
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        if self.sender:
+            check_sender(self.sender)
+        if self.created_at is not None and self.created_at.tzinfo is not UTC:
+            force_setattr(self, "created_at", _in_utc(self.created_at))
 
     @classmethod
-    def user(cls, content: str | Iterable[ContentBlock]) -> "Message":
-        """Make a user's message of a text or of blocks."""
-        return cls("user", as_blocks(content))
+    def user(
+        cls,
+        content: str | Iterable[ContentBlock],
+        *,
+        id: str = "",  # noqa: A002
+        sender: str = "",
+    ) -> "Message":
+        """Make a user's message of a text or of blocks, with this id or one of its own.
+
+        Raises:
+            TypeError: the content is neither a text nor blocks.
+            ValueError: the sender can't be called so.
+        """
+        return cls("user", as_blocks(content), id=id, sender=sender).stamped()
 
     @classmethod
     def assistant(cls, content: str | Iterable[ContentBlock]) -> "Message":
         """Make an assistant's message of a text or of blocks."""
-        return cls("assistant", as_blocks(content))
+        return cls("assistant", as_blocks(content)).stamped()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a message that says the same."""
+        if not isinstance(other, Message):
+            return NotImplemented
+        return all(getattr(self, field) == getattr(other, field) for field in _SAID)
+
+    def stamped(self) -> "Message":
+        """Return the same message with an id and a time, where it has none yet."""
+        if self.id and self.created_at:
+            return self
+        return replace(self, id=self.id or new_id("m"), created_at=self.created_at or now())
 
     def copy(self) -> "Message":
         """Return the same message with dicts of its own, for somebody who may change them."""
@@ -94,6 +141,18 @@ class Message(Wire, frozen=True):
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
         """The tool results that this message brings, in order."""
         return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
+
+
+_SAID = tuple(field for field in Message.__struct_fields__ if field not in {"id", "created_at"})
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.utcoffset() is None:
+        raise ValueError(f"created_at is in no time zone: {moment} (write datetime.now(UTC))")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"created_at is no time in UTC: {moment}") from error
 
 
 def _is_fixed(block: ContentBlock) -> bool:

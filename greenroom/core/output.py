@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import UNSET
+
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
 from greenroom.core.sandbox import SandboxReport
@@ -12,6 +14,7 @@ from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
 
 __all__ = [
+    "Custom",
     "Done",
     "EndStatus",
     "Error",
@@ -57,9 +60,15 @@ class EndStatus(StrEnum):
 
 
 class TurnStart(Wire, frozen=True, tag="turn_start"):
-    """A turn begins with the input of this id."""
+    """A turn begins with the input of this id.
+
+    Attributes:
+        input_id: the input's id.
+        sender: the program or agent that sent it; empty for a person, and for what the runtime tells.
+    """
 
     input_id: str
+    sender: str = ""
 
 
 class TextDelta(Wire, frozen=True, tag="text_delta"):
@@ -235,13 +244,23 @@ class Error(Wire, frozen=True, tag="error"):
 
 
 class Done(Wire, frozen=True, tag="done"):
-    """A turn has ended, and how; the agent takes the next input."""
+    """A turn has ended, and how; the agent takes the next input.
+
+    Attributes:
+        input_id: the input that it has answered.
+        status: completed, interrupted, failed, or waiting where it was suspended.
+        stop_reason: why its last reply ended.
+        usage: tokens of its model calls.
+        error: what went wrong, or empty.
+        value: what `turn.set_result` was told, where the turn completed; else `msgspec.UNSET`.
+    """
 
     input_id: str
     status: TurnStatus = TurnStatus.COMPLETED
     stop_reason: StopReason | None = None
     usage: Usage = Usage()
     error: str = ""
+    value: object = UNSET
 
 
 class Restarted(Wire, frozen=True, tag="restarted"):
@@ -265,6 +284,26 @@ class Exited(Wire, frozen=True, tag="exited"):
     error: str = ""
 
 
+class Custom(Wire, frozen=True, tag="custom"):
+    """Something that an agent tells in words of its own, such as that a step of its plan is done.
+
+    The vocabulary is open: any reader passes over the kinds that it does not know.
+
+    Attributes:
+        kind: what is told, in dotted words such as "plan.step".
+        data: the facts, as JSON; they are copied when the chunk is sent.
+        text: what a reader that does not know the kind shows of it, in one line; empty for nothing.
+
+    Example:
+        >>> Custom("plan.step", {"id": "tests", "status": "done"}, "the tests are written").kind
+        'plan.step'
+    """
+
+    kind: str
+    data: dict[str, object] = {}
+    text: str = ""
+
+
 OutputChunk: TypeAlias = (
     TurnStart
     | TextDelta
@@ -286,5 +325,6 @@ OutputChunk: TypeAlias = (
     | Done
     | Restarted
     | Exited
+    | Custom
 )
 """Anything that an agent tells its subscribers."""

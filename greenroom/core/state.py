@@ -49,7 +49,7 @@ TRANSITIONS: dict[StateKind, frozenset[StateKind]] = {
 
 
 class AgentState(Wire, frozen=True):
-    """What an agent is doing: a kind, and in `detail` the tool, subagent or message it is about.
+    """What an agent is doing: a kind, and in `detail` the phase, tool, subagent or message it is about.
 
     Example:
         >>> str(AgentState.executing_tool("Bash"))
@@ -65,9 +65,9 @@ class AgentState(Wire, frozen=True):
         return cls(StateKind.IDLE)
 
     @classmethod
-    def processing(cls) -> "AgentState":
-        """Working on an input, most of the time inside a model call."""
-        return cls(StateKind.PROCESSING)
+    def processing(cls, phase: str = "") -> "AgentState":
+        """Working on an input, most of the time inside a model call; the phase is any word for it."""
+        return cls(StateKind.PROCESSING, phase)
 
     @classmethod
     def waiting_for_permission(cls) -> "AgentState":
@@ -93,6 +93,11 @@ class AgentState(Wire, frozen=True):
     def failed(cls, message: str) -> "AgentState":
         """Ended by an error, which the message names."""
         return cls(StateKind.FAILED, message)
+
+    @property
+    def phase(self) -> str:
+        """The phase of the work, such as "planning"; empty where none was named, or not processing."""
+        return self.detail if self.kind is StateKind.PROCESSING else ""
 
     @property
     def is_final(self) -> bool:

@@ -2,8 +2,11 @@
 
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from greenroom.core.content import ResultContent, TextBlock, ToolResultBlock
-from greenroom.core.text import valid_unicode
+from greenroom.core.failure import MAX_ERROR_TEXT
+from greenroom.core.text import clip, valid_unicode
 from greenroom.core.wire import Wire
 
 __all__ = ["ToolDefinition", "ToolInfo", "ToolResult", "ToolStatus"]
@@ -44,21 +47,25 @@ class ToolStatus(StrEnum):
 
 
 class ToolResult(Wire, frozen=True):
-    """What a call gave: content for the model, how it ended, and facts for programs.
+    r"""What a call gave: content for the model, how it ended, and facts for programs.
 
     Attributes:
         content: text, images and documents, in order.
         status: how the call ended; everything but success is an error to the model.
         metadata: JSON facts for programs, such as an exit code; the model does not see them.
+        error_message: what went wrong, for programs and logs, apart from what the model is told; empty
+            on success. A registry fills it in, and cuts it to 2,000 characters.
 
     Example:
-        >>> ToolResult.error("no such file").is_error
-        True
+        >>> result = ToolResult.error("no such file\nThe folder has: a.txt, b.txt")
+        >>> result.is_error, result.error_message
+        (True, 'no such file')
     """
 
     content: tuple[ResultContent, ...] = ()
     status: ToolStatus = ToolStatus.SUCCESS
     metadata: dict[str, object] = {}
+    error_message: str = ""
 
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":
@@ -67,10 +74,19 @@ class ToolResult(Wire, frozen=True):
 
     @classmethod
     def error(
-        cls, text: str, status: ToolStatus = ToolStatus.ERROR, **metadata: object
+        cls,
+        text: str,
+        status: ToolStatus = ToolStatus.ERROR,
+        *,
+        error_message: str = "",
+        **metadata: object,
     ) -> "ToolResult":
-        """Make a failed result that tells the model what went wrong and what to do."""
-        return cls((TextBlock(valid_unicode(text)),), status, metadata)
+        """Make a failed result that tells the model what went wrong and what to do.
+
+        Its `error_message` is by default the first line of that.
+        """
+        made = cls((TextBlock(valid_unicode(text)),), status, metadata, error_message)
+        return made.with_error_message()
 
     @property
     def is_error(self) -> bool:
@@ -81,6 +97,13 @@ class ToolResult(Wire, frozen=True):
     def text(self) -> str:
         """The result's text, its text blocks joined by newlines."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    def with_error_message(self) -> "ToolResult":
+        """Return the same result, which if it failed says so in an `error_message` of moderate length."""
+        message = self.error_message
+        if self.is_error and not message:
+            message = self.text.lstrip().partition("\n")[0].rstrip() or str(self.status)
+        return replace(self, error_message=clip(valid_unicode(message), MAX_ERROR_TEXT))
 
     def block(self, tool_use_id: str) -> ToolResultBlock:
         """Make the block that answers the call of this id in the next message."""

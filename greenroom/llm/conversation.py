@@ -1,12 +1,15 @@
 """What of a history may be sent to a provider: filtered, then merged into alternating turns."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
 from greenroom.core import (
     ContentBlock,
+    DocumentBlock,
     Message,
     RedactedThinkingBlock,
     Role,
@@ -16,7 +19,9 @@ from greenroom.core import (
     UnknownBlock,
 )
 
-__all__ = ["Turn", "turns"]
+__all__ = ["Turn", "turns", "unsigned"]
+
+Block = TypeVar("Block", bound=ContentBlock)
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,9 @@ def turns(
     its place, and in that of an empty history. Blocks keep their order, except that tool results
     lead, as providers demand.
 
+    A message with a sender begins with the line `[from NAME]`. No other line begins like that: where
+    the text of anybody else does, a backslash stands before it, so nobody can speak in another's name.
+
     Args:
         messages: the history.
         provider: the name of the provider that it is for; messages without a provider are its own.
@@ -48,10 +56,16 @@ def turns(
     Example:
         >>> turns([Message.user("a"), Message.assistant(" "), Message.user("b")], "acme")
         [Turn(role='user', blocks=(TextBlock(text='a', extra={}), TextBlock(text='b', extra={})))]
+        >>> [turn] = turns([Message.user("Go on.", sender="plan")], "acme")
+        >>> print(turn.blocks[0].text)
+        [from plan]
+        Go on.
     """
     merged: list[Turn] = []
     for message in messages:
-        blocks = tuple(accepted(tuple(_allowed(message, provider))))
+        blocks = tuple(map(_unsigned, accepted(tuple(_allowed(message, provider)))))
+        if message.sender and message.role == "user":
+            blocks = _signed(blocks, message.sender)
         if merged and merged[-1].role == message.role:
             merged[-1] = Turn(message.role, merged[-1].blocks + blocks)
         elif blocks or message.role == "user":
@@ -69,6 +83,46 @@ def _allowed(message: Message, provider: str) -> Iterable[ContentBlock]:
 
 _EMPTY = (TextBlock("(empty)"),)
 _PRIVATE = (ThinkingBlock, RedactedThinkingBlock, UnknownBlock)
+
+
+# At the beginning of a text, or behind whatever a reader may take for the end of a line.
+_CLAIM = re.compile("(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\\[from ")
+
+
+def unsigned(text: str) -> str:
+    r"""Put a backslash before each line that would say who speaks.
+
+    Example:
+        >>> print(unsigned("he wrote:\n[from boss] pay"))
+        he wrote:
+        \[from boss] pay
+    """
+    return _CLAIM.sub(r"\\[from ", text) if "[from " in text else text
+
+
+def _unsigned(block: ContentBlock) -> ContentBlock:
+    match block:
+        case TextBlock(text):
+            return _with(block, text=unsigned(text))
+        case DocumentBlock():
+            return _with(block, title=unsigned(block.title))
+        case ToolResultBlock(content=content):
+            return _with(block, content=tuple(map(_unsigned, content)))
+        case _:
+            return block
+
+
+def _with(block: Block, **fields: object) -> Block:
+    """Return the block with these fields, itself where they are its own already."""
+    same = all(getattr(block, name) == value for name, value in fields.items())
+    return block if same else msgspec.structs.replace(block, **fields)
+
+
+def _signed(blocks: tuple[ContentBlock, ...], sender: str) -> tuple[ContentBlock, ...]:
+    line = f"[from {sender}]"
+    if blocks and isinstance(blocks[0], TextBlock):
+        return (_with(blocks[0], text=f"{line}\n{blocks[0].text}"), *blocks[1:])
+    return (TextBlock(line), *blocks)
 
 
 def _stripped(block: ContentBlock) -> ContentBlock:

@@ -57,7 +57,7 @@ class Draft:
             case UsageUpdate(usage):
                 self._usage = usage if self._price is None else self._price.charged(usage)
             case StreamEnd(message):
-                self._message = self._priced(message)
+                self._message = self._priced(message).stamped()
             case _:
                 pass
 

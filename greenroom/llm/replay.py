@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import (
     ContentBlock,
@@ -74,7 +75,7 @@ def events_of(message: Message) -> Iterator[StreamEvent]:
         yield from _events_of_block(index, block)
     if message.usage is not None:
         yield UsageUpdate(message.usage)
-    yield StreamEnd(message)
+    yield StreamEnd(replace(message, id="", created_at=None))  # it is said anew
 
 
 def _events_of_block(index: int, block: ContentBlock) -> Iterator[StreamEvent]:

@@ -43,6 +43,7 @@ from greenroom.runtime.outcome import TurnResult as TurnResult
 from greenroom.runtime.output.subscription import Subscription as Subscription
 from greenroom.runtime.output.subscription import TurnStream as TurnStream
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
+from greenroom.runtime.spawning import spawn_subagent as spawn_subagent
 from greenroom.runtime.supervision.monitor import Monitor as Monitor
 from greenroom.runtime.supervision.supervisor import SupervisedChild as SupervisedChild
 from greenroom.runtime.supervision.supervisor import Supervisor as Supervisor
@@ -80,4 +81,5 @@ __all__ = [
     "TurnStream",
     "Unattended",
     "fan_out",
+    "spawn_subagent",
 ]

@@ -2,8 +2,9 @@
 
 Which agent calls is read off trio's task tree, since a task that an agent starts in a nursery of the
 application's is not part of that agent, although it inherits its context variables. The tree ends
-where a thread calls back: trio runs what a plain tool's thread passes to `trio.from_thread.run` as a
-system task. There, and only there, the context variable tells whose thread it is.
+where a thread calls back: trio runs what a plain tool's thread passes to `trio.from_thread` in a system
+task, or in a task of its own. There, and only there, the context variable tells whose thread it is; so
+that it does, each new task is given the agent in whose tree it begins.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "actor_of",
+    "correct_context",
     "current_actor",
+    "entered_from_thread",
     "is_inside",
     "refuse_self_wait",
     "require_loop",
@@ -45,23 +48,48 @@ def running_as(actor: "Actor") -> Iterator[None]:
         del _of_task[task]
 
 
+def correct_context(task: trio.lowlevel.Task) -> None:
+    """Let a new task not pass for that of the agent that has started it in a nursery of others."""
+    inherited = task.context.get(_of_context)
+    if inherited is not None and (actor := actor_of(task)) is not inherited:
+        task.context.run(_of_context.set, actor)
+
+
 def actor_of(task: trio.lowlevel.Task) -> "Actor | None":
     """Return the agent in whose task tree a task runs, or None outside of any."""
+    actor, is_system = _climb(task)
+    return task.context.get(_of_context) if is_system else actor
+
+
+def current_actor() -> "Actor | None":
+    """Return the agent in whose task tree the caller runs, or None outside of any.
+
+    In a thread, outside of any event loop, it is the agent whose thread that is.
+    """
+    if not trio.lowlevel.in_trio_task():
+        return _of_context.get()
+    actor, is_system = _climb(trio.lowlevel.current_task())
+    # Not the task's context: `from_thread.run_sync` runs in the thread's, but in a task of trio's.
+    return _of_context.get() if is_system else actor
+
+
+def entered_from_thread() -> bool:
+    """Whether the caller runs in a system task of trio's, as what a thread calls back to does."""
+    return trio.lowlevel.in_trio_task() and _climb(trio.lowlevel.current_task())[1]
+
+
+def _climb(task: trio.lowlevel.Task) -> "tuple[Actor | None, bool]":
+    """Return the agent that is found up the tree, and whether the way ends in trio's own nurseries."""
     each = task
     while (actor := _of_task.get(each)) is None:
         nursery = each.parent_nursery
         if nursery is None:
-            return None
+            return None, False
         root = nursery.parent_task
         if root.parent_nursery is None and nursery not in root.child_nurseries[-1:]:
-            return task.context.get(_of_context)  # a system task; the innermost nursery is main's
+            return None, True  # a system task; the innermost nursery is main's
         each = root
-    return actor
-
-
-def current_actor() -> "Actor | None":
-    """Return the agent in whose task tree the caller runs, or None outside of any."""
-    return actor_of(trio.lowlevel.current_task())
+    return actor, False
 
 
 def is_inside(actor: "Actor") -> bool:

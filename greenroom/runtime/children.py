@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.outcome import TurnResult
     from greenroom.runtime.turns.turn import Turn
 
 __all__ = ["Children", "Report"]
@@ -94,7 +95,7 @@ class Report:
         self._child = child
         self._is_wanted = is_wanted
         self._waiting = 0
-        self._answer: str | None = None
+        self._answer: tuple[str, str] | None = None
         self._result: SubAgentResult | None = None
         self._is_sent = False
 
@@ -107,9 +108,9 @@ class Report:
         self._waiting -= 1
         self.send()
 
-    def answer(self, text: str) -> None:
-        """The parent has got an answer of the subagent; an end with the same text is not news."""
-        self._answer = text
+    def answer(self, answer: "TurnResult") -> None:
+        """The parent has got an answer of the subagent; an end that says the same is not news."""
+        self._answer = _said(answer)
 
     def settle(self) -> None:
         """The parent has learned of the end, or is not to: take back what is held, or waits as input."""
@@ -133,7 +134,7 @@ class Report:
         result, parent = self._result, self._child.parent
         if result is None or parent is None or self._is_sent or self._waiting:
             return
-        is_known = result.status is EndStatus.COMPLETED and result.text == self._answer
+        is_known = result.status is EndStatus.COMPLETED and _said(result) == self._answer
         # A parent whose function is over ends its subagents itself, and takes no more input.
         if not self._is_wanted or is_known or not parent.takes_results:
             return
@@ -143,3 +144,8 @@ class Report:
         else:
             self._is_sent = True
             parent.mailbox.put_result(result)
+
+
+def _said(result: "TurnResult | SubAgentResult") -> tuple[str, str]:
+    """Return what a subagent has said, for people and for programs; unlike 1, True is True here."""
+    return result.text, repr(result.value)

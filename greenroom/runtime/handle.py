@@ -1,6 +1,6 @@
 """The outside: what you hold of a running agent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import trio
 
@@ -49,27 +49,69 @@ class AgentHandle(AgentView):
 
     # -- in -------------------------------------------------------------------------------------
 
-    async def send_input(self, content: str | Iterable[ContentBlock]) -> Receipt:
+    async def send_input(
+        self,
+        content: str | Iterable[ContentBlock],
+        *,
+        sender: str = "",
+        metadata: Mapping[str, object] | None = None,
+        id: str | None = None,  # noqa: A002 (the field's word for it)
+    ) -> Receipt:
         """Tell the agent something, waiting for room in its mailbox.
+
+        Args:
+            content: a text, or content blocks.
+            sender: the program or agent that speaks, in at most 64 printable characters without
+                brackets; empty for a person. The model sees it as a line `[from NAME]`.
+            metadata: JSON facts for the agent's function, which the model does not see.
+            id: the input's id, where the caller has one of its own; it names one input only.
 
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
             InvalidJSONError: something in it is not a block, or can't be stored.
+            ValueError: the sender can't be called so, or the id is of no use, or known already: it is
+                that of an input or of a message of the conversation.
         """
-        return await self._send(user_input(content))
+        return await self._send(self._input(content, sender, metadata, id))
 
-    def send_input_nowait(self, content: str | Iterable[ContentBlock]) -> Receipt:
-        """Tell the agent something at once.
+    def send_input_nowait(
+        self,
+        content: str | Iterable[ContentBlock],
+        *,
+        sender: str = "",
+        metadata: Mapping[str, object] | None = None,
+        id: str | None = None,  # noqa: A002 (the field's word for it)
+    ) -> Receipt:
+        """Tell the agent something at once; the arguments are those of `send_input`.
 
         Raises:
             MailboxFullError: its mailbox has no room.
             AgentNotRunningError: it has ended or is shutting down.
             InvalidJSONError: something in it is not a block, or can't be stored.
+            ValueError: as `send_input`.
         """
         require_loop(self._actor.runtime, "send_input_nowait()")
-        message = user_input(content)
+        message = self._input(content, sender, metadata, id)
         self._actor.refuse_if_ended()
         return self._receipt(message, self._actor.mailbox.put_nowait(message))
+
+    def _input(
+        self,
+        content: str | Iterable[ContentBlock],
+        sender: str,
+        metadata: Mapping[str, object] | None,
+        id: str | None = None,  # noqa: A002 (the field's word for it)
+    ) -> UserInput:
+        message = user_input(content, sender, metadata, id)
+        if id is not None and self._knows(id):
+            raise ValueError(f"the input {id!r} was sent to this agent before")
+        return message
+
+    def _knows(self, input_id: str) -> bool:
+        actor = self._actor
+        if input_id in actor.mailbox or actor.turns.find(input_id) is not None:
+            return True
+        return any(message.id == input_id for message in actor.session.history)
 
     async def _send(self, message: UserInput) -> Receipt:
         actor = self._actor
@@ -227,7 +269,12 @@ class AgentHandle(AgentView):
         return TurnStream(self._actor, receipt)
 
     async def ask(
-        self, content: str | Iterable[ContentBlock], timeout: float | None = None
+        self,
+        content: str | Iterable[ContentBlock],
+        timeout: float | None = None,
+        *,
+        sender: str = "",
+        metadata: Mapping[str, object] | None = None,
     ) -> TurnResult:
         """Tell the agent something and wait for the result of the turn that takes it.
 
@@ -237,6 +284,8 @@ class AgentHandle(AgentView):
             content: a text, or content blocks.
             timeout: seconds until the turn that has taken this input is interrupted; the result then
                 has the status interrupted. An input that no turn has begun with is taken back.
+            sender: who speaks, as for `send_input`.
+            metadata: JSON facts for the agent's function, as for `send_input`.
 
         Raises:
             AgentNotRunningError: it ended before that; `outcome` says how.
@@ -245,18 +294,18 @@ class AgentHandle(AgentView):
             SelfWaitError: called from inside the agent, or from the turn of an agent for which this
                 one waits, itself or over others; the message names all of them.
             InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the time-out is negative, or not a number.
+            ValueError: the time-out is negative, or not a number; or the sender can't be called so.
         """
         if timeout is not None:
             check_grace(timeout)
-        message = user_input(content)
+        message = self._input(content, sender, metadata)
         async with Wait(self._actor, "ask") as wait:
             try:
                 result = await self._ask(message, timeout)
             except AgentNotRunningError:
                 wait.learn_end()
                 raise
-            wait.learn_answer(result.text)
+            wait.learn_answer(result)
         return result
 
     async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:
@@ -284,7 +333,8 @@ class AgentHandle(AgentView):
         turn = self._actor.turns.find(message.id)
         if turn is not None:
             turn.interruption.order("now", _ASK_GRACE)
-            if not turn.is_handed_on:
+            # One that was handed on may never be opened, but is waited for once it is.
+            if turn is self._actor.turns.current or not turn.is_handed_on:
                 await turn.interruption.report()
 
     async def wait(self, *, check: bool = False) -> Outcome:

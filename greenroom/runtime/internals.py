@@ -164,6 +164,7 @@ class AgentInternals(Boundaries):
 
         Raises:
             TypeError: it is not a chunk.
+            InvalidJSONError: it holds something that JSON can't express.
         """
         _check_chunk(chunk)
         self._sent += 1
@@ -178,6 +179,7 @@ class AgentInternals(Boundaries):
 
         Raises:
             TypeError: it is not a chunk.
+            InvalidJSONError: it holds something that JSON can't express.
         """
         _check_chunk(chunk)
         self._actor.publish(chunk)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVarTuple, Unpack
 
 import trio
+from msgspec import UNSET
 
 from greenroom.core import (
     AgentState,
@@ -331,8 +332,16 @@ def _tell_parent(actor: Actor, exited: Exited) -> None:
     parent.children.remove(actor)
     reply = _last_reply(actor)
     parent.publish(SubAgentComplete(session.session_id, exited.status, exited.error or reply))
+    last = actor.turns.last
     actor.report.end(
-        SubAgentResult(session.session_id, session.agent_type, exited.status, reply, exited.error)
+        SubAgentResult(
+            session.session_id,
+            session.agent_type,
+            exited.status,
+            reply,
+            exited.error,
+            value=UNSET if last is None else last.value,
+        )
     )
 
 

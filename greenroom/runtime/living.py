@@ -7,6 +7,8 @@ them. So tasks are counted as trio starts and ends them.
 
 import trio
 
+from greenroom.runtime.caller import correct_context
+
 __all__ = ["LivingTasks", "TaskGroup"]
 
 
@@ -40,7 +42,8 @@ class LivingTasks(trio.abc.Instrument):
                 group.changed.set()
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        """A task belongs to the group of the one that has opened its nursery."""
+        """A task belongs to the agent, and to the group, of the one that has opened its nursery."""
+        correct_context(task)
         nursery = task.parent_nursery
         group = self._groups.get(nursery.parent_task) if nursery is not None else None
         if group is not None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import UNSET
+
 from greenroom.core import (
     EndStatus,
     InputMessage,
@@ -50,6 +52,7 @@ class TurnResult:
         stop_reason: why that reply ended; None where it broke off with an error, which says it.
         usage: tokens of the turn's model calls.
         error: what went wrong, empty where nothing did.
+        value: what `turn.set_result` was told, where the turn completed; else `msgspec.UNSET`.
     """
 
     status: TurnStatus
@@ -57,6 +60,7 @@ class TurnResult:
     stop_reason: StopReason | None = None
     usage: Usage = Usage()  # noqa: RUF009 (a frozen value)
     error: str = ""
+    value: object = UNSET
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from greenroom.core import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor, Unattended
+from greenroom.runtime.budgets.tool_slot import call_is_over, current_call
+from greenroom.runtime.caller import current_actor
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
 from greenroom.session import AgentSession, default_store
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
     from greenroom.runtime.internals import AgentInternals
     from greenroom.runtime.runtime import AgentRuntime
 
-__all__ = ["Scope", "check_agent_function", "check_store", "spawn_child", "spawn_root"]
+__all__ = [
+    "Scope",
+    "check_agent_function",
+    "check_store",
+    "spawn_child",
+    "spawn_root",
+    "spawn_subagent",
+]
 
 Ts = TypeVarTuple("Ts")
 
@@ -87,8 +96,8 @@ def spawn_child(
     _refuse_one_too_many(parent)
     _refuse(runtime, session, agent_fn, budget)
     _check_scope(scope)
-    if session.parent_session_id is None:
-        session.adopt(parent.session.session_id, None)
+    if session.parent_session_id != parent.session.session_id:
+        session.adopt(parent.session.session_id, current_call(parent))
     session.bind(parent.session.store or default_store())
     actor = Actor(
         runtime,
@@ -115,6 +124,72 @@ def spawn_child(
         )
     )
     return handle
+
+
+def spawn_subagent(
+    session: AgentSession,
+    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    *args: *Ts,
+    scope: Scope = "turn",
+    report: bool = True,
+    name: str | None = None,
+    budget: Budget | None = None,
+) -> AgentHandle | None:
+    """Start a subagent of the agent in whose task tree or tool call the caller is.
+
+    A tool that starts agents needs nothing of the agent that calls it: neither its internals nor its
+    handle. The subagent is under the budgets of that agent, and ends with its turn, as one that the
+    agent has spawned itself. In the thread of a plain tool, write
+    `trio.from_thread.run_sync(spawn_subagent, session, fn)`. A task that a tool has started in a
+    nursery of the application's is not part of the agent.
+
+    Args:
+        session: the conversation that it continues.
+        agent_fn: an async function; its first argument is the subagent's `AgentInternals`.
+        *args: what else it is given.
+        scope: as in `AgentInternals.spawn`.
+        report: as in `AgentInternals.spawn`.
+        name: for people and logs; by default the agent's type.
+        budget: what it and all below it may use, beside the budgets that are open there.
+
+    Returns:
+        Its handle, or None where the caller is not part of an agent: nothing has started then.
+
+    Raises:
+        TurnError: the caller is in a thread whose tool call is over, or as many subagents as the
+            limit allows are alive, or have untaken results.
+        EventLoopError: called in the thread of a tool directly.
+        SessionInUseError: and others, as `AgentInternals.spawn` does.
+
+    Example:
+        ```python
+        @tool
+        async def research(question: str) -> str:
+            handle = spawn_subagent(AgentSession.new("researcher"), researcher, llm, report=False)
+            assert handle is not None, "this tool is called by an agent"
+            return (await handle.ask(question)).text
+        ```
+    """
+    parent = current_actor()
+    if parent is None:
+        return None
+    if call_is_over():
+        raise TurnError(
+            f"the tool call of {parent.name} that this thread belongs to is over: it was given up, and"
+            " spawns no more",
+            hint="make the tool an async function, which ends with its call",
+        )
+    return spawn_child(
+        parent,
+        session,
+        agent_fn,
+        args,
+        detached=False,
+        scope=scope,
+        report=report,
+        name=name,
+        budget=budget,
+    )
 
 
 def _refuse_one_too_many(parent: Actor) -> None:

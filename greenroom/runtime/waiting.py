@@ -16,6 +16,7 @@ from greenroom.runtime.caller import current_actor, refuse_self_wait, require_lo
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.outcome import TurnResult
 
 __all__ = ["Wait"]
 
@@ -54,10 +55,10 @@ class Wait:
         if self._is_parents and self.target.outcome is not None:
             self.target.report.settle()
 
-    def learn_answer(self, text: str) -> None:
+    def learn_answer(self, answer: "TurnResult") -> None:
         """The waiting agent has got an answer."""
         if self._is_parents:
-            self.target.report.answer(text)
+            self.target.report.answer(answer)
 
     async def __aenter__(self) -> Self:
         if self._caller is not None:

@@ -75,7 +75,7 @@ class Conversation(Description):
         return open_questions(records, (call.id for call in self.unstarted))
 
     def add_message(self, message: Message) -> None:
-        """Add a message to the conversation, in memory.
+        """Add a message to the conversation, in memory; one without an id or a time gets them.
 
         Raises:
             TypeError: it is no `Message`.
@@ -85,7 +85,7 @@ class Conversation(Description):
             raise TypeError(
                 f"{message!r} is no message: write Message.user(…) or Message.assistant(…)"
             )
-        self._transcript.add(MessageEntry(message))
+        self._transcript.add(MessageEntry(message.stamped()))
         self._touch()
 
     def add_decision(self, record: PermissionRecord) -> None:

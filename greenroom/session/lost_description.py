@@ -30,7 +30,7 @@ def restore_description(
 
     Args:
         session_id: the session.
-        data: what stands in the place of its description.
+        data: the bytes of its description, as far as there are any.
         entries: its history.
         relatives: the other sessions of the store, of which some may name it.
         changed: when its history was last changed.

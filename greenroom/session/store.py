@@ -118,7 +118,11 @@ class SessionWriter(Protocol):
         ...
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
-        """Replace the description, all or nothing; durable when it returns."""
+        """Replace the description, all or nothing; durable when it returns.
+
+        Keys that a newer version has put there stay, see `SessionMetadata.unknown`; `encode_metadata`
+        does that.
+        """
         ...
 
     async def set_aside(self, at: Position) -> str:

@@ -78,7 +78,11 @@ class StoredConversation(Conversation):
         """
         check_session_id(parent_session_id)
         if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
-            raise SessionError(f"{self!r} has its place already", session_id=self.session_id)
+            raise SessionError(
+                f"{self!r} has its place already",
+                session_id=self.session_id,
+                hint="a subagent takes a new session, or one that this agent has given it before",
+            )
         self._touch(parent_session_id=parent_session_id, parent_tool_use_id=parent_tool_use_id)
 
     def bind(self, store: SessionStore) -> None:

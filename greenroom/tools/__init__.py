@@ -1,8 +1,9 @@
 """Tools: what agents can do. They do not know who may call them.
 
 `protocol` says what a tool is; `function_tool` (`@tool`) makes one of a function, with `schema`,
-`typed_dict` and `docstring`; `registry` and `registered_tool` are the tools of an agent; `execution` is
-how calls run, with `validation`, `spill` and, for threads, `blocking`. The rooms:
+`typed_dict` and `docstring`, and `adapted_tool` (`as_tool`) of what is nearly one; `registry` and
+`registered_tool` are the tools of an agent; `execution` is how calls run, with `validation`, `spill` and,
+for threads, `blocking`. The rooms:
 
 - `builtin`: the tools that come along; they are found here as well, and load at their first use.
 - `isolation`: plain functions in processes that can be killed: the pool, one worker as we hold it, the
@@ -14,6 +15,7 @@ how calls run, with `validation`, `spill` and, for threads, `blocking`. The room
 
 from typing import TYPE_CHECKING
 
+from greenroom.tools.adapted_tool import as_tool as as_tool
 from greenroom.tools.execution import Call as Call
 from greenroom.tools.execution import Gate as Gate
 from greenroom.tools.execution import run_batch as run_batch
@@ -76,6 +78,7 @@ __all__ = [
     "WorkerPoolStatistics",
     "WorkspaceRecorder",
     "Write",
+    "as_tool",
     "builtin_tools",
     "examine_sandbox",
     "look_at",

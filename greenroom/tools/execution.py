@@ -91,7 +91,7 @@ async def _run(
 def _checked(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
     """Make sure that a result can be stored and sent: what it holds is typed, and is Unicode."""
     try:
-        return serde.decode(serde.encode(result), ToolResult)
+        return serde.decode(serde.encode(result), ToolResult).with_error_message()
     except serde.InvalidJSONError as error:
         raise ToolError(f"{tool.name} returned a result that can't be used: {error}") from error
 

@@ -15,7 +15,7 @@ from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_inf
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.schema import Arguments, to_json
 
-__all__ = ["FunctionTool", "Isolation", "tool"]
+__all__ = ["FunctionTool", "Isolation", "to_result", "tool"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,7 +117,7 @@ class FunctionTool(Generic[P, R]):
         outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
-        return _result(self.name, outcome)
+        return to_result(self.name, outcome)
 
     def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run a call right here and now, as a worker process does.
@@ -133,7 +133,7 @@ class FunctionTool(Generic[P, R]):
                 f"{self.name} returned an awaitable, and nothing awaits it in its own process",
                 hint="leave isolation='process' out",
             )
-        return _result(self.name, outcome)
+        return to_result(self.name, outcome)
 
     def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
         return cast("_Function", self._function)(**self._arguments.bind(input, context))
@@ -172,7 +172,8 @@ def tool(
 
     Types and defaults of the parameters become the JSON Schema, the docstring the description, its
     `Args:` section those of the parameters (`Annotated[int, "how many"]` does as well). A parameter
-    of type `AgentContext` is given the context of the call, and the model does not see it.
+    of type `AgentContext` is given the context of the call, and the model does not see it; one whose
+    class has a class method `from_context` is given what that makes of the context.
 
     The model's input is turned into the declared types before the call. A returned text is the
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
@@ -270,7 +271,12 @@ def _check_isolation(
         )
 
 
-def _result(name: str, value: object) -> ToolResult:
+def to_result(name: str, value: object) -> ToolResult:
+    """Make a result of what a function has returned.
+
+    Raises:
+        ToolError: JSON can't express it.
+    """
     if isinstance(value, ToolResult):
         return value
     if value is None:

@@ -1,11 +1,11 @@
 """The tool protocol: what an agent can use, as structure and not as inheritance."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from greenroom.core import AgentContext, Effect, ToolInfo, ToolResult, serde
 
-__all__ = ["DEFAULT_TIMEOUT", "EffectsFunction", "Tool", "plain_info"]
+__all__ = ["DEFAULT_TIMEOUT", "OPTIONAL_MEMBERS", "EffectsFunction", "Tool", "plain_info"]
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take where its tool says nothing else."""
@@ -14,10 +14,23 @@ EffectsFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Sequenc
 """States what a call would do, before it runs."""
 
 
+OPTIONAL_MEMBERS = (
+    "requires_permission",
+    "timeout",
+    "concurrent",
+    "effects",
+    "sandbox",
+    "sandbox_files",
+)
+"""What a tool may have besides its six members."""
+
+
+@runtime_checkable
 class Tool(Protocol):
     """Something that an agent can use: six members, no base class.
 
-    A tool may have these members as well; registration fills in the value given here:
+    `isinstance` sees whether they are there; a registry looks at what they are. What has other members
+    for the same things is adapted by `as_tool`. A tool may have these members as well; registration fills in the value given here:
 
     - `requires_permission: bool = True`: whether a person or a rule has to allow each call.
     - `timeout: float = 30.0`: seconds that one call may take.

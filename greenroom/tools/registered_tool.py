@@ -153,7 +153,7 @@ def _check_members(tool: object) -> None:
         )
     missing = [member for member in _REQUIRED if not hasattr(tool, member)]
     if missing:
-        hint = "decorate the function with @tool" if callable(tool) else "see greenroom.tools.Tool"
+        hint = "decorate the function with @tool" if callable(tool) else "pass as_tool(…) of it"
         label = getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__)
         raise ToolError(f"{label} is no tool: it has no {', no '.join(missing)}", hint=hint)
     for member in ("info", "execute"):

@@ -3,7 +3,16 @@
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, ParamSpec, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    ParamSpec,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from greenroom.core import AgentContext, ToolError
 from greenroom.tools.typed_dict import portable
@@ -30,12 +39,14 @@ class Arguments:
         """Read the signature.
 
         Raises:
-            ToolError: a parameter has no type, or one that no schema can express; it says which.
+            ToolError: a parameter has no type, or one that no schema can express; it says which. Or
+            its class has a `from_context` of no use.
         """
         self._name = name
         hints = _hints(function, name)
         parameters = inspect.signature(function).parameters.values()
-        self._injected = [p.name for p in parameters if _is_context(hints.get(p.name))]
+        makers = {p.name: _maker(hints.get(p.name)) for p in parameters}
+        self._injected = {each: make for each, make in makers.items() if make is not None}
         fields = [p for p in parameters if p.name not in self._injected]
         for parameter in fields:
             _check_parameter(name, parameter, hints)
@@ -44,10 +55,11 @@ class Arguments:
         self._model, self.schema = _build(name, fields, hints, descriptions)
 
     def bind(self, input: dict[str, object], context: AgentContext) -> dict[str, object]:  # noqa: A002
-        """Return the arguments of a call: what was given, in its type, and the context.
+        """Return the arguments of a call: what was given, in its type, and what the context gives.
 
         Raises:
             ToolError: the input does not fit; it names each place and what was expected.
+            Exception: whatever a `from_context` raises.
         """
         from pydantic import ValidationError
 
@@ -60,7 +72,7 @@ class Arguments:
             for field, parameter in self._parameters.items()
             if field in values.model_fields_set
         }
-        return arguments | dict.fromkeys(self._injected, context)
+        return arguments | {name: make(context) for name, make in self._injected.items()}
 
 
 def to_json(name: str, value: object) -> str:
@@ -92,11 +104,37 @@ def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
         raise ToolError(f"tool {name}: its type hints can't be read: {error}") from None
 
 
-def _is_context(hint: object) -> bool:
-    """Whether a hint is AgentContext, or an Optional or Annotated of it."""
-    if get_origin(hint) in (Annotated, Union, types.UnionType):
-        return any(map(_is_context, get_args(hint)))
-    return hint is AgentContext
+def _maker(hint: object) -> Callable[[AgentContext], object] | None:
+    """Return what makes a value of this type from the context of a call; None where the model gives it.
+
+    That is so for AgentContext, for a class that has `from_context`, and for an Optional or Annotated
+    of these.
+
+    Raises:
+        ToolError: its `from_context` can't be called with the context alone, or is async.
+    """
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _maker(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return next(filter(None, map(_maker, get_args(hint))), None)
+    if hint is AgentContext:
+        return _itself
+    kind = origin or hint
+    if not isinstance(kind, type) or not hasattr(kind, "from_context"):
+        return None
+    make = cast("Callable[[AgentContext], object]", kind.from_context)
+    is_of_class = not inspect.isfunction(inspect.getattr_static(kind, "from_context"))
+    if not callable(make) or not is_of_class or inspect.iscoroutinefunction(make):
+        raise ToolError(
+            f"{kind.__name__}.from_context can't be called with a context",
+            hint="write it as a class method that is not async: def from_context(cls, context)",
+        )
+    return make
+
+
+def _itself(context: AgentContext) -> AgentContext:
+    return context
 
 
 def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import AgentContext, TextBlock, ToolResult, new_id, valid_unicode
 
@@ -71,7 +72,7 @@ async def capped(
         note = f"{extent} is in {path}"
     others = tuple(block for block in result.content if not isinstance(block, TextBlock))
     text = TextBlock(_ends(whole, limit, note))
-    return ToolResult((text, *others), result.status, metadata)
+    return replace(result, content=(text, *others), metadata=metadata)
 
 
 def _ends(text: str, limit: int, note: str) -> str:

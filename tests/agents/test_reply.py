@@ -108,6 +108,46 @@ async def test_every_option_reaches_the_provider_unchanged():
     assert request.messages == (Message.user("hi"),)
 
 
+async def test_other_messages_are_sent_instead_of_the_history_and_the_reply_joins_it():
+    llm = ScriptedProvider("one", "two")
+    shorter = [Message.user("in short: hi")]
+
+    async def agent_fn(agent, llm):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await stream_reply(agent, llm, messages=shorter)
+                shorter.clear()  # what was asked is no longer the caller's
+                await stream_reply(agent, llm, messages=[])
+
+    _, result, session = await one_turn(llm, agent_fn)
+    assert [[each.text for each in r.messages] for r in llm.requests] == [["in short: hi"], []]
+    assert [message.text for message in session.history] == ["hi", "one", "two"]
+    assert result.text == "two"
+
+
+async def test_what_joins_the_turn_at_its_step_follows_the_messages_that_are_sent():
+    llm = ScriptedProvider("done")
+    session = AgentSession.new("talker")
+
+    async def agent_fn(agent, llm):
+        async for message in agent.inputs():
+            async with agent.turn(message, steer=True):
+                handle.send_input_nowait("quickly")
+                await stream_reply(agent, llm, messages=[Message.user("in short: hi")])
+
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(session, agent_fn, llm)
+        await handle.ask("hi")
+    assert [each.text for each in llm.requests[0].messages] == ["in short: hi", "quickly"]
+    assert [each.text for each in session.history] == ["hi", "quickly", "done"]
+
+
+@pytest.mark.parametrize("messages", ["hi", [TextBlock("hi")]])
+async def test_what_is_sent_instead_has_to_be_messages(messages):
+    with pytest.raises(TypeError, match=r"not a message: write Message\.user"):
+        await stream_reply(None, ScriptedProvider(), messages=messages)
+
+
 async def test_the_model_that_answered_stands_in_the_session():
     _, _, session = await one_turn(ScriptedProvider("ok", name="acme", model="acme-1"))
     assert (session.provider, session.model) == ("acme", "acme-1")

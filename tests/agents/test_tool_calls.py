@@ -10,11 +10,13 @@ import trio.testing
 from greenroom.agents import run_tools, stream_reply, verdict
 from greenroom.core import (
     AgentContext,
+    AgentState,
     Done,
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
     SessionStorageError,
+    StateChange,
     TextDelta,
     ToolEnd,
     ToolInfo,
@@ -672,3 +674,39 @@ async def test_a_tool_can_t_allow_paths_for_the_calls_after_it(tmp_path):
         ]
     assert results[0] == "tried"
     assert "secret" not in results[1].replace("secret.txt", "")
+
+
+async def test_the_phase_of_the_work_goes_on_over_replies_and_tool_calls():
+    """What the agent says it is doing is not taken back by the two steps of the usual loop."""
+
+    @tool
+    async def look(context: AgentContext) -> str:
+        """Look."""
+        return "seen"
+
+    async def planner(agent, llm, tools, permissions):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.set_state(AgentState.processing("planning"))
+                reply = await stream_reply(agent, llm, tools)
+                await run_tools(agent, reply.tool_uses, tools, permissions)
+                agent.set_state(AgentState.processing("answering"))
+                await stream_reply(agent, llm, tools)
+
+    llm, tools = ScriptedProvider([call("look")], "Done."), ToolRegistry([look])
+    permissions = PermissionManager([PermissionRule.allow_tool("look")])
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("planner"), planner, llm, tools, permissions)
+        await handle.ask("go")
+        async with handle.subscribe("all") as reader:
+            await handle.shutdown()
+            states = [str(chunk.state) async for chunk in reader if isinstance(chunk, StateChange)]
+    assert states == [
+        "processing",
+        "processing: planning",
+        "executing tool: look",
+        "processing: planning",
+        "processing: answering",
+        "idle",
+        "done",
+    ]

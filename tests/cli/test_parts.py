@@ -10,7 +10,9 @@ import trio
 
 from greenroom.cli.arguments import Options
 from greenroom.cli.console.recap import earlier_turns, recap, recap_text
+from greenroom.cli.console.render_recap import render_recap
 from greenroom.cli.drawing.painter import Painter, colors_of
+from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.interactive import _exit_code
 from greenroom.cli.run.log_file import log_to_file
 from greenroom.cli.run.run_setup import open_setup
@@ -156,6 +158,13 @@ def test_a_recap_tells_what_was_said_and_done_and_how_it_went():
     assert recap_text(HISTORY) == (
         "> build it\n\n✗ Bash  make\n  failed\n\nIt failed\\u{1b}[2J.\n\n> again\n\n● Bash  make"
     )
+
+
+def test_a_recap_tells_who_said_it():
+    said = (Message.user("go"), Message.user("on", sender="plan"))
+    assert recap_text(said) == "> go\n\nplan> on"
+    shown = [render_recap(line, ColorScheme()).plain for line in recap(said)]
+    assert shown == ["> go", "plan> on"]
 
 
 def test_a_recap_of_the_last_messages_begins_with_words_of_the_user():

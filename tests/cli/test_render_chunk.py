@@ -9,6 +9,7 @@ from greenroom.cli.drawing.painter import Painter
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import (
     AgentState,
+    Custom,
     Done,
     EndStatus,
     Error,
@@ -64,6 +65,7 @@ REQUEST = PermissionRequest(
 
 GOLDEN = [
     (TurnStart("i-1"), None),
+    (TurnStart("i-1", "plan"), "a message from plan"),
     (TextDelta("hel"), "hel"),
     (TextComplete("# Title\n\nSome *text*."), "Title\n\nSome text."),
     (ThinkingDelta("hmm"), "hmm"),
@@ -151,6 +153,10 @@ GOLDEN = [
     (Restarted(2, "ValueError: x", 1.5), "the agent starts again in 1.5 s: ValueError: x"),
     (Restarted(2), "the agent starts again now"),
     (Exited(EndStatus.COMPLETED), "the agent has ended: completed"),
+    (Custom("plan.step", {"id": "a"}, "step a is done"), "step a is done"),
+    (Custom("made.up", text=" two\nlines\t of it\n"), "two lines of it"),
+    (Custom("plan.step", {"id": "a"}), None),
+    (Custom("plan.step", {"id": "a"}, " \n"), None),
     (Exited(EndStatus.CRASHED, "ValueError: x"), "the agent has ended: crashed: ValueError: x"),
 ]
 
@@ -191,6 +197,7 @@ def test_every_kind_of_chunk_is_among_them():
         Error(EVIL, hint=EVIL),
         Exited(EndStatus.CRASHED, EVIL),
         StateChange(AgentState.executing_tool(EVIL)),
+        Custom(EVIL, {"x": EVIL}, EVIL),
     ],
     ids=lambda chunk: type(chunk).__name__,
 )

@@ -50,13 +50,13 @@ def test_a_list_says_what_it_leaves_out_and_a_repair_brings_it_back(run, shelf):
     (shelf.folder("s-1") / "metadata.json").write_bytes(b'{"session')
     (shelf.folder("s-2") / "metadata.json").unlink()
     for words in (("list",), ("list", "--json"), ("search", "three")):
-        told = run("sessions", *words, *shelf.here)
-        assert told.code == 1
-        assert "s-3" in told.out
-        assert "s-1" not in told.out
+        done = run("sessions", *words, *shelf.here)
+        assert done.code == 1
+        assert "s-3" in done.out
+        assert "s-1" not in done.out
         for id_ in ("s-1", "s-2"):
-            assert f"left out: {id_}" in told.err
-            assert f"greenroom sessions repair {id_}" in told.err
+            assert f"left out: {id_}" in done.err
+            assert f"greenroom sessions repair {id_}" in done.err
     for id_, beginning in (("s-1", "s-1"), ("s-2", "s-2")):
         assert run("sessions", "show", id_, *shelf.here).code == 2
         done = run("sessions", "repair", beginning, *shelf.here)

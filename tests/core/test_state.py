@@ -32,6 +32,17 @@ def test_a_state_may_become_what_the_table_says(kind):
     assert allowed == TRANSITIONS[kind]
 
 
+def test_the_phase_is_the_detail_of_processing_and_of_nothing_else():
+    planning = AgentState.processing("planning")
+    assert (planning.phase, planning.detail, str(planning)) == (
+        "planning",
+        "planning",
+        "processing: planning",
+    )
+    assert AgentState.processing().phase == AgentState.executing_tool("Bash").phase == ""
+    assert AgentState.processing("") == AgentState.processing() != planning
+
+
 def as_table():
     def words(kinds):
         names = [kind.replace("_", " ") for kind in StateKind if kind in kinds]

@@ -1,6 +1,7 @@
 """Every wire value survives the way to JSON and back."""
 
 import gc
+from datetime import UTC
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
     Usage,
+    UserInput,
     as_blocks,
     serde,
 )
@@ -36,10 +38,10 @@ def values_of(union):
 
 
 def struct(kind):
-    info = msgspec.inspect.type_info(kind)
-    return st.fixed_dictionaries({field.name: value(field.type) for field in info.fields}).map(
-        lambda fields: kind(**fields)
-    )
+    fields = {each.name: value(each.type) for each in msgspec.inspect.type_info(kind).fields}
+    if kind in (Message, UserInput):
+        fields["sender"] = st.sampled_from(["", "plan"])
+    return st.fixed_dictionaries(fields).map(lambda drawn: kind(**drawn))
 
 
 def value(kind):
@@ -52,6 +54,8 @@ def value(kind):
             return st.integers(0, 2**40)
         case msgspec.inspect.FloatType():
             return st.floats(0, 2.0**40)
+        case msgspec.inspect.DateTimeType():
+            return st.datetimes(timezones=st.just(UTC))
         case msgspec.inspect.NoneType():
             return st.none()
         case msgspec.inspect.EnumType(cls=cls):
@@ -66,6 +70,8 @@ def value(kind):
             return st.lists(value(item), max_size=3).map(tuple)
         case msgspec.inspect.UnionType(types=types):
             return st.one_of([value(item) for item in types])
+        case msgspec.inspect.CustomType(cls=cls) if cls is object:
+            return json | st.just(msgspec.UNSET)
         case msgspec.inspect.StructType(cls=cls) if cls is SubAgentOutput:
             return st.builds(SubAgentOutput, text, st.builds(TextDelta, text))
         case msgspec.inspect.StructType(cls=cls):

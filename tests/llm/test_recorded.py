@@ -28,6 +28,14 @@ async def test_replies_come_in_their_order_and_unchanged():
     await model.aclose()
 
 
+async def test_what_is_said_again_is_another_message():
+    recorded = Message.assistant("done")
+    model = RecordedProvider([recorded, recorded])
+    again = [await model.generate(REQUEST) for _ in range(2)]
+    assert again == [recorded, recorded]
+    assert len({message.id for message in (recorded, *again)}) == 3
+
+
 async def test_a_recording_that_is_used_up_says_so():
     model = RecordedProvider([ANSWER])
     await model.generate(REQUEST)

@@ -136,7 +136,8 @@ def test_the_partial_of_a_complete_reply_is_the_reply():
     draft = Draft("acme")
     draft.add(StreamEnd(REPLY))
     assert draft.ended
-    assert draft.partial() is draft.message is REPLY
+    assert draft.partial() is draft.message
+    assert draft.message == REPLY
 
 
 async def test_an_event_stream_may_begin_anywhere():

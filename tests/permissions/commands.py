@@ -148,6 +148,8 @@ grep a < ~/in.txt
 """
 
 ASKED = r"""
+flock /tmp/l -c 'rm -rf x'
+flock l -c'rm -rf x'
 ((rm -rf x); ls)
 ls $((rm -rf x) | cat)
 env -i -u PATH rm -rf x
@@ -507,7 +509,6 @@ parallel rm -rf ::: a b
 watch rm -rf x
 watch 'rm -rf x'
 flock /tmp/l rm -rf x
-flock /tmp/l -c 'rm -rf x'
 strace -f rm -rf x
 busybox rm -rf x
 chroot / rm -rf x
@@ -553,7 +554,6 @@ echo $"a $(rm -rf x)"
 echo "a\$$(rm -rf x)"
 cat <<EOF⏎\$x $(rm -rf x)⏎EOF
 su --command='rm -rf x'
-flock l -c'rm -rf x'
 parallel 'rm -rf {}' ::: a
 cd a; rm -rf b
 git -C $X push

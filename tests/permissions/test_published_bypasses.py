@@ -192,7 +192,6 @@ sed -n p f
 sed -n -se 5p f
 sed -n -e 's/a/b/p' -e '3,4p' f
 sed -n --expression=p f
-sed -n -l 5 l f
 sed -n p f out w e
 awk -v n=3 'NR == n' f
 awk -F , '{ print $2 }' f

@@ -9,6 +9,7 @@ from greenroom.core import (
     EndStatus,
     Interrupt,
     MailboxFullError,
+    Message,
     Shutdown,
     SubAgentResult,
     TextBlock,
@@ -51,6 +52,33 @@ async def test_input_arrives_in_order(runtime):
     await wait_all_tasks_blocked()
     assert seen == [str(n) for n in range(10)]
     assert len({receipt.input_id for receipt in receipts}) == 10
+
+
+async def test_what_was_an_input_is_a_message_of_the_same_id(runtime):
+    async def boss(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message, steer=True):
+                handle.send_input_nowait("and")
+                await agent.step()
+                agent.session.add_message(Message.assistant("done"))
+                if message.text == "do":
+                    agent.spawn(new(), listener, []).kill()
+
+    handle = runtime.spawn(new(), boss)
+    receipt = await handle.send_input("do")
+    await wait_all_tasks_blocked()
+    history = await handle.history()
+    assert [message.text.partition("(")[0] for message in history] == [
+        "do",
+        "and",
+        "done",
+        "[The subagent worker ",
+        "and",
+        "done",
+    ]
+    assert history[0].id == receipt.input_id
+    assert [message.id[:2] for message in history] == ["i-", "i-", "m-", "i-", "i-", "m-"]
+    assert len({message.id for message in history}) == 6
 
 
 async def test_a_receipt_says_whether_the_agent_was_waiting(runtime):

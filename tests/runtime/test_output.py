@@ -8,6 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     AgentState,
+    Custom,
     Done,
     EndStatus,
     Exited,
@@ -27,6 +28,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     UsageReport,
+    serde,
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, AgentStatistics, RuntimeLimits
@@ -354,6 +356,34 @@ async def test_a_chunk_that_can_t_be_written_is_refused_and_leaves_no_trace(runt
     handle = runtime.spawn(new(), agent_fn)
     await handle.wait(check=True)
     assert await read(handle.subscribe("all"), ToolStart) == []
+
+
+async def test_chunks_of_an_agent_s_own_go_where_all_go_and_keep_what_they_said(runtime):
+    async def worker(agent):
+        steps = {"done": 1}
+        await agent.send(Custom("plan.step", steps, "one step is done"))
+        steps["done"] = 2  # what was sent is no longer the agent's
+        for nonsense in (Custom("plan.step", {"x": object()}), Custom(5), Custom("x", [])):
+            with pytest.raises(InvalidJSONError):
+                agent.send_nowait(nonsense)
+
+    async def boss(agent):
+        await agent.spawn(new(session_id="below"), worker).wait(check=True)
+
+    handle = runtime.spawn(new(), boss)
+    await handle.wait(check=True)
+    [chunk] = [
+        each.chunk
+        for each in await read(handle.subscribe("all"), SubAgentOutput)
+        if isinstance(each.chunk, Custom)
+    ]
+    assert chunk == Custom("plan.step", {"done": 1}, "one step is done")
+    assert serde.loads(serde.encode(chunk)) == {
+        "type": "custom",
+        "kind": "plan.step",
+        "data": {"done": 1},
+        "text": "one step is done",
+    }
 
 
 async def test_progress_of_a_call_is_told_and_without_a_call_there_is_none(runtime):

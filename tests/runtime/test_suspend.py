@@ -124,12 +124,12 @@ async def test_a_subagents_turn_is_refused_and_so_is_one_that_is_not_open():
     async def parent(agent):
         async for message in agent.inputs():
             turn = agent.turn(message)
-            with pytest.raises(TurnError, match="open turn"):
+            with pytest.raises(TurnError, match="not open"):
                 turn.suspend()
             async with turn:
                 handle = agent.spawn(AgentSession.new("child"), child)
                 assert (await handle.ask("go")).status is TurnStatus.COMPLETED
-            with pytest.raises(TurnError, match="open turn"):
+            with pytest.raises(TurnError, match="not open"):
                 turn.suspend()
 
     async with AgentRuntime(store=MemoryStore()) as runtime:

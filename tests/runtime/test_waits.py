@@ -13,12 +13,14 @@ from greenroom.core import (
     EndStatus,
     Interrupt,
     Message,
+    ModelError,
     SelfWaitError,
     SubAgentResult,
     TextComplete,
     ToolUseBlock,
     TurnError,
     TurnStatus,
+    UserInput,
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
@@ -340,6 +342,55 @@ async def test_at_its_time_out_an_ask_interrupts_its_turn(runtime):
     assert (await handle.ask("again", timeout=61)).text == "re again"
 
 
+async def half_a_reply(agent, message, seconds=60):
+    async with agent.turn(message, steer=True):
+        agent.session.add_message(Message.assistant("half"))
+        await agent.step()
+        await trio.sleep(seconds)
+
+
+async def takes_and_answers(agent):
+    async for message in agent.inputs():
+        await half_a_reply(agent, message)
+
+
+async def takes_and_hands_on(agent):
+    """One task takes the inputs, another one opens the turns, when the first waits again."""
+
+    async def answer():
+        async for message in taken:
+            await wait_all_tasks_blocked()
+            await half_a_reply(agent, message)
+
+    hand_on, taken = trio.open_memory_channel(10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(answer)
+        async for message in agent.inputs():
+            hand_on.send_nowait(message)
+
+
+async def lets_it_join(agent):
+    """Take what is asked into a turn that has begun with something else."""
+    async with agent.turn(UserInput(()), steer=True):
+        await trio.sleep(1)
+        await agent.step()
+        agent.session.add_message(Message.assistant("half"))
+        await trio.sleep(60)
+    await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("agent_fn", [takes_and_answers, takes_and_hands_on, lets_it_join])
+async def test_at_its_time_out_an_ask_has_the_end_of_whatever_turn_took_its_input(
+    runtime, agent_fn
+):
+    handle = runtime.spawn(new(), agent_fn)
+    began = trio.current_time()
+    result = await handle.ask("go", timeout=5)
+    assert (result.status, result.text, result.error) == (TurnStatus.INTERRUPTED, "half", "")
+    assert trio.current_time() - began == 5
+    assert handle._actor.turns.current is None
+
+
 async def test_an_input_that_no_turn_has_begun_with_is_taken_back(runtime):
     handle = runtime.spawn(new(), echo, 10)
     await handle.send_input("first")
@@ -393,21 +444,37 @@ async def test_a_time_out_that_is_no_length_of_time_is_refused(runtime, timeout)
 # -- subagents: what they end with, and who hears of it --------------------------------------------
 
 
-@pytest.mark.parametrize("scope", ["turn", "agent"])
-async def test_what_an_interrupted_turn_takes_along_is_for_spawn_to_say(runtime, scope):
-    children = []
+@pytest.mark.parametrize("scope", [None, "turn", "agent"])
+@pytest.mark.parametrize("end", ["completes", "is interrupted", "fails"])
+@pytest.mark.parametrize("report", [True, False])
+async def test_what_a_turn_takes_along_and_what_is_told_of_it_is_for_spawn_to_say(
+    runtime, scope, end, report
+):
+    """A subagent that its turn has taken along is not told of; any other is, where that is wanted."""
+    children, seen = [], []
+    options = {} if scope is None else {"scope": scope}
 
     async def parent(agent):
         async for message in agent.inputs():
+            seen.append(message)
+            if isinstance(message, SubAgentResult):
+                continue
             async with agent.turn(message):
-                children.append(agent.spawn(new(), echo, scope=scope))
-                await trio.sleep_forever()
+                children.append(agent.spawn(new(), sleep, report=report, **options))
+                if end == "fails":
+                    raise ModelError("down")
+                if end == "is interrupted":
+                    await trio.sleep_forever()
+
+    async def sleep(agent):
+        await trio.sleep(100)
 
     handle = runtime.spawn(new(), parent)
-    await handle.send_input("go")
-    await wait_all_tasks_blocked()
-    await handle.interrupt()
-    assert runtime.is_running(children[0].session_id) == (scope == "agent")
+    await handle.ask("go", timeout=5)
+    goes_on = scope == "agent" or end == "completes"
+    assert runtime.is_running(children[0].session_id) == goes_on
+    await trio.sleep(200)
+    assert [type(message) for message in seen[1:]] == [SubAgentResult] * (goes_on and report)
 
 
 @pytest.mark.parametrize("report", [True, False])

@@ -283,6 +283,16 @@ async def test_a_history_that_is_gone_is_told_of(files):
     assert texts((await AgentSession.load("mine", store=files)).history) == ["one"]
 
 
+async def test_short_programs_that_save_once_are_counted_now_and_then(files):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    for number in range(20):
+        session.add_message(Message.user(str(number)))
+        await session.save()
+    path = Path(files.folder("mine")) / "history.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:10]))
+    assert (await AgentSession.load("mine", store=files)).repair.missing == 6
+
+
 async def test_lines_that_were_never_synced_are_not_counted(files):
     session = await talk(files, pairs=2)
     await session.open()

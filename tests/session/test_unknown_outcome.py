@@ -21,7 +21,7 @@ __all__ = ["disk"]
 
 
 class Unsure(AfterAppend):
-    """A store that loses the connection behind a line: the line is there, and nobody says so."""
+    """A store that loses the connection behind a line: the line is there, and no answer says so."""
 
     def __init__(self, store, fail):
         super().__init__(store, fail)
@@ -100,7 +100,7 @@ async def test_what_another_added_behind_it_is_brought_in(store, unsure):
 
 
 async def test_what_another_wrote_in_its_place_is_a_change_of_both(store):
-    """The line did not land, and somebody else's of the same length did."""
+    """The line did not land, and another writer's of the same length did."""
     refused = AfterAppend(store, lambda: None)
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message.user("one"))

@@ -250,6 +250,52 @@ async def test_a_result_of_no_use_is_an_error(context, value, message):
     assert message in result.text
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (ToolResult.ok("fine"), ""),
+        (ToolResult.error("\n no such file \nlook elsewhere"), "no such file"),
+        (ToolResult.error("That did not work.", error_message="errno 5"), "errno 5"),
+        (ToolResult((TextBlock("broke\nbadly"),), ToolStatus.ERROR), "broke"),
+        (ToolResult((), ToolStatus.TIMEOUT), "timeout"),
+        (ToolResult.error("it broke", error_message="\ud800"), "\ufffd"),
+    ],
+)
+async def test_a_failed_result_says_what_went_wrong_apart_from_what_the_model_is_told(
+    context, given, message
+):
+    @tool
+    async def work() -> ToolResult:
+        return given
+
+    result = await ToolRegistry([work]).execute("work", {}, context)
+    assert result.error_message == message
+    assert result.text == given.text
+    assert message in ("", "no such file", "broke") or message not in result.block("t").text
+
+
+async def test_what_went_wrong_is_told_of_every_failure_and_stays_short(context):
+    @tool(timeout=1e-3)
+    async def slow(text: str) -> ToolResult:
+        if text == "hang":
+            await trio.sleep_forever()
+        if text == "raise":
+            raise ValueError("no such place")
+        return ToolResult.error(text, error_message=text)
+
+    registry = ToolRegistry([slow])
+    found = [
+        (await registry.execute("slow", input, context)).error_message
+        for input in ({}, {"text": "hang"}, {"text": "raise"}, {"text": "x" * 100_000})
+    ]
+    assert found[:3] == [
+        "slow was not run: its input does not fit.",
+        "slow was stopped: it did not finish within 0.001 seconds.",
+        "ValueError: no such place",
+    ]
+    assert 1_900 < len(found[3]) <= 2_000
+
+
 async def test_lone_surrogates_are_mended(context):
     @tool
     async def odd() -> ToolResult:

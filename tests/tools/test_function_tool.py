@@ -5,7 +5,16 @@ import functools
 import threading
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Literal, NotRequired, Optional, Required, TypedDict
+from typing import (
+    Annotated,
+    Generic,
+    Literal,
+    NotRequired,
+    Optional,
+    Required,
+    TypedDict,
+    TypeVar,
+)
 
 import pytest
 import trio
@@ -171,6 +180,73 @@ async def test_a_context_is_injected_and_the_model_can_not_give_one(context):
     assert "'context' does not exist" in refused.text
     with pytest.raises(ToolError, match="context"):
         await who.execute({"context": 1}, context)
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Till:
+    cents: int = 0
+
+    @classmethod
+    def from_context(cls, context: AgentContext) -> "Till":
+        till = context.resources.get(cls)
+        if till is None:
+            raise LookupError(f"{context.session_id} has no till")
+        return till
+
+
+class Run(Generic[T]):
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+    @classmethod
+    def from_context(cls, context: AgentContext) -> "Run[T]":
+        return cls(context.session_id)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_class_that_can_be_made_of_the_context_is_injected(context, is_async):
+    async def pay(cents: int, till: Till, of: Annotated[Run[str] | None, "the run"] = None) -> str:
+        """Pay."""
+        till.cents += cents
+        return f"{till.cents} in {of.session_id}"
+
+    def pay_in_a_thread(cents: int, till: Till, of: Run[str]) -> str:
+        assert threading.current_thread() is not threading.main_thread()
+        till.cents += cents
+        return f"{till.cents} in {of.session_id}"
+
+    made = tool(name="pay")(pay if is_async else pay_in_a_thread)
+    assert list(made.parameters["properties"]) == ["cents"]
+    assert (await run(made, {"cents": 2}, context)).text == "LookupError: s-1 has no till"
+    context.resources.insert(Till(40))
+    assert (await run(made, {"cents": 2}, context)).text == "42 in s-1"
+    refused = await run(made, {"cents": 2, "till": {"cents": 9}}, context)
+    assert "'till' does not exist" in refused.text
+
+
+def test_a_class_that_can_not_be_made_of_a_context_is_refused_when_the_tool_is_made():
+    class Method:
+        def from_context(self, context):
+            pass
+
+    class Late:
+        @classmethod
+        async def from_context(cls, context):
+            pass
+
+    class Value:
+        from_context = 5
+
+    async def take(value):
+        pass
+
+    for kind in (Method, Late, Value):
+        take.__annotations__["value"] = kind
+        with pytest.raises(ToolError, match=f"{kind.__name__}.from_context can't be called"):
+            tool(take)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from greenroom import (
     ResourceMap,
     Supervisor,
     TurnResult,
+    spawn_subagent,
 )
 
 
@@ -38,6 +39,13 @@ def spawn_checks_the_arguments(runtime: AgentRuntime) -> None:
     assert_type(runtime.spawn(session, greet, "ada", 2), AgentHandle)
     runtime.spawn(session, greet, 7)  # type: ignore[arg-type]
     runtime.spawn(session, greet)  # type: ignore[arg-type]
+
+
+def spawn_subagent_checks_them_too() -> None:
+    session = AgentSession.new("greeter")
+    assert_type(spawn_subagent(session, greet, "ada", scope="agent"), AgentHandle | None)
+    spawn_subagent(session, greet, 7)  # type: ignore[arg-type]
+    spawn_subagent(session, greet, "ada", scope="session")  # type: ignore[arg-type]
 
 
 def a_supervisor_checks_them_too(runtime: AgentRuntime) -> None:

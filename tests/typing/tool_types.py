@@ -3,7 +3,7 @@
 from typing import assert_type
 
 from greenroom.core import AgentContext, ToolInfo, ToolResult
-from greenroom.tools import FunctionTool, ProcessLimits, Tool, ToolRegistry, tool
+from greenroom.tools import FunctionTool, ProcessLimits, Tool, ToolRegistry, as_tool, tool
 
 
 @tool
@@ -52,3 +52,8 @@ def accepts(plain: Plain, made: FunctionTool[[str], str]) -> None:
     tools: list[Tool] = [plain, made, search, count]
     registry = ToolRegistry(tools)
     registry.register(plain)
+    registry.register(as_tool(object()))
+
+
+def narrows(thing: object) -> Tool | None:
+    return thing if isinstance(thing, Tool) else None

@@ -31,7 +31,6 @@ from greenroom.core import (
     ToolEnd,
     ToolProgress,
     ToolStart,
-    TurnStart,
     Usage,
     UsageReport,
     visible,
@@ -92,8 +91,8 @@ class AgentView:
             case UsageReport():
                 self.usage, self.model = chunk.total, chunk.model or self.model
                 return []
-            case TurnStart() | PermissionRequest():
-                return []  # the user's own words stand there already; prompts are shown one by one
+            case PermissionRequest():
+                return []  # prompts are shown one by one
             case Exited() if self._is_nested:
                 return self._end_all()  # its parent tells how it ended
             case Exited() if self._has_told(chunk.error):

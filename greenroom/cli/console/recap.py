@@ -30,14 +30,16 @@ class RecapLine:
         kind: what it is.
         text: what is told of it.
         at: the place of its message in the conversation, from 0.
+        sender: the program or agent that said it, of the user's words; empty for a person.
     """
 
     kind: RecapKind
     text: str
     at: int = 0
+    sender: str = ""
 
     def __str__(self) -> str:
-        return _MARKS[self.kind] + self.text
+        return self.sender + _MARKS[self.kind] + self.text
 
 
 def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLine]:
@@ -88,7 +90,7 @@ def _line(
     match block:
         case TextBlock() if block.text.strip():
             kind: RecapKind = "user" if message.role == "user" else "reply"
-            return RecapLine(kind, visible(block.text.strip()))
+            return RecapLine(kind, visible(block.text.strip()), sender=message.sender)
         case ToolUseBlock():
             return _call(block, results)
         case _:

@@ -10,6 +10,7 @@ from greenroom.cli.drawing.render_tool import render_call, render_progress, rend
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.questions.permission_prompt import render_request
 from greenroom.core import (
+    Custom,
     Done,
     EndStatus,
     Error,
@@ -96,6 +97,10 @@ def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
             return Text(f"{chunk.total.total:,} tokens", scheme.note)
         case StateChange():
             return Text(visible(str(chunk.state)), scheme.note)
+        case Custom() if line := " ".join(visible(chunk.text).split()):
+            return Text(line, scheme.note)
+        case TurnStart() if chunk.sender:
+            return Text(f"a message from {visible(chunk.sender)}", scheme.note)
         case TurnStart() | _:
             return None
 
@@ -139,9 +144,9 @@ def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:
     return Text(visible(text).strip("\n"), scheme.thinking)
 
 
-def render_user(text: str, scheme: ColorScheme) -> RenderableType:
-    """Show what the user said."""
-    return Text(f"> {visible(text)}", scheme.user)
+def render_user(text: str, scheme: ColorScheme, sender: str = "") -> RenderableType:
+    """Show what the user said, or a program or agent of this name."""
+    return Text(f"{visible(sender)}> {visible(text)}", scheme.user)
 
 
 def _is_thinking(chunk: TextDelta | ThinkingDelta) -> bool:

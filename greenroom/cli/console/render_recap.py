@@ -14,7 +14,7 @@ def render_recap(line: RecapLine, scheme: ColorScheme) -> RenderableType:
     """Show one thing that was said or done."""
     match line.kind:
         case "user":
-            return render_user(line.text, scheme)
+            return render_user(line.text, scheme, line.sender)
         case "reply":
             return render_markdown(line.text, scheme)
         case "failed":

@@ -20,7 +20,7 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.llm.conversation import turns
+from greenroom.llm.conversation import turns, unsigned
 from greenroom.llm.portable_calls import PLAIN, portable_calls
 
 __all__ = ["encode"]
@@ -161,7 +161,7 @@ def _source(block: ImageBlock | DocumentBlock) -> dict[str, object]:
 
 def _plain(data: str) -> str:
     try:
-        return base64.b64decode(data, validate=True).decode(errors="replace")
+        return unsigned(base64.b64decode(data, validate=True).decode(errors="replace"))
     except ValueError as error:
         raise ModelBadRequestError(
             f"a document's data is not base64: {error}", provider="anthropic"

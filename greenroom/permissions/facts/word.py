@@ -9,6 +9,7 @@ UNKNOWN = "\0"
 """What a `shape` has in place of a part that is not known; no word can hold it."""
 
 _QUOTES = re.compile(r"[\"'\\]")
+_ATTACHED = re.compile(r"(?<!\S)-c([\w./]+)")  # as in `su -c'rm x'`
 _BETWEEN = re.compile(r"[\s;&|()<>`$={},!]+")
 
 
@@ -127,4 +128,5 @@ def words_of(text: str) -> tuple[str, ...]:
         >>> words_of("ls;$(r'm' -rf x)")
         ('ls', 'rm', '-rf', 'x')
     """
-    return tuple(word for word in _BETWEEN.split(_QUOTES.sub("", text)) if word)
+    text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
+    return tuple(word for word in _BETWEEN.split(text) if word)

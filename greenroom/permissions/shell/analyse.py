@@ -4,6 +4,7 @@ A word is known if the text alone says what it will be. Nothing follows the othe
 out to be is not guessed, and a command is asked about wherever that matters.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
@@ -37,6 +38,7 @@ __all__ = ["MAX_LENGTH", "analyse", "execute"]
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
+_STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # loops; no program runs
 _FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 
 
@@ -159,7 +161,7 @@ class _Analyser:
             yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
         place = self._commands.place
-        guard = guard or _only_steers(node.words)
+        guard = guard or _STEERS.fullmatch(" ".join(word.text for word in node.words)) is not None
         self._commands.fed = node.fed or (level > 0 and self._commands.fed)
         settings, around = _settings(node.assignments), self._commands.settings
         self._commands.settings = tuple(filter(None, settings.values()))
@@ -200,15 +202,6 @@ def _main(facts: Sequence[Fact]) -> Command | None:
     """Find the command that others only lead to, as `timeout` does."""
     commands = [fact for fact in facts if isinstance(fact, Command)]
     return next((each for each in commands if not each.guard), next(iter(commands), None))
-
-
-def _only_steers(words: Sequence[Word]) -> bool:
-    """Tell whether a command only leaves a loop, or begins its next turn: no program runs."""
-    return (
-        bool(words)
-        and words[0].text in ("break", "continue")
-        and all(word.static and word.text.isdecimal() for word in words[1:])
-    )
 
 
 def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:

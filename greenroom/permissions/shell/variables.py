@@ -41,9 +41,8 @@ _REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
 _CONCERNED = _BUILTINS | _REDEFINERS
 _ATTRIBUTES = re.compile(r"[-+]\w*[in]\w*")  # `-n` makes a name stand for another, `-i` computes
 _TESTS = frozenset({"test", "["})
-_KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
-_TABLES = re.compile(r"BASH_(?:CMDS|ALIASES)")  # of what names stand for
 _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
+_KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
 
 
 def is_display(assignment: Assignment) -> bool:
@@ -102,11 +101,7 @@ def redefines(node: SimpleCommand) -> bool:
         unclear = any(word.may_be_option for word in node.words)
         if unclear or any(_ATTRIBUTES.fullmatch(text) for text in texts):
             return True
-    if program == "printf" and not any(text.startswith("-v") for text in texts):
-        return False
-    return program in _BUILTINS and any(
-        _TABLES.search(text) or _SUBSCRIPT.search(text) for text in texts
-    )
+    return program in _BUILTINS - {"printf"} and any(map(_SUBSCRIPT.search, texts))
 
 
 def sets(node: Finding, names: frozenset[str]) -> bool:

@@ -43,7 +43,7 @@ class ToolCallScope:
         Raises:
             BudgetExceededError: a budget of this agent, or of one above it, has no call left.
         """
-        return ToolSlot(self._actor)
+        return ToolSlot(self._actor, self.call.id)
 
     def end(self, result: "ToolResult") -> None:
         """Say how the call has ended: with its result, or with why it was not run. Once counts."""

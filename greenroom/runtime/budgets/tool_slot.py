@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.runtime.caller import current_actor
+from greenroom.runtime.caller import current_actor, entered_from_thread
 from greenroom.runtime.failure import is_cancelled
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Pause", "ToolSlot", "current_slot"]
+__all__ = ["Pause", "ToolSlot", "call_is_over", "current_call", "current_slot"]
 
 _of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
 
@@ -27,9 +27,10 @@ class ToolSlot:
     for slots: the call then has them at once, beyond the limit if need be.
     """
 
-    def __init__(self, actor: "Actor") -> None:
+    def __init__(self, actor: "Actor", tool_use_id: str) -> None:
         """Made by `ToolCallScope.running`."""
         self._actor = actor
+        self._tool_use_id = tool_use_id
         self._outer = Pause()
         # Newest first, in the same order for all callers, so that no two can wait for each other.
         self._budgets: list[Budget] = []
@@ -161,3 +162,20 @@ def current_slot() -> ToolSlot | None:
     # the agent, which is not part of the call.
     is_ours = slot is not None and slot._is_open and slot._actor is current_actor()
     return slot if is_ours else None
+
+
+def current_call(actor: "Actor") -> str | None:
+    """Return the id of the agent's tool call in which the caller runs, or None outside of any."""
+    slot = current_slot()
+    return slot._tool_use_id if slot is not None and slot._actor is actor else None
+
+
+def call_is_over() -> bool:
+    """Whether the caller is in a thread that its tool call has left behind."""
+    slot = _of_context.get()
+    return (
+        slot is not None
+        and not slot._is_open
+        and slot._actor is current_actor()
+        and entered_from_thread()
+    )

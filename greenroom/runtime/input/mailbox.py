@@ -8,10 +8,11 @@ agent runs: a shutdown can't take it away any more, and an interrupt is meant fo
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Self, cast
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentExit,
@@ -25,6 +26,7 @@ from greenroom.core import (
     SubAgentResult,
     UserInput,
     as_blocks,
+    new_id,
     serde,
 )
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
 __all__ = ["Inputs", "Mailbox", "user_input"]
+
+_LONGEST_ID = 128
 
 
 class Mailbox:
@@ -56,6 +60,8 @@ class Mailbox:
         self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
         self._receivers = trio.lowlevel.ParkingLot()
         self._senders = trio.lowlevel.ParkingLot()
+        # The ids of inputs that are on their way in, or wait for room.
+        self._sending: set[str] = set()
         # Senders that were woken and have not run yet: each has a place that nobody may take.
         self._promised = 0
         self._interrupted = False
@@ -70,7 +76,7 @@ class Mailbox:
         return sum(isinstance(item, kind) for item in self._items)
 
     def __contains__(self, input_id: object) -> bool:
-        return any(item.id == input_id for item in self._items)
+        return input_id in self._sending or any(item.id == input_id for item in self._items)
 
     def put_nowait(self, message: UserInput) -> bool:
         """Hand an input to the waiting agent (then True), or queue it.
@@ -95,10 +101,14 @@ class Mailbox:
         Raises:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
         """
-        await trio.lowlevel.checkpoint()
-        if not self.closed and not self.has_room:
-            await self._senders.park()
-            self._promised -= 1
+        self._sending.add(message.id)
+        try:
+            await trio.lowlevel.checkpoint()
+            if not self.closed and not self.has_room:
+                await self._senders.park()
+                self._promised -= 1
+        finally:
+            self._sending.discard(message.id)
         self._refuse_if_closed()
         return self._push(message)
 
@@ -234,7 +244,12 @@ class Inputs:
         return message
 
 
-def user_input(content: str | Iterable[ContentBlock]) -> UserInput:
+def user_input(
+    content: str | Iterable[ContentBlock],
+    sender: str = "",
+    metadata: Mapping[str, object] | None = None,
+    id: str | None = None,  # noqa: A002 (the field's word for it)
+) -> UserInput:
     """Make an input of a text or of blocks.
 
     What is no block, or can't be stored, is refused here, at its source, and not in the agent that
@@ -242,6 +257,14 @@ def user_input(content: str | Iterable[ContentBlock]) -> UserInput:
 
     Raises:
         InvalidJSONError: it says where.
+        ValueError: the sender can't be called so, or the id is empty, too long or can't be printed.
     """
-    message = UserInput(as_blocks(content))
-    return message if isinstance(content, str) else serde.decode(serde.encode(message), UserInput)
+    if id is not None and not (0 < len(id) <= _LONGEST_ID and id.isprintable()):
+        raise ValueError(f"{id[:140]!r} is no id of an input: use 1 to 128 printable characters")
+    message = UserInput(as_blocks(content), id or new_id("i"), sender)
+    if not isinstance(content, str):
+        message = serde.decode(serde.encode(message), UserInput)
+    if metadata:
+        facts = cast("dict[str, object]", serde.plain(dict(metadata), "the input's metadata"))
+        message = replace(message, metadata=facts)
+    return message

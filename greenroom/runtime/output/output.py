@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.core import (
+    Custom,
     OutputChunk,
     PermissionRequest,
     SubAgentOutput,
@@ -65,8 +66,9 @@ class Output:
         """
         if self.ring.closed:
             self._actor.refuse_if_ended()
-        if isinstance(chunk, ToolStart | PermissionRequest):
-            # What readers do to the input must not reach the call that is about to run.
+        if isinstance(chunk, ToolStart | PermissionRequest | Custom):
+            # What readers do to the input must not reach the call that is about to run, nor what
+            # the agent does to its data the readers.
             chunk = serde.decode(serde.encode(chunk), type(chunk))
         if isinstance(chunk, UsageReport):
             chunk = self._count(chunk)
@@ -92,7 +94,7 @@ class Output:
         told = {key: str(text) for key, text in self._progress.items()}
         for tool_use_id in tuple(self.open_tools):
             text = "\n".join(filter(None, [told.get(tool_use_id), "interrupted"]))
-            result = ToolResult.error(text, ToolStatus.INTERRUPTED)
+            result = ToolResult.error(text, ToolStatus.INTERRUPTED, error_message="interrupted")
             self.publish(ToolEnd(tool_use_id, result, is_error=True))
         return told
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio
+from msgspec import UNSET
 
 from greenroom.core import (
     MAX_ERROR_TEXT,
@@ -27,8 +28,10 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
     Usage,
+    UserInput,
     clip,
     describe_error,
+    serde,
 )
 from greenroom.runtime.caller import require_loop
 from greenroom.runtime.failure import (
@@ -67,6 +70,10 @@ class Turn:
         self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
+        # Whether it is entered and not left.
+        self._is_open = False
+        # What `set_result` was told, as JSON, so that each who reads it gets a copy.
+        self._value: bytes | None = None
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
@@ -111,13 +118,14 @@ class Turn:
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
         actor.turns.open(self)
-        actor.publish(TurnStart(self.message.id))
+        actor.publish(TurnStart(self.message.id, _sender(self.message)))
         actor.notify("before_turn", self.message)
         actor.set_state(AgentState.processing())
         self._timer = actor.budgets.first_to_end
         if self._timer is not None:
             self._scope.deadline = self._timer.budget.deadline
         self._scope.__enter__()
+        self._is_open = True
         return self
 
     def _begin_conversation(self) -> None:
@@ -125,11 +133,10 @@ class Turn:
         session, message = self._actor.session, self.message
         if not isinstance(message, Resume):
             session.pair_tool_uses(WENT_ON)
-            session.add_message(Message.user(message.content))
+            session.add_message(_said(message))
         elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
             raise TurnError(
-                "these calls are no longer open",
-                hint="go on with what agent.inputs() gives, before anything else",
+                "these calls are no longer open", hint="a Resume gets one turn, the first"
             )
 
     async def __aexit__(
@@ -140,6 +147,7 @@ class Turn:
     ) -> bool:
         if self._actor.turns.current is not self:
             return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
+        self._is_open = False
         left = self._close_scope(kind, error, trace)
         if left is None and self._timer is not None and self._is_out_of_time:
             left = self._timer.exceeded("seconds")
@@ -162,6 +170,7 @@ class Turn:
 
     async def abandon(self) -> None:
         """Close a turn that was entered by hand, or by a task that was lost, and never left."""
+        self._is_open = False
         self._failures.append(
             TurnError(
                 "the agent's function ended inside of this turn",
@@ -178,48 +187,68 @@ class Turn:
     def suspend(self) -> None:
         """Leave calls open that have not started, when the block is left: somebody answers later.
 
-        Then the turn ends with `Done(status="waiting")`. None of those calls is answered, and all is
-        saved: the session is what a kill at the question would have left. The next agent that goes
-        on with it, loaded with `keep_open`, begins with a `Resume`; in this one, the next input
-        answers the calls as not run. Call it before you cancel what asks. What the turn has spawned
-        ends with it. Where no such call is open the turn completes, and an interrupt or an error
-        ends it as ever.
+        The turn ends with `Done(status="waiting")` and the files that a kill at the question would
+        have left. The next agent, with the session loaded with `keep_open`, begins with a `Resume`;
+        here the next input answers the calls as not run. Call it before you cancel what asks. What
+        the turn has spawned ends with it. Without such a call the turn completes.
 
         Raises:
-            TurnError: the turn is not open; or it is a subagent's, whose questions go to whoever
-                answers for its root.
+            TurnError: the turn is not open, or is a subagent's: whoever answers for its root is asked.
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            if reply.tool_uses and not is_office_hour():
+                turn.suspend()
+                break
+            ```
+        """
+        self._check_open("suspend")
+        if self._actor.parent is not None:
+            hint = "its questions go to whoever answers for its root"
+            raise TurnError("a subagent's turn can't be suspended", hint=hint)
+        self.is_suspended = True
+
+    def leave_suspended(self) -> None:
+        """Suspend it, and end its body at once; raises what `suspend` raises."""
+        self.suspend()
+        self._is_left = True
+        self._scope.cancel()
+
+    def _check_open(self, method: str) -> None:
+        require_loop(self._actor.runtime, f"{method}()")
+        if not self._is_open:
+            raise TurnError(
+                f"{method} was called for a turn that is not open",
+                hint=f"call turn.{method} inside of `async with agent.turn(message) as turn:`",
+            )
+
+    def set_result(self, value: object) -> None:
+        """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
+
+        When the turn completes, whoever hears of it reads the value: in `TurnResult.value`, in
+        `Done.value`, and, where this was the last turn of a subagent, in `SubAgentResult.value`. A turn
+        that is interrupted or fails has none, and neither has one that was told nothing: then it is
+        `msgspec.UNSET`, which is something else than None.
+
+        Raises:
+            TurnError: the turn is not open.
+            InvalidJSONError: it is not a JSON value; what was set before still counts.
             EventLoopError: called from another thread.
 
         Example:
             ```python
             async with agent.turn(message) as turn:
-                reply = await stream_reply(agent, llm, tools)
-                if reply.tool_uses and not is_office_hour():
-                    turn.suspend()
+                turn.set_result({"words": len(message.text.split())})
             ```
         """
-        require_loop(self._actor.runtime, "suspend()")
-        if self._actor.turns.current is not self:
-            raise TurnError(
-                "only an open turn can be suspended",
-                hint="call turn.suspend inside of `async with agent.turn(message) as turn:`",
-            )
-        if self._actor.parent is not None:
-            raise TurnError(
-                "a subagent's turn can't be suspended",
-                hint="its questions go to whoever answers for its root",
-            )
-        self.is_suspended = True
+        self._check_open("set_result")
+        self._value = serde.dumps(serde.plain(value, "the result of a turn"))
 
-    def leave_suspended(self) -> None:
-        """Suspend it, and end its body at once.
-
-        Raises:
-            TurnError: it can't be suspended.
-        """
-        self.suspend()
-        self._is_left = True
-        self._scope.cancel()
+    @property
+    def value(self) -> object:
+        """A copy of its result; `msgspec.UNSET` where there is none."""
+        return UNSET if self._value is None else serde.loads(self._value)
 
     @property
     def is_cancelled(self) -> bool:
@@ -253,7 +282,7 @@ class Turn:
             return
         for message in self._actor.mailbox.take_all():
             self.inputs.append(message.id)
-            session.add_message(Message.user(message.content))
+            session.add_message(_said(message))
 
     def _close_scope(
         self,
@@ -307,8 +336,7 @@ class Turn:
         if status is not TurnStatus.COMPLETED:
             await actor.children.end(of_turn=self)
         progress = actor.output.close_tools()
-        waits = status is TurnStatus.WAITING
-        actor.session.keep_open |= waits
+        actor.session.keep_open |= (waits := status is TurnStatus.WAITING)
         repaired = actor.session.pair_tool_uses(told=progress, keep_unstarted=waits)
         self.interruption.repaired = repaired
         try:
@@ -320,6 +348,8 @@ class Turn:
         return None
 
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
+        if status is not TurnStatus.COMPLETED:
+            self._value = None
         new = _since(self._before, self._actor.session.history)
         replies = [message for message in new if message.role == "assistant"]
         self._actor.turns.compare_replies(len(replies), self.replies)
@@ -330,8 +360,11 @@ class Turn:
             stop_reason=_stop_reason(last, status),
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
+            value=self.value,
         )
-        self._done = Done(self.message.id, status, result.stop_reason, result.usage, result.error)
+        self._done = Done(
+            self.message.id, status, result.stop_reason, result.usage, result.error, self.value
+        )
         self._actor.publish(self._done)
         self._actor.turns.close(self, result)
 
@@ -540,6 +573,15 @@ class Turns:
             wake = self.waiting.pop(input_id, None)
             if wake is not None:
                 wake(result)
+
+
+def _said(message: ConversationInput) -> Message:
+    """Return what an input adds to the conversation."""
+    return Message.user(message.content, id=message.id, sender=_sender(message))
+
+
+def _sender(message: ConversationInput) -> str:
+    return message.sender if isinstance(message, UserInput) else ""
 
 
 def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:

@@ -8,6 +8,7 @@ import trio
 from greenroom.core import new_id
 from greenroom.session.export.content import IMPORTED_FROM, SessionContent
 from greenroom.session.export.document import from_json
+from greenroom.session.history.entry import MessageEntry
 from greenroom.session.history.pairing import unanswered
 from greenroom.session.metadata import SessionMetadata
 from greenroom.session.session import AgentSession
@@ -48,7 +49,7 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
     content = from_json(data)
     session = AgentSession(_record(content, keep_id=keep_id), store)
     for message in content.messages:
-        session.add_message(message)
+        session._transcript.add(MessageEntry(message))  # as it is: it was not said just now
     # Whether they had started, the text does not say; that they had is the careful guess.
     session.mark_tools_started(unanswered(session.history))
     session.pair_tool_uses()
@@ -59,7 +60,7 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
 def _record(content: SessionContent, *, keep_id: bool) -> SessionMetadata:
     known = content.metadata
     origin = {"session_id": known.session_id}
-    # Whoever imports a session wants to see it, whatever lists left out where it comes from.
+    # An import is made to be seen, whatever the lists left out where it comes from.
     kept = {key: value for key, value in known.metadata.items() if key != "archived"}
     return msgspec.structs.replace(
         known,

@@ -54,11 +54,11 @@ def to_markdown(content: SessionContent) -> Iterator[str]:
 def _session(content: SessionContent, level: int) -> Iterator[str]:
     about = [f"- {name}: {code(value)}" for name, value in facts(content).items()]
     yield f"{_heading(level)} {words(content.title)}\n\n" + "\n".join(about) + "\n"
-    role = ""
+    speaker = ("", "")
     for each in said(content.messages):
-        is_same, role = each.message.role == role, each.message.role
-        name = "User" if role == "user" else words(content.metadata.agent_type)
-        yield _said(each, "" if is_same else f"\n{_heading(level + 1)} {name}\n")
+        last, speaker = speaker, (each.message.role, each.speaker(content.metadata.agent_type))
+        heading = f"\n{_heading(level + 1)} {words(speaker[1])}\n"
+        yield _said(each, "" if speaker == last else heading)
     for subagent in content.subagents:
         yield "\n"
         yield from _session(subagent, level + 1)

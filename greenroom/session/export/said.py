@@ -23,6 +23,11 @@ class Said(msgspec.Struct, frozen=True):
     message: Message
     blocks: tuple[ContentBlock | Call, ...]
 
+    def speaker(self, agent_type: str) -> str:
+        """Say who said it, in a conversation with an agent of this type."""
+        is_reply = self.message.role == "assistant"
+        return self.message.sender or (agent_type if is_reply else "User")
+
 
 def said(messages: Sequence[Message]) -> Iterator[Said]:
     """Go through a conversation; messages that hold nothing but results of calls are passed over.

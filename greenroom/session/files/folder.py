@@ -41,7 +41,7 @@ _GONE = "it was moved or removed: put it back, or name another folder; what is u
 _HINTS = {
     None: "see who else writes there, and load the session again; what is unsaved is kept in memory",
     errno.ENOENT: _GONE,
-    errno.ENOTDIR: "a file stands where a folder should be: move it away, or name another folder",
+    errno.ENOTDIR: "there is a file where a folder should be: move it away, or name another folder",
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
     errno.EACCES: _CLOSED,
@@ -52,7 +52,7 @@ _HINTS = {
     errno.ENFILE: "too many files are open on this machine: close some programs",
     errno.ELOOP: "a link in the place of a file is not followed: remove it, or put the file there",
     errno.EFBIG: "it may have 1 GiB: go on in a new session; a damaged one, cut it off and repair it",
-    errno.EINVAL: "it is not a regular file: move away what stands there",
+    errno.EINVAL: "it is not a regular file: move away what is there",
 }
 
 

@@ -37,6 +37,8 @@ __all__ = ["FileWriter"]
 
 T = TypeVar("T")
 
+_NOTED_EVERY = 16  # lines, where each is a save without an open session
+
 # Neither waits for a reader of a pipe, nor follows a link.
 _HISTORY = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 
@@ -249,13 +251,13 @@ class FileWriter:
     def _note_lines(self) -> None:
         """Let the description know of the lines that are there, after more than one commit.
 
-        A single one is a save without an open session, which should not cost another sync.
+        A single one is a save without an open session, of which only some should cost two more syncs.
         """
-        if self._appends < 2 or self._is_broken:
+        is_due = self._appends > 1 or self._lines % _NOTED_EVERY == 0
+        if self._is_broken or not self._lines or not is_due:
             return
-        with contextlib.suppress(
-            OSError, HeldError, InvalidJSONError
-        ):  # the bound stays lower then
+        # Where it fails, the bound stays lower.
+        with contextlib.suppress(OSError, HeldError, InvalidJSONError):
             check_held(self._lock, self._folder)
             data = durable.read_bytes(metadata_path(self._folder))
             if data is not None and described_lines(data) < self._lines:

@@ -236,6 +236,10 @@ def _message(raw: dict[str, object]) -> dict[str, object]:
         raw = {**raw, "content": [_block(block) for block in content]}
     if not _fits(raw.get("stop_reason"), StopReason | None):
         raw = {**raw, "stop_reason": StopReason.UNKNOWN}
+    if not _fits({"role": "user", "created_at": raw.get("created_at")}, Message):
+        raw = {**raw, "created_at": None}
+    if not _fits({"role": "user", "sender": raw.get("sender", "")}, Message):
+        raw = {**raw, "sender": "unknown"}
     return raw
 
 

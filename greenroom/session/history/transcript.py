@@ -248,7 +248,7 @@ class Transcript:
             SessionError: nothing would be left out, or no conversation can begin with that summary.
             InvalidJSONError: the summary holds something that JSON can't express.
         """
-        self.add(CompactionEntry(check_summary(summary), kept(self._messages, keep)))
+        self.add(CompactionEntry(check_summary(summary).stamped(), kept(self._messages, keep)))
 
     def rewrite(self, messages: tuple[Message, ...]) -> None:
         """Put these messages in the place of all that there are, by an entry that says so.

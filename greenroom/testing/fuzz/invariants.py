@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from msgspec import UNSET
+
 from greenroom.core import (
     AgentState,
     Done,
@@ -131,6 +133,16 @@ def subagents_end_with_a_turn_that_breaks(trial: Trial) -> None:
                     assert not running, f"{session_id}: its turn {status}, {running} went on"
                 case _:
                     pass
+
+
+def only_completed_turns_have_values(trial: Trial) -> None:
+    """What a turn has set as its result is published if it completes, and only then."""
+    for session_id, chunks in trial.streams.items():
+        for chunk in chunks:
+            if isinstance(chunk, Done) and chunk.status is not TurnStatus.COMPLETED:
+                assert chunk.value is UNSET, (
+                    f"{session_id}: its turn {chunk.status}, with the value {chunk.value!r}"
+                )
 
 
 def the_session_is_stored(trial: Trial) -> None:
@@ -389,6 +401,7 @@ INVARIANTS: Sequence[Invariant] = (
     exited_is_last,
     subagents_are_told_of,
     subagents_end_with_a_turn_that_breaks,
+    only_completed_turns_have_values,
     the_next_input_works,
     calls_end_as_before,
     calls_take_no_longer,

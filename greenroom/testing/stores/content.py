@@ -73,6 +73,7 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     assert session.is_saved, "nothing is left to save"
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     same(loaded.history, _CONVERSATION)
+    same([each.id for each in loaded.history], [each.id for each in _CONVERSATION])
     same(loaded.record, session.record)
     same(loaded.repair, None)
     assert loaded.is_saved, "loading changes nothing"

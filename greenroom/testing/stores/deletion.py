@@ -1,6 +1,7 @@
 """Checks of deleting: all of a session or nothing, and nothing but it."""
 
 from functools import partial
+from itertools import cycle
 
 import trio
 
@@ -153,16 +154,11 @@ async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
     children = [await _child(store, parent) for parent in parents for _ in range(5)]
     other = await saved(store, "other")
 
-    async def delete(session: AgentSession, *, with_children: bool) -> None:
-        await AgentSession.delete(
-            session.session_id, store=await case.open(), children=with_children
-        )
-
+    stores = cycle((store, await case.open()))
     async with trio.open_nursery() as nursery:
-        for each in alone:
-            nursery.start_soon(partial(delete, each, with_children=False))
-        for each in parents:
-            nursery.start_soon(partial(delete, each, with_children=True))
+        for each in (*alone, *parents):
+            delete = partial(AgentSession.delete, store=next(stores), children=each in parents)
+            nursery.start_soon(delete, each.session_id)
     left = {each.session_id for each in await store.list_all()}
     same(left & {each.session_id for each in (*alone, *parents, *children)}, set())
     same(await texts(store, other), ["other"])

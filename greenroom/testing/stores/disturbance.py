@@ -86,7 +86,7 @@ def _stepwise(
         try:
             answer, failure = (yield wish), None
             yield from between().__await__()
-        except BaseException as error:  # noqa: BLE001 -- the work is told, and ends with it
+        except BaseException as error:  # noqa: BLE001 -- it is raised in the work, which ends with it
             failure = error
 
 

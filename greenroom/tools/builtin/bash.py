@@ -219,7 +219,7 @@ def _result(
         "cwd": str(context.workspace.cwd),
         "characters": output.characters,
     }
-    return ToolResult((TextBlock(valid_unicode("\n".join(lines))),), status, metadata)
+    return ToolResult((TextBlock(valid_unicode("\n".join(lines))),), status, metadata, ending)
 
 
 def _ending(ended: Exit, milliseconds: int) -> str:

@@ -25,9 +25,9 @@ from greenroom.core import (
     UsageReport,
     UserInput,
 )
-from greenroom.runtime import fan_out
+from greenroom.runtime import fan_out, spawn_subagent
 from greenroom.session import AgentSession
-from tests.runtime.chaos.books import Violation
+from tests.runtime.chaos.books import Violation, expect
 from tests.runtime.test_isolation import ERRORS, MISNESTINGS
 
 WORK = {
@@ -212,13 +212,18 @@ class Deeds:
         }
         if self.world.chance(0.2):
             options["budget"] = self.random.choice(self.world.purses)
-        session = AgentSession.new("child")
-        handle = life.agent.spawn(session, self.world.agent, life.depth - 1, **options)
+        is_detached = options.pop("detached")
+        order = (AgentSession.new("child"), self.world.agent, life.depth - 1)
+        if is_detached or len(self.world.books) % 2:
+            handle = life.agent.spawn(*order, detached=is_detached, **options)
+        else:
+            handle = spawn_subagent(*order, **options)
+            expect(handle is not None, "an agent is found that spawns", life)
         current = life.agent._actor.turns.current
         return self.world.enrol(
             handle,
             parent=life,
-            detached=options["detached"],
+            detached=is_detached,
             reports=options["report"],
             turn=current.message.id if current and options["scope"] == "turn" else None,
         )
@@ -353,6 +358,8 @@ class Deeds:
 
     async def _wait_outside(self, life):
         handle = life.book.handle
+        found = spawn_subagent(AgentSession.new("child"), self.world.agent, 0)
+        expect(found is None, "outside there is no agent", found)
         with contextlib.suppress(*(set(self.world.refusals) - {SelfWaitError})):
             async with self.world.patience(handle):
                 match self.random.randrange(4):

@@ -80,6 +80,14 @@ def test_every_part_of_a_conversation_is_there():
     assert found.is_whole
 
 
+def test_a_sender_speaks_in_a_section_of_its_own():
+    text = html(
+        Message.user("a"), Message.user("b", sender="a<b>"), Message.user("c", sender="a<b>")
+    )
+    assert re.findall(r"<h2><a[^>]*>([^<]*)</a>", text) == ["User", "a&lt;b&gt;"]
+    assert text.count("<section") == 2
+
+
 def test_it_needs_nothing_but_itself():
     found = page(*EVERYTHING)
     assert all(is_inside(address) for address in found.addresses)

@@ -110,7 +110,7 @@ async def test_fields_that_are_not_known_are_stored_with_the_session():
     + [[{"at": at, "fields": {"role": "x"}}] for at in ([], ["role"], [0], ["content", "a"], 3)],
 )
 def test_kept_fields_that_fit_nowhere_change_nothing(kept):
-    message = msgspec.structs.replace(Message.user("a"), extra={"unknown_fields": kept})
+    message = Message("user", (TextBlock("a"),), extra={"unknown_fields": kept})
     [read] = plain(message)["messages"]
     assert read == {"role": "user", "content": [{"type": "text", "text": "a"}]}
 

@@ -56,6 +56,13 @@ def test_a_side_that_speaks_twice_has_one_heading():
     assert page.count("## coder") == 1
 
 
+def test_a_sender_speaks_under_its_own_name():
+    page = markdown(
+        Message.user("a"), Message.user("b", sender="_plan_"), Message.user("c", sender="_plan_")
+    )
+    assert page.endswith("## User\n\n> a\n\n## \\_plan\\_\n\n> b\n\n> c\n")
+
+
 def test_subagents_follow_one_level_deeper():
     child = content(Message.user("look"), session_id="child", parent_session_id="mine")
     page = markdown(Message.user("go"), subagents=(child,), child_session_ids=("child", "gone"))

@@ -25,7 +25,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Backoff
-from greenroom.runtime import fan_out
+from greenroom.runtime import fan_out, spawn_subagent
 from greenroom.session import AgentSession
 from greenroom.testing import ScriptedApprover, ScriptedProvider, call
 from greenroom.testing.fuzz import Scenario
@@ -263,7 +263,8 @@ async def stand_in(agent):
 
 async def take(agent):
     async for message in agent.inputs():
-        async with agent.turn(message):
+        async with agent.turn(message) as turn:
+            turn.set_result(len(message.text))
             await trio.sleep(len(message.text))
             say(agent, message.text)
 
@@ -314,8 +315,8 @@ async def manager_of_managers(agent, depth=3):
         async with agent.turn(message):
             if depth:
                 below = agent.spawn(AgentSession.new("below"), manager_of_managers, depth - 1)
-                agent.spawn(AgentSession.new("aside"), take)
-                await below.ask(message.text)
+                spawn_subagent(AgentSession.new("aside"), take)
+                await below.ask(message.text, timeout=4 * depth)
             await agent.request_permission("Tool", f"at depth {depth}", timeout=5)
             say(agent, message.text)
 

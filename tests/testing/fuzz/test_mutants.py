@@ -68,6 +68,11 @@ def the_results_of_a_turn_that_is_cut_off_are_dropped(patch):
     patch.setattr(AgentSession, "add_message", add_message)
 
 
+@breaks("only_completed_turns_have_values")
+def a_value_is_published_however_the_turn_ends(patch):
+    patch.setattr(turn.Turn, "value", property(lambda self: "early"))
+
+
 @breaks("subagents_end_with_a_turn_that_breaks")
 def subagents_are_not_ended(patch):
     patch.setattr(children.Children, "end", nothing)

@@ -95,6 +95,7 @@ async def test_a_failure_is_an_error_with_its_exit_code(
     assert result.status is ToolStatus.ERROR
     assert result.metadata["exit_code"] == code
     assert text in result.text
+    assert f"[{result.error_message}]" in result.text
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="needs real-time signals")

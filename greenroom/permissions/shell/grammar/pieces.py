@@ -90,21 +90,11 @@ def _write_out_home(pieces: Sequence[Piece]) -> Sequence[Piece]:
     return pieces
 
 
-def _write_out_folder(pieces: Sequence[Piece]) -> Pieces:
+def _write_out_folder(pieces: Sequence[Piece]) -> Sequence[Piece]:
     """Write `.` for the current folder where a path begins with it, else leave it unknown."""
-    written: Pieces = []
-    before = "="  # the last character in front
-    for at, piece in enumerate(pieces):
-        whole = piece.name == FOLDER and before == "=" and _is_path_end(pieces, at + 1)
-        written.append(Piece(".") if whole else piece)
-        before = piece.text[-1:] or before
-    return written
-
-
-def _is_path_end(pieces: Sequence[Piece], at: int) -> bool:
-    """Tell whether a name in a path surely ends in front of these pieces."""
-    behind = next((pieces[n] for n in range(at, len(pieces)) if pieces[n].text), None)
-    return behind is None or (not behind.dynamic and behind.text[0] in "/:")
+    first, *rest = [piece for piece in pieces if piece.text] or pieces
+    is_path = not rest or (not rest[0].dynamic and rest[0].text[0] in "/:")
+    return [Piece("."), *rest] if first.name == FOLDER and is_path else pieces
 
 
 def _is_pattern(pieces: Sequence[Piece]) -> bool:

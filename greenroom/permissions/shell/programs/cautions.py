@@ -7,9 +7,8 @@ A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that sa
 import re
 from collections.abc import Callable, Iterator
 
-from greenroom.permissions.facts.word import Part, basename
+from greenroom.permissions.facts.word import basename
 from greenroom.permissions.shell.programs.scripts import awk_only_prints, sed_only_prints
-from greenroom.permissions.shell.programs.table import abbreviates
 from greenroom.permissions.shell.programs.usage import Usage
 from greenroom.permissions.shell.variables import changes_programs
 
@@ -29,13 +28,14 @@ _EXPRESSIONS = {
     **dict.fromkeys(("rustc", "cargo"), r"@|.*(?:linker=|codegen-backend)"),
     "go": r".*-extld",
     # settings that run commands, or say what runs them
-    **dict.fromkeys(
-        ("make",),
+    "make": (
         r"\s*(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
-        r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n]|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b)",
+        r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n]|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b)"
     ),
     "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
     "curl": r".*%output\{",
+    "jq": r".*\b(?:import|include)\b",  # other files
+    "tar": r"[A-Za-z]*[IF][A-Za-z]*\Z",  # its first word needs no dash
 }
 _TEXTS = {name: re.compile(each, re.DOTALL) for name, each in _EXPRESSIONS.items()}
 _SSH = re.compile(
@@ -43,7 +43,6 @@ _SSH = re.compile(
     r"|SecurityKeyProvider|XAuthLocation|Include|Match)\b",
     re.IGNORECASE,
 )
-_IMPORTS = re.compile(r"\b(?:import|include)\b")
 _FROM_OUTSIDE = re.compile(
     r"(?:.*,)?(?:(?:src|source)=)?(?:/|~|\$\{?HOME|\.\.(?:/|:|,|$))|[^:,]*/\.\.(?:/|:|,|$)"
 )
@@ -134,20 +133,11 @@ def _system(usage: Usage) -> Found:
 
 
 def _sed(usage: Usage) -> Found:
-    why = "this sed script may write files or run programs"
-    scripts = [part for part in usage.parts if _is_script(part)]
+    scripts = [part for part in usage.parts if part.value is not None]
     for part in scripts or [part for part in usage.parts if not part.option][:1]:
         at = part.value_at or part.at
-        script = part.value or usage.argv[at].text
-        in_file = part.option == "-f" or (part.option and abbreviates(part.option, "--file"))
-        if in_file or usage.argv[at].dynamic or not sed_only_prints(script):
-            yield at, why
-
-
-def _is_script(part: Part) -> bool:
-    return part.option in ("-e", "-f") or any(
-        abbreviates(part.option, each) for each in ("--expression", "--file")
-    )
+        if usage.argv[at].dynamic or not sed_only_prints(part.value or usage.argv[at].text):
+            yield at, "this sed script may write files or run programs"
 
 
 def _awk(usage: Usage) -> Found:
@@ -155,12 +145,6 @@ def _awk(usage: Usage) -> Found:
     if script is not None and (script.dynamic or not awk_only_prints(script.text)):
         at = next(at for at, word in enumerate(usage.argv) if word is script)
         yield at, "this awk script may write files or run programs"
-
-
-def _jq(usage: Usage) -> Found:
-    for at, word in enumerate(usage.argv[1:], 1):
-        if _IMPORTS.search(word.text):
-            yield at, "this jq filter reads other files"
 
 
 def _values(usage: Usage) -> Found:
@@ -171,13 +155,6 @@ def _values(usage: Usage) -> Found:
             yield part.at, ""
 
 
-def _tar(usage: Usage) -> Found:
-    """Find the letters of tar's first word, which needs no dash."""
-    letters = usage.argv[1].text if len(usage.argv) > 1 else ""
-    if letters.isalpha() and {"I", "F"} & set(letters):
-        yield 1, ""
-
-
 _FINDERS: dict[str, tuple[_Finder, ...]] = {
     "git": (_git,),
     "uniq": (_second_file,),
@@ -185,8 +162,6 @@ _FINDERS: dict[str, tuple[_Finder, ...]] = {
     "date": (_system,),
     "sed": (_sed,),
     "awk": (_awk,),
-    "jq": (_jq,),
-    "tar": (_tar,),
     **dict.fromkeys(_VALUES, (_values,)),
     **dict.fromkeys(
         ("declare", "export", "getopts", "let", "local", "mapfile", "read", "readarray"), (_names,)

@@ -1,6 +1,5 @@
 """Programs that read some of their words as a command in text."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,12 +8,7 @@ from greenroom.permissions.shell.programs.table import SHELLS
 
 __all__ = ["Evaluated", "evaluated"]
 
-_OPTION_C = frozenset({"flock", "newgrp", "nix-shell", "runuser", "script", "sg", "su", "tmux"})
-_TIMERS = frozenset({"at", "batch", "crontab"})  # they read commands from their standard input
-_ONLY_LISTS = re.compile(r"-[lrdcfV]")
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-_TEXT_NEXT = re.compile(r"-[A-Za-z]*c|--command")
-_TEXT_ATTACHED = re.compile(r"(?:--command=|-c)(.+)", re.DOTALL)
 _VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
 
@@ -42,9 +36,7 @@ def evaluated(argv: Sequence[Word]) -> Evaluated | None:
         return _file(argv, 1)
     if name == "trap" and len(argv) > 2:
         return Evaluated((argv[1 + (argv[1].text == "--")],))
-    if name in _TIMERS and not any(_ONLY_LISTS.match(word.text) for word in argv):
-        return Evaluated(stdin=True)
-    return _option_c(argv) if name in _OPTION_C else None
+    return None
 
 
 def _shell(argv: Sequence[Word]) -> Evaluated | None:
@@ -79,12 +71,3 @@ def _file(argv: Sequence[Word], at: int) -> Evaluated | None:
     """
     is_stdin = at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic
     return Evaluated(stdin=True) if is_stdin else None
-
-
-def _option_c(argv: Sequence[Word]) -> Evaluated | None:
-    for at, word in enumerate(argv[1:], 1):
-        if _TEXT_NEXT.fullmatch(word.text) and at + 1 < len(argv):
-            return Evaluated((argv[at + 1],))
-        if attached := _TEXT_ATTACHED.fullmatch(word.text):
-            return Evaluated((Word(attached[1], word.dynamic),))
-    return None

@@ -47,13 +47,13 @@ _TEXT = """
     diff: reads =CDFILSUWx @X ~lr ~--paginate ~--recursive
     grep, egrep, fgrep: reads pattern =ABCDdem @f ~R ~--dereference-recursive +-include,-exclude,-exclude-dir
     rg: reads pattern --pre --hostname-bin =ABCEMTdegjmrt @f ~zL ~--search-zip ~--follow +-glob,-iglob,-type
-    jq: reads pattern @L +-arg,-indent
+    jq: reads pattern plain @L +-arg,-indent
     sort: reads !o =kSt @T --output --compress-program ~T ~--temporary-directory ~--files0-from
     uniq: reads =fsw
     tree: reads !oR ~l ~--fromfile
     file: reads !Cm =FPe @f --compile --magic-file ~fszZ ~--files-from ~--uncompress ~--uncompress-noreport
     date: reads !s =d @fr %I --set +-date
-    sed, gsed: reads pattern !i =efl --in-place +-expression,-file,-line-length
+    sed, gsed: reads pattern !if =el --in-place --file +-expression,-line-length
     find: reads -delete -fprint -fprint0 -fprintf -fls ~-L ~-follow ~-files0-from
     find: ~-exec ~-execdir ~-ok ~-okdir +name,iname,path,ipath,wholename,iwholename,regex,iregex,lname
     find: +ilname,type,xtype,size,atime,mtime,ctime,amin,mmin,cmin,user,group,uid,gid,perm,links,inum
@@ -164,7 +164,7 @@ _TEXT = """
     nix, nix-shell, kubectl, direnv, mise, asdf, mosh, vagrant, perf, gdb, screen, tmux, chpst: runs
     softlimit, cgexec, lxc, machinectl, toolbox, distrobox, flatpak, chroot, unshare, nsenter: runs
     setpriv, taskset, chrt, toybox, ltrace, runuser, pkexec, systemd-run, entr, unbuffer: runs
-    hyperfine, sem, gosu: runs
+    hyperfine, sem, gosu, su, sg, newgrp, script, at, batch, crontab: runs
     # known to run nothing that their words say
     alias, bat, batcat, black, bzip2, chmod, chown, cmake, continue, cp, dc, dd:
     declare, dig, ed, eslint, eval, exit, export, expr, flake8, getopts, gh, gofmt, gradle:

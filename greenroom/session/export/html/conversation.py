@@ -38,12 +38,13 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
         prefix: what its anchors begin with, since each stands once in a page.
         level: the level of its headings.
     """
-    waiting, role, spoken = _by_call(content.subagents), "", list[Message]()
+    waiting, speaker, spoken = _by_call(content.subagents), ("", ""), list[Message]()
     for each in said(content.messages):
-        if each.message.role != role:
+        role = each.message.role
+        last, speaker = speaker, (role, each.speaker(content.metadata.agent_type))
+        if speaker != last:
             yield _closing(spoken)
-            role = each.message.role
-            yield _opening(each, content.metadata.agent_type, prefix, level)
+            yield _opening(each, speaker[1], prefix, level)
         spoken.append(each.message)
         yield f'<div class="message" id="{anchor(prefix, each.number)}">'
         for block in each.blocks:
@@ -71,10 +72,8 @@ def render_facts(content: SessionContent) -> str:
     return f'<dl class="facts">{"".join(rows)}</dl>'
 
 
-def _opening(first: Said, agent_type: str, prefix: str, level: int) -> str:
-    message, place = first.message, anchor(prefix, first.number)
-    is_user = message.role == "user"
-    name = "User" if is_user else escape(agent_type)
+def _opening(first: Said, speaker: str, prefix: str, level: int) -> str:
+    message, place, name = first.message, anchor(prefix, first.number), escape(speaker)
     model = f"<small>{escape(message.model)}</small>" if message.model else ""
     return (
         f'<section class="{message.role}"><h{level}><a href="#{place}">{name}</a>{model}</h{level}>'

@@ -1,0 +1,98 @@
+"""Messages: which one it is, and whether it says the same."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from greenroom.core import Message, TextBlock, UserInput, clock, new_id
+from greenroom.core.ids import seed_ids
+
+WHEN = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
+
+
+def said_by(name):
+    return UserInput((TextBlock("hi"),), sender=name)
+
+
+@pytest.fixture
+def still():
+    """A wall clock that stands still."""
+    clock.set_clock(lambda: WHEN)
+    yield
+    clock.set_clock(None)
+
+
+@pytest.mark.parametrize("make", [Message.user, Message.assistant])
+def test_a_message_has_an_id_of_its_own_and_the_time_at_which_it_was_made(still, make):
+    one, two = make("hi"), make("hi")
+    assert one.id.startswith("m-")
+    assert one.id != two.id
+    assert (one.created_at, one.created_at.tzinfo) == (WHEN, UTC)
+
+
+def test_messages_are_equal_when_they_say_the_same():
+    one = Message.user("hi")
+    assert one == Message.user("hi") == Message("user", (TextBlock("hi"),))
+    assert one != Message.assistant("hi")
+    assert one != Message.user("ho")
+    assert one != Message("user", (TextBlock("hi"),), provider="acme")
+    assert one != "hi"
+    assert one in (Message.user("ho"), Message.user("hi"))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+
+
+def test_what_is_there_is_left_as_it_is(still):
+    plain = Message("user", (TextBlock("hi"),))
+    assert (plain.id, plain.created_at) == ("", None)
+    stamped = plain.stamped()
+    assert stamped.stamped() is stamped
+    assert Message.user("hi", id="i-1").id == "i-1"
+    assert Message("user", id="i-1").stamped().id == "i-1"
+    earlier = WHEN - timedelta(days=1)
+    assert Message("user", created_at=earlier).stamped().created_at == earlier
+
+
+def test_ids_of_messages_can_be_made_repeatable():
+    seed_ids(7)
+    try:
+        expected = new_id("m")
+        seed_ids(7)
+        assert Message.user("hi").id == expected
+    finally:
+        seed_ids(None)
+
+
+def test_a_time_is_told_in_utc_and_one_in_no_zone_is_refused():
+    there = datetime(2026, 1, 14, 12, 30, tzinfo=timezone(timedelta(hours=2)))
+    message = Message("user", created_at=there)
+    assert message.created_at.tzinfo is UTC
+    assert message.created_at == WHEN
+    with pytest.raises(ValueError, match=r"in no time zone.*datetime\.now\(UTC\)"):
+        Message("user", created_at=datetime(2026, 1, 14))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("make", [lambda name: Message.user("hi", sender=name), said_by])
+def test_a_sender_can_be_called_what_fits_in_a_line_and_can_be_seen(make):
+    for name in ("", "plan", "reviewer 2", "Zoë", "x" * 64, "a(b)"):
+        assert make(name).sender == name
+    bad = (
+        "x" * 65,
+        "a]",
+        "[b",
+        "a\nb",
+        "a\tb",
+        " a",
+        "a ",
+        "a\u200bb",
+        "\u3164",
+        "\u202ea",
+        "\ud800",
+    )
+    for name in bad:
+        with pytest.raises(ValueError, match="can't name a sender: use at most 64 printable"):
+            make(name)
+
+
+def test_who_says_it_is_part_of_what_is_said():
+    assert Message.user("hi", sender="plan") != Message.user("hi")
