@@ -299,8 +299,7 @@ class Turn:
     @property
     def _is_out_of_time(self) -> bool:
         """Whether it was the deadline that cancelled the body."""
-        stopped = self.interruption.took_effect or self._is_left
-        return self._scope.cancelled_caught and not stopped
+        return self._scope.cancelled_caught and not (self._is_left or self.interruption.took_effect)
 
     def _status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
