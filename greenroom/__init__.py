@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from greenroom.core import RedactedThinkingBlock as RedactedThinkingBlock
     from greenroom.core import ResourceMap as ResourceMap
     from greenroom.core import Restarted as Restarted
+    from greenroom.core import Resume as Resume
     from greenroom.core import Role as Role
     from greenroom.core import RuleDecision as RuleDecision
     from greenroom.core import RuleFileError as RuleFileError
@@ -239,6 +240,7 @@ _HOMES = {
         "RedactedThinkingBlock",
         "ResourceMap",
         "Restarted",
+        "Resume",
         "Role",
         "RuleDecision",
         "RuleFileError",
@@ -451,6 +453,7 @@ __all__ = [
     "Restarted",
     "RestorePlan",
     "RestoreReport",
+    "Resume",
     "Role",
     "RuleDecision",
     "RuleFileError",

@@ -6,7 +6,7 @@ from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.task import Task
 from greenroom.agents.tool_calls import run_tools
-from greenroom.core import StopReason
+from greenroom.core import Resume, StopReason
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
@@ -48,6 +48,8 @@ async def coder(
     async for message in agent.inputs():
         async with agent.turn(message):
             with agent.budget(model_calls=max_steps):
+                if isinstance(message, Resume):
+                    await run_tools(agent, message.calls, tools, permissions, checkpoints=kept)
                 while True:
                     reply = await stream_reply(agent, llm, tools, system=prompt)
                     if reply.tool_uses:

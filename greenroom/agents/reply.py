@@ -25,6 +25,7 @@ from greenroom.llm import (
     ToolChoice,
 )
 from greenroom.runtime import AgentInternals
+from greenroom.session import WENT_ON
 from greenroom.tools import ToolRegistry
 
 __all__ = ["stream_reply"]
@@ -53,9 +54,10 @@ async def stream_reply(
     With `messages`, these are sent instead of the history, such as a part of it that fits the model,
     and behind them input that joins the turn at this step; the reply joins the history all the same.
 
-    Before the model is asked, what was said is appended to the stored session, so that a kill of the process
-    can't take it. Deltas are sent as they come. What had come of a reply that breaks off, or is
-    interrupted, is kept in the history, and what the provider had told of its usage is reported.
+    Before the model is asked, calls that are still open are answered as not run, and what was said is
+    appended to the stored session, so that a kill of the process can't take it. Deltas are sent as they
+    come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and what
+    the provider had told of its usage is reported.
 
     Returns:
         The complete reply; its `tool_uses` are what to run next.
@@ -80,6 +82,7 @@ async def stream_reply(
         raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
     sent = None if messages is None else _check_messages(tuple(messages))
     known = len(agent.session.history)
+    agent.session.pair_tool_uses(WENT_ON)
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
     agent.session.set_model(llm.name, llm.model)

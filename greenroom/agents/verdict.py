@@ -191,11 +191,12 @@ async def _ask(
 
 @contextmanager
 def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iterator[None]:
-    """Record that a question was withdrawn, where the block can't be ended."""
+    """Record that a question was withdrawn, where the block can't be ended and it stays open."""
     try:
         yield
     except BaseException:
-        agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
+        if not agent.is_suspended:
+            agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
         raise
 
 
@@ -208,8 +209,6 @@ async def _answer(
 ) -> Answer:
     """Ask a person, and wait."""
     info = tool.info(call.input)
-    # A person may take hours, and what they are asked about is not to be lost meanwhile.
-    await agent.session.save(flush=False)
     return await agent.request_permission(
         call.name,
         info.action,

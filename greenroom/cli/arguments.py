@@ -21,12 +21,14 @@ from greenroom.cli.options import (
 __all__ = ["Options", "OutputFormat", "command_parser", "read_arguments"]
 
 _FORMATS = ("text", "json", "stream-json")
+_ON_QUESTION = ("deny", "wait")
 _SANDBOXES = ("off", "read-only", "workspace-write")
 _NETWORKS = ("none", "all")
 _SANDBOXED = ("ask", "allow")
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
-not go on; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
+not go on, or waits for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the
+reader of the output went away
 rules: Read, Bash(git status:*), Edit(src/**), WebFetch(domain:docs.python.org), *"""
 
 
@@ -47,6 +49,8 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     if values["prompt"] is None and values["output_format"] is not None:
         parser.error("--output-format belongs to a headless run: add -p PROMPT")
+    if values["prompt"] is None and values["on_question"] is not None:
+        parser.error("--on-question belongs to a headless run: add -p PROMPT")
     if values["resume"] == "" and values["prompt"] is not None:
         parser.error("--resume needs an id where -p PROMPT stands: nobody is asked")
     if values["resume"] is not None and values["continue_last"]:
@@ -56,6 +60,7 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     if values["sandbox"] == "off" and values["sandboxed"] == "allow":
         parser.error("--sandboxed allow belongs to a sandbox: add --sandbox workspace-write")
     values["output_format"] = values["output_format"] or "text"
+    values["on_question"] = values["on_question"] or "deny"
     values["sandbox_network"] = values["sandbox_network"] or "none"
     values = {
         name: tuple(each) if isinstance(each, list) else each for name, each in values.items()
@@ -91,6 +96,8 @@ def _add_run(parser: Parser) -> None:
     add = parser.add_argument
     add("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end")
     add("--output-format", choices=_FORMATS, help="what -p prints (text)")
+    question = "where -p would have to ask: deny, or end and leave the question open (deny)"
+    add("--on-question", choices=_ON_QUESTION, help=question)
     add("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:")
     resume = "go on with this session; without ID, choose one"
     add("--resume", metavar="ID", nargs="?", const="", help=resume)

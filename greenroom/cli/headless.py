@@ -1,22 +1,22 @@
 """`greenroom -p`: one prompt, one answer, one exit code."""
 
 import signal
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.run.conversation import describe_session
+from greenroom.cli.drawing.call_words import call_words
+from greenroom.cli.run.conversation import describe_session, way_back
 from greenroom.cli.run.dump_target import dump_target
 from greenroom.cli.run.run_setup import RunSetup, open_setup
 from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.cli.streams.piped_input import read_piped, with_context
 from greenroom.cli.turn_record import FAILED, TurnRecord
-from greenroom.core import AgentNotRunningError, Done, Exited, Message, TurnStart, serde
-from greenroom.runtime import AgentHandle, AgentRuntime
+from greenroom.core import Done, Exited, Message, TurnStart, serde, visible
+from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options, OutputFormat
+    from greenroom.cli.arguments import Options
 
 __all__ = ["run_headless"]
 
@@ -36,27 +36,31 @@ async def run_headless(options: "Options") -> int:
     async with open_setup(options) as setup:
         tell(*setup.warnings, *setup.notes)
         async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
-            handle = setup.spawn(runtime, unattended="deny")
+            unattended: Unattended = "suspend" if options.on_question == "wait" else "deny"
+            handle = setup.spawn(runtime, unattended=unattended)
+            # Before the agent first asks for input: what an earlier run left open is passed over.
+            handle.send_input_nowait(prompt)
             with runtime.dump_on_signal(signal.SIGUSR1, dump_target(options, owns_terminal=False)):
-                code = await _Headless(handle, setup, options.output_format).answer(prompt)
+                code = await _Headless(handle, setup, options).answer()
     return code
 
 
 class _Headless:
     """One headless run of one agent."""
 
-    def __init__(self, handle: AgentHandle, setup: RunSetup, output: "OutputFormat") -> None:
+    def __init__(self, handle: AgentHandle, setup: RunSetup, options: "Options") -> None:
         self._handle = handle
         self._setup = setup
-        self._format = output
+        self._options = options
+        self._format = options.output_format
         self._out = OutputWriter()
         self._record = TurnRecord(handle.session_id, setup.model_name)
 
-    async def answer(self, prompt: str) -> int:
+    async def answer(self) -> int:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._heed_signals)
             try:
-                code = await self._run_turn(prompt)
+                code = await self._run_turn()
             except BrokenPipeError:
                 await self._handle.interrupt()
                 code = _BROKEN_PIPE
@@ -76,12 +80,9 @@ class _Headless:
                 self._record.signal = number
                 self._handle.interrupt_nowait()
 
-    async def _run_turn(self, prompt: str) -> int:
-        before = len(await self._handle.history())
+    async def _run_turn(self) -> int:
+        before = len(self._setup.session.history)
         async with self._handle.subscribe("all") as chunks:
-            # Where the agent could not even begin, its chunks say why.
-            with suppress(AgentNotRunningError):
-                await self._handle.send_input(prompt)
             async for chunk in chunks:
                 self._record.note(chunk)
                 if self._format == "stream-json":
@@ -112,6 +113,10 @@ class _Headless:
     async def _print_text(self, reply: Message | None) -> None:
         if reply is not None and reply.text:
             await self._out.text(reply.text)
+        for request in self._record.pending:
+            call = f"{visible(request.tool_name)} {call_words(request.input)}"
+            command = way_back(self._handle.session_id, self._options)
+            tell(f"waits for an answer: {call}; to be asked, run {command}")
         error = self._record.error
         if error is not None:
             # What can't be stored is gone with this process.

@@ -1,6 +1,5 @@
 """`greenroom` without `-p`: the coding agent in the terminal."""
 
-import shlex
 import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from greenroom.cli.console.recap import earlier_turns, recap
 from greenroom.cli.console.render_recap import render_recap
 from greenroom.cli.console.renderer import ConsoleRenderer
 from greenroom.cli.drawing.theme import ColorScheme
-from greenroom.cli.run.conversation import describe_session
+from greenroom.cli.run.conversation import describe_session, way_back
 from greenroom.cli.run.dump_target import dump_target
 from greenroom.cli.run.end_signals import EndSignals
 from greenroom.cli.run.run_setup import RunSetup, open_setup
@@ -65,16 +64,10 @@ async def run_interactive(options: "Options") -> int:
             await handle.interrupt()
         if setup.session.history:
             with suppress(OSError):  # the terminal may be gone
-                await OutputWriter().text(_way_back(setup.session, options))
+                await OutputWriter().text(
+                    f"{way_back(setup.session.session_id, options)}   goes on with this session"
+                )
     return _exit_code(outcome) if signals.exit_code is None else signals.exit_code
-
-
-def _way_back(session: AgentSession, options: "Options") -> str:
-    """Return the command that goes on with a session, wherever it is kept."""
-    words = ["greenroom", "--resume", session.session_id]
-    if options.sessions is not None:
-        words += ["--sessions", options.sessions]
-    return f"{shlex.join(words)}   goes on with this session"
 
 
 async def _describe(setup: RunSetup, handle: AgentHandle) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 __all__ = [
+    "OnQuestion",
     "Options",
     "OutputFormat",
     "Parser",
@@ -24,6 +25,10 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 """What a headless run prints: the answer, one result object, or one chunk a line."""
 
 
+OnQuestion: TypeAlias = Literal["deny", "wait"]
+"""What a headless run does where a person would be asked: deny, or end and leave the question open."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What the user asked for on the command line; a command may have more, in a class of its own.
@@ -32,6 +37,7 @@ class Options:
         command: "run", "doctor", or "sessions" with its verb, such as "sessions list".
         prompt: the prompt of a headless run, or None for an interactive one.
         output_format: what a headless run prints.
+        on_question: what a headless run does where a person would be asked.
         model: the model's name, or None for the default.
         resume: the session to go on with, empty where one is to be chosen, or None.
         continue_last: whether to go on with the newest session of this folder.
@@ -51,6 +57,7 @@ class Options:
     command: str = "run"
     prompt: str | None = None
     output_format: OutputFormat = "text"
+    on_question: OnQuestion = "deny"
     model: str | None = None
     resume: str | None = None
     continue_last: bool = False

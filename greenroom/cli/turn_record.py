@@ -6,6 +6,8 @@ from greenroom.core import (
     Exited,
     Message,
     OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
     SubAgentOutput,
     ToolEnd,
     ToolStart,
@@ -18,7 +20,7 @@ from greenroom.core import (
 __all__ = ["DENIED", "DONE", "FAILED", "INTERRUPTED", "USAGE", "TurnRecord"]
 
 DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
-"""The exit codes: done, failed, usage or configuration, denied, interrupted."""
+"""The exit codes: done, failed, usage or configuration, denied or waiting, interrupted."""
 
 _CONFIGURATION = frozenset({"ConfigurationError", "RuleFileError", "ModelAuthenticationError"})
 
@@ -32,6 +34,7 @@ class TurnRecord:
         self._model = model
         self._calls: dict[tuple[str, str], ToolStart] = {}
         self._denials: list[dict[str, object]] = []
+        self._asked: dict[str, PermissionRequest] = {}
         self._last_denied = False
         self._has_begun = False
         self.signal: int | None = None
@@ -47,6 +50,10 @@ class TurnRecord:
                 self._calls[source, chunk.id] = chunk
             case ToolEnd():
                 self._note_end(chunk, source)
+            case PermissionRequest() if not source:
+                self._asked[chunk.request_id] = chunk
+            case PermissionResponse(cancelled=False):
+                self._asked.pop(chunk.request_id, None)
             case TurnStart() if not source:
                 self._has_begun = True
             case Error() if not source:
@@ -68,6 +75,12 @@ class TurnRecord:
             )
 
     @property
+    def pending(self) -> tuple[PermissionRequest, ...]:
+        """The questions that the turn has left open."""
+        waits = isinstance(self.end, Done) and self.end.status is TurnStatus.WAITING
+        return tuple(self._asked.values()) if waits else ()
+
+    @property
     def exit_code(self) -> int:
         """The exit code that the turn's end amounts to, or the `signal` that ended it."""
         if self.signal is not None:
@@ -75,6 +88,8 @@ class TurnRecord:
         match self.end:
             case Done(status=TurnStatus.COMPLETED):
                 return DONE
+            case Done(status=TurnStatus.WAITING):
+                return DENIED
             case Done(status=TurnStatus.INTERRUPTED):
                 return INTERRUPTED
             case _:
@@ -102,6 +117,7 @@ class TurnRecord:
             "stop_reason": done.stop_reason if done else None,
             "usage": {name: getattr(usage, name) for name in usage.__struct_fields__},
             "denials": self._denials,
+            "pending": [_question(request) for request in self.pending],
             "error": self._error(),
             "exit_code": self.exit_code,
         }
@@ -110,3 +126,14 @@ class TurnRecord:
         if self.error is None:
             return None
         return {"message": self.error.message, "kind": self.error.kind, "hint": self.error.hint}
+
+
+def _question(request: PermissionRequest) -> dict[str, object]:
+    return {
+        "request_id": request.request_id,
+        "tool_use_id": request.tool_use_id,
+        "tool": request.tool_name,
+        "input": request.input,
+        "action": request.action,
+        "reason": request.reason,
+    }

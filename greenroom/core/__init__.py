@@ -231,6 +231,9 @@ from greenroom.core.input import (
     Interrupt as Interrupt,
 )
 from greenroom.core.input import (
+    Resume as Resume,
+)
+from greenroom.core.input import (
     Shutdown as Shutdown,
 )
 from greenroom.core.input import (
@@ -508,6 +511,7 @@ __all__ = [
     "ResourceMap",
     "Restarted",
     "ResultContent",
+    "Resume",
     "Role",
     "RuleDecision",
     "RuleFileError",

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from greenroom.core.content import ContentBlock, TextBlock
+from greenroom.core.content import ContentBlock, TextBlock, ToolUseBlock
 from greenroom.core.ids import check_sender, new_id
 from greenroom.core.output import EndStatus
 from greenroom.core.tooling import ToolResult
@@ -15,6 +15,7 @@ __all__ = [
     "ConversationInput",
     "InputMessage",
     "Interrupt",
+    "Resume",
     "Shutdown",
     "SubAgentResult",
     "ToolResultInput",
@@ -109,6 +110,32 @@ class AgentExit(Wire, frozen=True, tag="agent_exit"):
         return (TextBlock(self.text),)
 
 
+class Resume(Wire, frozen=True, tag="resume"):
+    """Calls were left open that never started; the turn that takes this goes on with them.
+
+    It is the first input of an agent whose session was loaded with `keep_open`, where nothing else
+    waits. Its turn appends no message: `await run_tools(agent, resume.calls, …)` asks about the calls
+    again, and `stream_reply` answers them as not run.
+
+    Attributes:
+        calls: the calls, as the model asked for them.
+        id: the input's id.
+    """
+
+    calls: tuple[ToolUseBlock, ...]
+    id: str = msgspec.field(default_factory=_input_id)
+
+    @property
+    def text(self) -> str:
+        """Nothing: nobody says anything."""
+        return ""
+
+    @property
+    def content(self) -> tuple[ContentBlock, ...]:
+        """Nothing."""
+        return ()
+
+
 class ToolResultInput(Wire, frozen=True, tag="tool_result_input"):
     """The result of a tool that the client runs; only `wait_tool_result` takes it."""
 
@@ -124,8 +151,8 @@ class Shutdown(Wire, frozen=True, tag="shutdown"):
     """The agent is asked to end; only `receive()` shows it."""
 
 
-ConversationInput: TypeAlias = UserInput | SubAgentResult | AgentExit
-"""What waits in an agent's mailbox, and a turn can answer: each has an id, a text and content."""
+ConversationInput: TypeAlias = UserInput | SubAgentResult | AgentExit | Resume
+"""What an agent takes from its mailbox, and a turn can answer: each has an id, a text and content."""
 
 InputMessage: TypeAlias = ConversationInput | ToolResultInput | Interrupt | Shutdown
 """Anything that an agent receives."""

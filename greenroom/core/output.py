@@ -42,9 +42,10 @@ __all__ = [
 
 
 class TurnStatus(StrEnum):
-    """How a turn ended."""
+    """How a turn ended; one that waits was suspended, and goes on once a question is answered."""
 
     COMPLETED = "completed"
+    WAITING = "waiting"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
@@ -247,7 +248,7 @@ class Done(Wire, frozen=True, tag="done"):
 
     Attributes:
         input_id: the input that it has answered.
-        status: completed, interrupted or failed.
+        status: completed, interrupted, failed, or waiting where it was suspended.
         stop_reason: why its last reply ended.
         usage: tokens of its model calls.
         error: what went wrong, or empty.

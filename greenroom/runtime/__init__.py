@@ -14,6 +14,7 @@ are about subagents, `failure` about what an error ends; `limits` and `outcome` 
 - `introspection`: the tree, figures, the dump, and the watchdog of the event loop.
 """
 
+from greenroom.runtime.actor import Unattended as Unattended
 from greenroom.runtime.budgets.budget import BudgetScope as BudgetScope
 from greenroom.runtime.budgets.model_call import Model as Model
 from greenroom.runtime.budgets.model_call import ModelCallScope as ModelCallScope
@@ -78,6 +79,7 @@ __all__ = [
     "ToolSlot",
     "TurnResult",
     "TurnStream",
+    "Unattended",
     "fan_out",
     "spawn_subagent",
 ]

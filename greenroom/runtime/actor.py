@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Actor", "Life", "Unattended"]
 
-Unattended: TypeAlias = Literal["ask", "deny"]
-"""What happens to a permission request while no reader can answer it: it waits, or is denied."""
+Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
+"""What a permission request does while no reader can answer it: wait for one, be denied, or suspend
+the turn."""
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -123,7 +124,7 @@ class Actor:
         self.unattended = unattended
         self.epoch = 1
         self.turns = Turns(self)
-        self.mailbox = Mailbox(limits.mailbox, self.turns.take)
+        self.mailbox = Mailbox(limits.mailbox, self.turns.take, self.turns.resume)
         self.output = Output(self)
         self.approvals = Approvals(self, limits.pending)
         self.client_results = ClientResults(limits.pending)
@@ -187,6 +188,7 @@ class Actor:
         """Begin again: the identity, the session and what subscribers read go on."""
         self.epoch += 1
         self.life = Life()
+        self.turns.may_resume = True
         self.context = self._make_context()
 
     @property

@@ -20,7 +20,6 @@ from greenroom.core import (
     TurnError,
     Usage,
     disguises,
-    new_id,
     texts_in,
 )
 from greenroom.runtime.budgets.boundaries import Boundaries
@@ -75,6 +74,12 @@ class AgentInternals(Boundaries):
         return self._actor.state
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the open turn is being suspended: what it asks is not withdrawn, but stays open."""
+        turn = self._actor.turns.current
+        return turn is not None and turn.is_suspended
+
+    @property
     def usage(self) -> Usage:
         """Tokens of all `UsageReport`s that this agent has sent."""
         return self._actor.output.usage
@@ -89,8 +94,9 @@ class AgentInternals(Boundaries):
     def inputs(self) -> Inputs:
         """Iterate over the inputs of the agent, waiting for each; ends on shutdown.
 
-        Yields `UserInput` and `SubAgentResult`. Inputs that are still queued at a shutdown are not
-        delivered; the outcome lists them.
+        Yields `UserInput`, `SubAgentResult` and `AgentExit`; and first of all, where nothing else waits
+        and the session was loaded with `keep_open`, a `Resume` with the calls that are open. Inputs that
+        are still queued at a shutdown are not delivered; the outcome lists them.
         """
         return Inputs(self._actor)
 
@@ -116,8 +122,9 @@ class AgentInternals(Boundaries):
     def turn(self, message: ConversationInput, *, steer: bool = False) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
 
-        Entering appends the message to the history. Leaving, however it happens, answers every open
-        tool call, saves, sets the state and publishes `Done`. One of our typed errors ends the turn
+        Entering answers calls that are open as not run, and appends the message to the history; for a
+        `Resume` it does neither. Leaving, however it happens, answers every open tool call (but see
+        `Turn.suspend`), saves, sets the state and publishes `Done`. One of our typed errors ends the turn
         (`Error`, `Done(failed)`) and is not raised further; any other exception is. A failed save is
         such an error of the turn too.
 
@@ -128,7 +135,7 @@ class AgentInternals(Boundaries):
 
         Raises:
             TypeError: it is not an input.
-            TurnError: a turn is open already.
+            TurnError: a turn is open already, or calls of a `Resume` are open no longer.
             AgentNotRunningError: the agent has ended.
             InvalidJSONError: the message holds something that can't be stored.
         """
@@ -214,15 +221,25 @@ class AgentInternals(Boundaries):
     ) -> Answer:
         """Ask whoever answers for this agent, or for one above it, and wait for the answer.
 
+        A question about a call of the last reply is stored before it is asked, so that it survives
+        the process. Asked again by a later one it keeps its id, and an answer that was given ahead
+        counts where the digest is the same.
+
         Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's limit),
         when the last one who could answer leaves, at a shutdown, and at once where nobody answers
-        and the root was spawned with `unattended="deny"`.
+        and the root was spawned with `unattended="deny"`; with "suspend" the turn ends instead, and
+        the question stays open.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.
+            SessionError: the question could not be stored; nobody was asked.
         """
+        question = self._actor.approvals.question(tool_use_id, digest)
+        if self.session.add_question(question):
+            # A person may take hours, and what they are asked about is not to be lost meanwhile.
+            await self.session.save(flush=False)
         request = PermissionRequest(
-            request_id=new_id("p"),
+            request_id=question.request_id,
             tool_name=tool_name,
             action=action,
             details=details,

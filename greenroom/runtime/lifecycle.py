@@ -24,6 +24,7 @@ from greenroom.core import (
     EndStatus,
     Exited,
     Message,
+    Resume,
     SubAgentComplete,
     SubAgentResult,
     describe_error,
@@ -217,7 +218,7 @@ def _was_asked_to_end(actor: Actor) -> bool:
 async def _flush(actor: Actor) -> None:
     if not actor.opened:
         return
-    actor.session.pair_tool_uses()
+    actor.session.pair_tool_uses(keep_unstarted=actor.session.keep_open)
     try:
         await actor.flush()
     except BaseException as error:
@@ -299,16 +300,21 @@ def _outcome(actor: Actor) -> Outcome:
         status=status,
         value=actor.life.value if status is EndStatus.COMPLETED else None,
         error=error,
-        undelivered=(*_cut_off(actor, status), *actor.mailbox.drain()),
+        undelivered=_undelivered(actor, status),
         abandoned=tuple(actor.cleanups.abandoned),
         restarts=actor.restarts,
     )
 
 
-def _cut_off(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
-    """Return what the agent had taken when its end came from outside, before the turns of these."""
+def _undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
+    """Return what it never took, and what it had taken without a turn when it was ended.
+
+    Without a `Resume`: nobody sent it, and the calls are still open.
+    """
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
-    return actor.turns.taken if from_outside else ()
+    cut_off = actor.turns.taken if from_outside else ()
+    waiting = (*cut_off, *actor.mailbox.drain())
+    return tuple(each for each in waiting if not isinstance(each, Resume))
 
 
 def _status(actor: Actor) -> EndStatus:

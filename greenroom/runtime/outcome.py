@@ -47,7 +47,7 @@ class TurnResult:
     """How one turn ended.
 
     Attributes:
-        status: completed, interrupted or failed.
+        status: completed, interrupted, failed, or waiting where the turn was suspended.
         text: the text of the turn's last reply, empty where there was none.
         stop_reason: why that reply ended; None where it broke off with an error, which says it.
         usage: tokens of the turn's model calls.

@@ -168,7 +168,8 @@ class AgentRuntime(Introspection):
             agent_fn: an async function; its first argument is the agent's `AgentInternals`.
             *args: what else it is given, as in trio's `start_soon`.
             unattended: what happens to permission requests while nobody can answer: "ask" waits
-                for somebody, "deny" denies at once.
+                for somebody, "deny" denies at once, "suspend" suspends the turn (`Turn.suspend`),
+                so that a later run can ask again; where a subagent asks, it denies.
             name: for people and logs; by default the agent's type.
             budget: what the agent and all below it may use; its seconds count from now on. Agents
                 that are given the same object share it.

@@ -6,7 +6,7 @@ What `spawn` and a runtime may be given is checked here too, with a clear word a
 import functools
 import inspect
 import os
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVarTuple, Unpack, get_args
 
 from greenroom.core import (
     AgentNotRunningError,
@@ -273,10 +273,10 @@ def _check_budget(budget: object) -> None:
 
 
 def _check_unattended(unattended: object) -> None:
-    """Refuse a word that says neither to wait nor to deny."""
-    if unattended not in ("ask", "deny"):
+    """Refuse a word that does not say what happens then."""
+    if unattended not in get_args(Unattended):
         raise ConfigurationError(
-            f"unattended={unattended!r} is neither 'ask' nor 'deny'",
+            f"unattended={unattended!r} is not one of {', '.join(map(repr, get_args(Unattended)))}",
             hint="what is to be allowed is for the rules to say",
         )
 

@@ -28,6 +28,8 @@ from greenroom.session.history.lines import read_on as read_on
 from greenroom.session.history.page import Page as Page
 from greenroom.session.history.page import backwards as backwards
 from greenroom.session.history.page import read_page as read_page
+from greenroom.session.history.pairing import WENT_ON as WENT_ON
+from greenroom.session.history.questions import OpenQuestion as OpenQuestion
 from greenroom.session.holder import fenced_error as fenced_error
 from greenroom.session.holder import locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_IMPORT",
     "START",
+    "WENT_ON",
     "AgentSession",
     "Branch",
     "Durability",
@@ -68,6 +71,7 @@ __all__ = [
     "History",
     "MemoryStore",
     "MemoryStoreStatistics",
+    "OpenQuestion",
     "Origin",
     "Page",
     "Position",

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from greenroom.core import Checkpoint, Message, PermissionRecord, Used
+from msgspec.structs import asdict
+
+from greenroom.core import JSON, Checkpoint, Message, PermissionRecord, ToolUseBlock, Used
 from greenroom.session.description import Description
 from greenroom.session.history.decisions import decision_entry
 from greenroom.session.history.entry import (
@@ -13,6 +15,8 @@ from greenroom.session.history.entry import (
     RevokeEntry,
     ToolsStartedEntry,
 )
+from greenroom.session.history.questions import QUESTION, OpenQuestion, open_questions
+from greenroom.session.history.records import record_entry
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import SessionMetadata
 
@@ -26,6 +30,8 @@ class Conversation(Description):
         """Begin with this description, and without a message."""
         super().__init__(record)
         self._transcript = Transcript()
+        self.keep_open = False
+        """Whether calls that never started stay open where an agent ends, for another to ask again."""
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -49,6 +55,24 @@ class Conversation(Description):
         rewind to before an answer, or just to where it was given, takes its rules away.
         """
         return self._transcript.grants.rules
+
+    @property
+    def unstarted(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last reply that were requested, and never started nor were answered.
+
+        Where the session was loaded with `keep_open`, they are what an earlier process left open.
+        """
+        return self._transcript.unstarted
+
+    @property
+    def open_questions(self) -> tuple[OpenQuestion, ...]:
+        """What a person was asked about the `unstarted` calls, by this process or an earlier one."""
+        return tuple(self._open_questions.values())
+
+    @property
+    def _open_questions(self) -> dict[str, OpenQuestion]:
+        records = self._transcript.records_since_reply(QUESTION)
+        return open_questions(records, (call.id for call in self.unstarted))
 
     def add_message(self, message: Message) -> None:
         """Add a message to the conversation, in memory; one without an id or a time gets them.
@@ -113,19 +137,65 @@ class Conversation(Description):
         self._transcript.add(CheckpointEntry(checkpoint))
         self._touch()
 
+    def add_record(self, kind: str, value: object) -> None:
+        """Keep a JSON value of your own beside the conversation, in memory; the next save stores it.
+
+        It is copied, committed together with the messages, and never sent to a model. It belongs to
+        the place where it was written: a rewind to before that takes it away, a fork from behind it
+        copies it, a compaction leaves it alone. Plans and the steps of a workflow are such records.
+
+        Args:
+            kind: what kind of value it is, such as "plan.step"; the words are yours.
+            value: at most 256 KB as JSON.
+
+        Raises:
+            TypeError: the kind is not a text, or empty.
+            InvalidJSONError: the value is not JSON.
+            SessionError: it is too long.
+
+        Example:
+            >>> from greenroom import AgentSession
+            >>> session = AgentSession.new("coder")
+            >>> session.add_record("plan.step", {"id": "draft", "status": "done"})
+            >>> session.records("plan.step")
+            ({'id': 'draft', 'status': 'done'},)
+        """
+        self._transcript.add(record_entry(kind, value))
+        self._touch()
+
+    def records(self, kind: str) -> tuple[JSON, ...]:
+        """Return copies of the values that `add_record` has kept under a kind, oldest first."""
+        return tuple(self._transcript.records.values(kind))
+
+    def add_question(self, question: OpenQuestion) -> bool:
+        """Record what a person is asked about an unstarted call, unless it is on record already.
+
+        Returns:
+            Whether it is about such a call: then a save keeps the question over this process.
+        """
+        if all(call.id != question.tool_use_id for call in self.unstarted):
+            return False
+        if self._open_questions.get(question.tool_use_id) != question:
+            self.add_record(QUESTION, asdict(question))
+        return True
+
     def mark_copied(self) -> None:
         """Record that all until here was copied from another session, which has paid for it."""
         self._transcript.add(CopiedEntry())
         self._touch()
 
     def pair_tool_uses(
-        self, reason: str = "interrupted", told: Mapping[str, str] | None = None
+        self,
+        reason: str = "interrupted",
+        told: Mapping[str, str] | None = None,
+        *,
+        keep_unstarted: bool = False,
     ) -> tuple[str, ...]:
         """Answer each call of the last reply that has no result, in one message; return their ids.
 
         Each answer is an error that names the reason, whether the call had started, and what it had
-        `told` until then.
+        `told` until then. With `keep_unstarted` calls stay open that had not.
         """
-        if ids := self._transcript.pair(reason, told or {}):
+        if ids := self._transcript.pair(reason, told or {}, keep_unstarted=keep_unstarted):
             self._touch()
         return ids

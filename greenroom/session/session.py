@@ -1,5 +1,6 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 import msgspec
@@ -77,10 +78,19 @@ class AgentSession(StoredConversation):
         return session
 
     @classmethod
-    async def load(cls, session_id: str, *, store: SessionStore | None = None) -> "AgentSession":
+    async def load(
+        cls, session_id: str, *, store: SessionStore | None = None, keep_open: bool = False
+    ) -> "AgentSession":
         """Read a session. Nothing is locked or repaired; `repair` says if its end is incomplete.
 
         Calls of the last reply without a result show as interrupted; the next save stores that.
+
+        Args:
+            session_id: its id.
+            store: where it is kept.
+            keep_open: leave the calls open that had not started, such as those that a person was
+                asked about when the process died. They are in `unstarted`, and an agent that goes
+                on with the session finds them as a `Resume` among its inputs.
 
         Raises:
             SessionNotFoundError: the store holds no such session.
@@ -92,6 +102,7 @@ class AgentSession(StoredConversation):
         if stored.metadata is None:
             raise unknown_error(session_id, store, has_history=bool(stored.history.end.lines))
         session = cls(stored.metadata, store)
+        session.keep_open = keep_open
         session._become(stored)
         return session
 
@@ -246,6 +257,27 @@ class AgentSession(StoredConversation):
         self._touch()
         await self.save()
 
+    async def rewrite(self, messages: Iterable[Message]) -> None:
+        """Go on with these messages in place of all that there are, and save; the others stay on record.
+
+        It is one record, stored whole or not at all. Whether a model accepts what they add up to is
+        yours to see to. A model was paid for none of them anew, records and answers for the session
+        stay, and a call that had started is still known to.
+
+        Raises:
+            TypeError: one of them is not a `Message`.
+            InvalidJSONError: one holds something that can't be stored.
+            SessionStorageError: the disk refused.
+
+        Example:
+            ```python
+            await session.rewrite(message for message in session.history if message.text)
+            ```
+        """
+        self._transcript.rewrite(tuple(messages))
+        self._touch()
+        await self.save()
+
     async def tree_used(self) -> Used:
         """Return what it and all sessions below it have used on record, detached subagents' too.
 
@@ -270,7 +302,7 @@ class AgentSession(StoredConversation):
     async def branches(self) -> tuple[Branch, ...]:
         """Return all that was ever said: this conversation last, before it those that were left.
 
-        Rewinds leave branches, and so do compactions. They are read from the store, with what is
+        Rewinds leave branches, and so do compactions and rewrites. They are read from the store, with what is
         unsaved after them; nothing of it stays in memory.
 
         Raises:

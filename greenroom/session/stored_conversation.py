@@ -138,8 +138,13 @@ class StoredConversation(Conversation):
     @property
     def _is_sync_due(self) -> bool:
         """Whether a save is to be synced here."""
-        waits = self._durability == "turn" and self._transcript.is_waiting
+        waits = self._durability == "turn" and self._transcript.is_waiting and not self._is_left
         return self._durability != "none" and not waits
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the calls that wait are left for another process, so that no result follows here."""
+        return self.keep_open and bool(self.unstarted)
 
     @property
     def _has_news(self) -> bool:
@@ -158,7 +163,7 @@ class StoredConversation(Conversation):
         if stored.metadata is not None:
             self._record = stored.metadata
         self._transcript = Transcript(stored.history.entries)
-        self._transcript.pair("interrupted")
+        self._transcript.pair("interrupted", keep_unstarted=self.keep_open)
         self._journal.start_from(stored)
         self._is_touched = False
 

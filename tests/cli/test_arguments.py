@@ -21,7 +21,7 @@ def test_every_option_of_a_run_is_read():
     words = (
         "-p hi --output-format json --model offline: --resume s-1 --allow Read --allow Grep "
         "--deny Bash --permission-mode plan --sessions /s --max-steps 7 --log /l "
-        "--sandbox read-only --sandbox-network all --sandboxed allow"
+        "--sandbox read-only --sandbox-network all --sandboxed allow --on-question wait"
     )
     assert read_arguments(words.split()) == Options(
         prompt="hi",
@@ -37,6 +37,7 @@ def test_every_option_of_a_run_is_read():
         sandbox="read-only",
         sandbox_network="all",
         sandboxed="allow",
+        on_question="wait",
     )
 
 
@@ -69,6 +70,8 @@ def test_commands_take_json():
         (["--sandboxed", "allow"], "add --sandbox"),
         (["--sandbox", "read-only", "--sandboxed", "yes"], "yes"),
         (["--output-format", "json"], "-p PROMPT"),
+        (["--on-question", "wait"], "-p PROMPT"),
+        (["-p", "hi", "--on-question", "ask"], "ask"),
         (["--resume", "s-1", "--continue"], "exclude"),
         (["--resume", "--continue"], "exclude"),
         (["--resume", "-p", "hi"], "--resume needs an id"),

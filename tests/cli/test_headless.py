@@ -340,6 +340,56 @@ def test_sessions_are_kept_where_the_option_says(run, tmp_path):
     assert "read README.md" in run("sessions", "list", "--sessions", str(folder)).out
 
 
+ASKING = ("-p", "write new.txt: hello", "--on-question", "wait")
+
+
+def test_a_question_may_wait_and_the_result_says_so(run, project):
+    done = run(*ASKING, "--output-format", "json")
+    assert done.code == 3
+    assert (done.json["status"], done.json["exit_code"], done.json["error"]) == ("waiting", 3, None)
+    [question] = done.json["pending"]
+    assert question["tool"] == "Write"
+    assert question["input"] == {"file_path": "new.txt", "content": "hello"}
+    assert question["request_id"].startswith("p-")
+    assert done.json["denials"] == []
+    assert not (project / "new.txt").exists()
+    [session] = run("sessions", "list", "--json").json
+    assert session["session_id"] == done.json["session_id"]
+
+
+def test_a_text_result_that_waits_names_the_question_and_how_to_be_asked(run):
+    done = run(*ASKING, "--model", "offline:")
+    assert done.code == 3
+    [line] = done.err.splitlines()
+    assert "waits for an answer: Write new.txt" in line
+    assert "greenroom --resume s-" in line
+
+
+def test_the_stream_of_a_run_that_waits_ends_with_it(run):
+    done = run(*ASKING, "--output-format", "stream-json")
+    chunks = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 3
+    assert (chunks[-1]["type"], chunks[-1]["status"]) == ("done", "waiting")
+
+
+def test_with_a_new_prompt_instead_the_call_does_not_run(run, project):
+    first = run(*ASKING, "--output-format", "json").json
+    done = run("-p", "read README.md", "--continue", "--output-format", "json")
+    assert (done.code, done.json["pending"]) == (0, [])
+    assert done.json["session_id"] == first["session_id"]
+    assert "A project of ours." in done.json["result"]
+    shown = run("sessions", "show", first["session_id"], "--json").json
+    [result] = shown["messages"][2]["content"]
+    assert result["content"][0]["text"].endswith("went on without it: the call was not started")
+    assert not (project / "new.txt").exists()
+
+
+def test_what_needs_no_question_is_done_as_ever(run, project):
+    done = run(*ASKING, "--allow", "Write", "--output-format", "json")
+    assert (done.code, done.json["status"], done.json["pending"]) == (0, "completed", [])
+    assert (project / "new.txt").exists()
+
+
 # -- as a process of its own --------------------------------------------------------------------
 
 BYPASS = ("--permission-mode", "bypass", "--output-format", "stream-json")

@@ -7,11 +7,13 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
 from greenroom.core import Message
 from greenroom.session import AgentSession, FileStore, SQLiteStore
+from tests.session.accepted import check_accepted
 from tests.terminal_program import SECONDS
 
 ENTER = "\r"
@@ -235,7 +237,7 @@ def test_killed_in_the_middle_of_a_call_it_goes_on_and_runs_nothing_again(termin
     assert shown.index("README.md, 1 line:") < shown.index("✗ Bash") < shown.index("● Glob")
 
 
-def test_killed_while_it_asks_nothing_has_run_and_a_grant_given_before_still_holds(
+def test_killed_while_it_asks_it_asks_again_and_a_grant_given_before_still_holds(
     terminal, run, project
 ):
     program = terminal()
@@ -252,12 +254,45 @@ def test_killed_while_it_asks_nothing_has_run_and_a_grant_given_before_still_hol
 
     [session] = sessions(run)
     again = terminal("--resume", session["session_id"])
-    again.wait_for(READY, "> run touch made", "interrupted: the call was not started", "idle")
+    again.wait_for("> run touch made", "touch other", "coder asks", "allow? >")
+    again.type("n" + ENTER)
+    again.wait_for("Bash denied by user", "idle", without=["allow? >"])
     again.type("run touch made" + ENTER + "list *.md" + ENTER)
     again.wait_for("● Glob", "Files that match", "idle")
-    assert "coder asks" not in again.screen
     assert (project / "made").exists()
     assert not (project / "other").exists()
+
+
+def test_killed_while_it_asks_it_asks_again_and_the_call_runs_once(terminal, run, project):
+    program = terminal()
+    program.wait_for(READY)
+    program.type("run echo once >> runs" + ENTER)
+    program.wait_for("echo once", "allow? >")
+    program.process.kill()
+    assert program.wait() == -signal.SIGKILL
+
+    again = terminal("--continue")
+    again.wait_for("> run echo once", "coder asks", "allow? >")
+    again.type("y" + ENTER)
+    again.wait_for("The command printed", "idle", without=["allow? >"])
+    assert (project / "runs").read_text() == "once\n"
+    [session] = sessions(run)
+    messages = run("sessions", "show", session["session_id"], "--json").json["messages"]
+    assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant"]
+    check_accepted([msgspec.convert(each, Message) for each in messages])
+
+
+def test_what_a_headless_run_left_open_is_asked_and_answered_in_a_terminal(terminal, run, project):
+    words = ("-p", "run echo once >> runs", "--on-question", "wait", "--output-format", "json")
+    assert run(*words).json["status"] == "waiting"
+    program = terminal("--continue")
+    program.wait_for("coder asks", "allow? >")
+    program.type("y" + ENTER)
+    program.wait_for("The command printed", "idle", without=["allow? >"])
+    assert (project / "runs").read_text() == "once\n"
+    program.type("hello" + ENTER)
+    program.wait_for("> hello", "idle")
+    assert (project / "runs").read_text() == "once\n"
 
 
 def test_what_holds_is_told_in_short(run, project, tmp_path):

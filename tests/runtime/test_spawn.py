@@ -251,5 +251,5 @@ async def test_whoever_asks_an_agent_that_has_crashed_reads_why(runtime):
 
 
 async def test_requests_that_nobody_can_answer_wait_or_are_denied_and_are_never_allowed(runtime):
-    with pytest.raises(ConfigurationError, match=r"unattended='allow' is neither .*rules"):
+    with pytest.raises(ConfigurationError, match=r"unattended='allow' is not one of .*rules"):
         runtime.spawn(new(), idle, unattended="allow")

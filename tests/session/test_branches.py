@@ -204,6 +204,7 @@ STEPS = st.one_of(
     st.tuples(st.just("say"), st.integers(1, 3)),
     st.tuples(st.just("rewind"), st.floats(0, 1)),
     st.tuples(st.just("compact"), st.floats(0, 1)),
+    st.tuples(st.just("rewrite"), st.integers(0, 3)),
     st.tuples(st.just("reload"), st.none()),
     st.tuples(st.just("fork"), st.floats(0, 1)),
 )
@@ -235,6 +236,10 @@ class Model:
         self.leave(0)
         self.now = [summary, *self.now[len(self.now) - keep :]]
 
+    def rewrite(self, messages):
+        self.leave(0)
+        self.now = messages
+
     @property
     def branches(self):
         return [*self.left, self.now]
@@ -257,6 +262,11 @@ async def live(steps, check):
             model.count += 1
             await session.compact(f"S{model.count}", keep)
             model.compact(f"S{model.count}", keep)
+        elif step == "rewrite":
+            messages = [f"S{model.count + each}" for each in range(1, value + 1)]
+            model.count += value
+            await session.rewrite(map(Message.user, messages))
+            model.rewrite(messages)
         elif step == "reload" and not session.is_saved:
             await session.save()
             session = await AgentSession.load("s", store=store)
@@ -283,6 +293,7 @@ async def compare(session, model):
         each.text
         for branch in found
         for each in branch.messages[1 + branch.kept if branch.begun_by == "compaction" else 0 :]
+        if each.text[0] != "S"
     ]
     spoken = {text for texts in model.branches for text in texts if text[0] != "S"}
     assert sorted(once) == sorted(spoken)

@@ -61,6 +61,7 @@ async def fill(files, conversation):
             session.add_grants([{"decision": "allow", "tool": "Read", "session": "mine"}])
             session.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
             session.add_decision(PermissionRecord("t1", "Read", at=clock.now(), decision="allow"))
+            session.add_record("plan.step", {"id": "read", "status": "done"})
             session.mark_tools_started(use.id for use in message.tool_uses)
         await session.save(flush=not message.tool_results)
     picture, plan = ImageBlock("image/png", data="aQ=="), DocumentBlock("text/plain", url="a:b")
@@ -71,6 +72,7 @@ async def fill(files, conversation):
     await session.save()
     await session.rewind(to=4)
     await session.compact("a.txt was to be read", keep=2)
+    await session.rewrite([*session.history, Message.assistant("as said")])
     await session.close()
 
 
@@ -163,7 +165,9 @@ async def test_what_the_page_does_not_know_it_passes_over(folder, files, reader)
 
 def test_a_newer_version_is_refused(folder, files, reader):
     path = folder / "history.jsonl"
-    path.write_bytes(encode_line([json.dumps({"kind": "format", "version": 3}).encode()], START))
+    path.write_bytes(
+        encode_line([json.dumps({"kind": "format", "version": FORMAT + 1}).encode()], START)
+    )
     with pytest.raises(ValueError, match="newer"):
         reader["read_session"](folder)
 
@@ -180,6 +184,7 @@ async def test_a_session_of_every_version_is_read_and_goes_on_as_it_is(tmp_path,
     expected = {
         1: ["read a.txt", "Gladly.", "", "It says hällo.", "thanks"],
         2: ["a.txt says hällo.", "It says hällo.", "thanks"],
+        3: ["read b.txt", "It says hello.", "thanks"],
     }
     session = await AgentSession.load(f"version-{version}", store=FileStore(tmp_path))
     assert [each.text for each in session.history] == expected[version]
@@ -187,6 +192,7 @@ async def test_a_session_of_every_version_is_read_and_goes_on_as_it_is(tmp_path,
     assert [each.text for each in left] == [*expected[1][:4], "oops"]
     await session.rewind(to=2)
     await session.compact("short", keep=1)
+    await session.rewrite(session.history[:1])
     assert path.read_bytes().startswith(before)
     loaded = await AgentSession.load(session.session_id, store=FileStore(tmp_path))
     assert loaded.history == session.history
@@ -194,7 +200,7 @@ async def test_a_session_of_every_version_is_read_and_goes_on_as_it_is(tmp_path,
 
 
 async def test_a_history_is_of_the_oldest_version_that_can_tell_it(files):
-    """So an older reader refuses a compacted session, and no other."""
+    """So an older reader refuses what it would misread, and no other."""
     session = AgentSession.new("coder", session_id="mine", store=files)
     for text in "abcd":
         session.add_message(Message.user(text))
@@ -204,20 +210,20 @@ async def test_a_history_is_of_the_oldest_version_that_can_tell_it(files):
     session.add_message(Message.user("x"))
     await session.save()
     loaded = await AgentSession.load("mine", store=files)
-    loaded.add_message(Message.user("y"))
-    await loaded.save()
+    await loaded.rewrite(loaded.history)
+    await loaded.compact("short", keep=1)
     lines = Path(files.folder("mine"), "history.jsonl").read_bytes().splitlines()
     first = [json.loads(line)["e"][0] for line in lines]
     versions = [each.get("version") for each in first]
-    assert versions == [1, None, None, None, None, 2, 2, 2]
+    assert versions == [1, None, None, None, None, 2, 2, 3, 3]
     assert (await loaded.fork()).history == loaded.history
     (fork,) = (await files.read((await loaded.fork()).session_id)).history.entries[:1]
     assert fork == FormatEntry(1), "a fork has no compaction of its own"
 
 
 def retold(entries):
-    """All branches, and the rules that hold, as the page says in words."""
-    now, left, rules, is_said = [], [], [], False
+    """All branches, the rules that hold, and the records, as the page says in words."""
+    now, left, rules, records, is_said = [], [], [], [], False
     for entry in entries:
         match entry["kind"]:
             case "message":
@@ -227,28 +233,45 @@ def retold(entries):
                 rules += [(len(now), rule) for rule in entry["rules"]]
             case "revoke":
                 rules.clear()
+            case "record":
+                records.append((len(now), entry["value"]))
             case "rewind":
                 if is_said and entry["to"] < len(now):
                     left.append(list(now))
                     is_said = False
                 del now[entry["to"] :]
                 rules = [(at, rule) for at, rule in rules if at < entry["to"]]
+                records = [(at, each) for at, each in records if at <= entry["to"]]
             case "compaction":
                 left += [list(now)] if is_said else []
                 is_said, cut = True, len(now) - entry["keep"]
                 now[:cut] = [entry["summary"]]
                 rules = [(max(at - cut + 1, 0), rule) for at, rule in rules]
-    return [*left, now], [rule for _, rule in rules]
+                records = [(at and max(at - cut, 0) + 1, each) for at, each in records]
+            case "rewrite":
+                left += [list(now)] if is_said else []
+                now = list(entry["messages"])
+                is_said = bool(now)
+                rules = [(min(at, len(now)), rule) for at, rule in rules]
+                records = [(min(at, len(now)), each) for at, each in records]
+    return [*left, now], [rule for _, rule in rules], [each for _, each in records]
+
+
+DEEDS = ("say", "say", "grant", "record", "rewind", "compact", "rewrite", "revoke")
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_branches_and_rules_can_be_told_from_the_page_s_words(files, reader, seed):
+async def test_branches_rules_and_records_can_be_told_from_the_page_s_words(files, reader, seed):
     chance, session = Random(seed), AgentSession.new("coder", session_id="mine", store=files)
     session.durability = "none"
     await session.open()
     for number in range(60):
         length = len(session.history)
-        match chance.choice(("say", "say", "grant", "grant", "rewind", "compact", "revoke")):
+        match chance.choice(DEEDS):
+            case "record":
+                session.add_record("step", number)
+            case "rewrite":
+                await session.rewrite(session.history[chance.randrange(3) :])
             case "say":
                 session.add_message(Message.user(str(number)))
             case "grant":
@@ -261,11 +284,12 @@ async def test_branches_and_rules_can_be_told_from_the_page_s_words(files, reade
                 session.revoke_grants()
         await session.save()
         path = Path(files.folder("mine"), "history.jsonl")
-        told, rules = retold(reader["read_entries"](path)[0] if path.exists() else [])
+        told, rules, records = retold(reader["read_entries"](path)[0] if path.exists() else [])
         branches = [branch.history for branch in await session.branches()]
         assert [len(each) for each in told] == [len(each) for each in branches]
         assert json.loads(serde.encode(branches)) == told
         assert rules == list(session.grants)
+        assert records == list(session.records("step"))
     await session.close()
 
 

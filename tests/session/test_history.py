@@ -19,6 +19,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.session.history.entry import (
+    FORMAT,
     FormatEntry,
     MessageEntry,
     RewindEntry,
@@ -269,13 +270,13 @@ def test_an_entry_that_makes_no_sense_is_corruption_and_not_skipped(raw):
 
 
 def test_a_file_of_a_newer_format_is_not_misread():
-    with pytest.raises(SessionError, match="format 3"):
-        read(line_of({"kind": "format", "version": 3}))
+    with pytest.raises(SessionError, match=f"format {FORMAT + 1}"):
+        read(line_of({"kind": "format", "version": FORMAT + 1}))
 
 
 def test_a_newer_format_may_begin_at_any_line():
-    newer = encode_line([b'{"kind":"format","version":3}'], WHOLE.end.synced())
-    with pytest.raises(SessionError, match="format 3"):
+    newer = encode_line([b'{"kind":"format","version":%d}' % (FORMAT + 1)], WHOLE.end.synced())
+    with pytest.raises(SessionError, match=f"format {FORMAT + 1}"):
         read(DATA + newer)
 
 

@@ -13,10 +13,12 @@ from greenroom.session import AgentSession, SQLiteStore, backwards, read_page
 from greenroom.session.files import durable
 from greenroom.session.history import page as page_module
 from greenroom.session.history.entry import (
+    FORMAT,
     CompactionEntry,
     FormatEntry,
     MessageEntry,
     RewindEntry,
+    RewriteEntry,
     ToolsStartedEntry,
 )
 from greenroom.session.history.lines import START, encode_line, read_history
@@ -65,6 +67,7 @@ STEPS = st.one_of(
     st.tuples(st.just("rewind"), st.floats(0, 1)),
     st.tuples(st.just("old rewind"), st.floats(0.9, 1)),
     st.tuples(st.just("compact"), st.floats(0, 1)),
+    st.tuples(st.just("rewrite"), st.integers(0, 4)),
     st.tuples(st.just("note"), st.none()),
 )
 
@@ -81,6 +84,8 @@ def history(steps):
         elif step == "compact" and length:
             keep = min(round(value * length), length - 1)
             group = [CompactionEntry(Message.user(f"S{number}"), keep)]
+        elif step == "rewrite":
+            group = [RewriteEntry(tuple(Message.user(f"{number}r{each}") for each in range(value)))]
         elif step.endswith("rewind"):
             to = round(value * length)
             group = [RewindEntry(to, None if step == "old rewind" else length - to)]
@@ -163,8 +168,8 @@ def test_an_end_of_garbage_however_long_is_torn():
 
 
 def test_a_newer_format_is_refused_though_its_beginning_is_not_read():
-    lines = lined([*SAID, [FormatEntry(3), PERSON], [FormatEntry(3), PERSON]])
-    with pytest.raises(SessionError, match="format 3"):
+    lines = lined([*SAID, *[[FormatEntry(FORMAT + 1), PERSON]] * 2])
+    with pytest.raises(SessionError, match=f"format {FORMAT + 1}"):
         paged(b"".join(lines), 1)
 
 

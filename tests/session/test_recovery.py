@@ -182,11 +182,15 @@ def recovered(lines, damaged):
     return found, Transcript(itertools.chain.from_iterable(read.entries))
 
 
-def test_a_conversation_that_was_compacted_or_rewound_past_the_damage_is_whole_again():
+def test_a_conversation_that_was_compacted_rewritten_or_rewound_past_the_damage_is_whole_again():
     letters = [message(letter) for letter in "abcdef"]
     summary = {"kind": "compaction", "summary": message("sum")["message"], "keep": 2}
     _, transcript = recovered(history([*letters, summary, message("g")]), {2})
     assert texts(transcript.messages) == ["sum", "e", "f", "g"]
+    rewrite = {"kind": "rewrite", "messages": [message(letter)["message"] for letter in "xyz"]}
+    back = {"kind": "rewind", "to": 2, "left": 1}
+    _, transcript = recovered(history([*letters, rewrite, back, message("g")]), {2})
+    assert texts(transcript.messages) == ["x", "y", "g"]
     rewind = {"kind": "rewind", "to": 1, "left": 5}
     _, transcript = recovered(history([*letters, rewind, message("g")]), {3})
     assert texts(transcript.messages) == ["a", "g"]

@@ -194,6 +194,8 @@ def _error(chunk: Error, scheme: ColorScheme) -> RenderableType:
 def _done(chunk: Done, scheme: ColorScheme) -> RenderableType | None:
     if chunk.status is TurnStatus.INTERRUPTED:
         return Text("interrupted", scheme.note)
+    if chunk.status is TurnStatus.WAITING:
+        return Text("the turn waits for an answer", scheme.note)
     if chunk.stop_reason in _ODD_ENDS:
         return Text(_ODD_ENDS[chunk.stop_reason], scheme.error)
     return None

@@ -1,15 +1,20 @@
 """Which stored conversation a run goes on with, and what lists tell of one."""
 
 import os
+import shlex
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom.core import SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, SessionMetadata, SessionStore
 
-__all__ = ["describe_session", "full_session_id", "load_session", "newest_session"]
+if TYPE_CHECKING:
+    from greenroom.cli.options import Options
+
+__all__ = ["describe_session", "full_session_id", "load_session", "newest_session", "way_back"]
 
 _TITLE = 60
 _NAMED = 5  # sessions that an error lists
@@ -26,18 +31,29 @@ def describe_session(session: AgentSession, workspace: Path) -> None:
         session.set_metadata("title", _shortened(said))
 
 
+def way_back(session_id: str, options: "Options") -> str:
+    """Return the command that goes on with a session, wherever it is kept."""
+    words = ["greenroom", "--resume", session_id]
+    if options.sessions is not None:
+        words += ["--sessions", options.sessions]
+    return shlex.join(words)
+
+
 def _shortened(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
 
 
-async def load_session(session_id: str, store: SessionStore) -> AgentSession:
-    """Load the session of this id, or of the one that begins like this.
+async def load_session(
+    session_id: str, store: SessionStore, *, keep_open: bool = False
+) -> AgentSession:
+    """Load the session of this id, or of the one that begins like this; see `AgentSession.load`.
 
     Raises:
         SessionError: it is unknown or can't be read.
     """
-    return await AgentSession.load(await full_session_id(session_id, store), store=store)
+    full_id = await full_session_id(session_id, store)
+    return await AgentSession.load(full_id, store=store, keep_open=keep_open)
 
 
 async def full_session_id(text: str, store: SessionStore) -> str:
@@ -68,7 +84,9 @@ async def full_session_id(text: str, store: SessionStore) -> str:
 
 
 async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
-    """Load the session that was used last in this folder; one without a word in it is none.
+    """Load the session that was used last in this folder, to go on with it.
+
+    One without a word in it is none.
 
     Raises:
         SessionError: there is none, or it can't be read.
@@ -82,7 +100,7 @@ async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
     # The store counts whole seconds; their folders tell the sessions of one second apart.
     tied = [each.session_id for each in here if each.updated_at == here[0].updated_at]
     newest = await trio.to_thread.run_sync(lambda: max(tied, key=partial(_left_at, store)))
-    return await AgentSession.load(newest, store=store)
+    return await AgentSession.load(newest, store=store, keep_open=True)
 
 
 def _is_of(session: SessionMetadata, workspace: Path) -> bool:

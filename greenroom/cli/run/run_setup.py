@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,7 +19,7 @@ from greenroom.cli.run.sandbox import sandbox_of_run
 from greenroom.cli.run.store import open_store
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
-from greenroom.runtime import AgentHandle, AgentRuntime
+from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import Sandbox, ToolRegistry, builtin_tools, examine_sandbox
 
@@ -62,7 +62,7 @@ class RunSetup:
         """The model in the form in which `--model` takes it."""
         return f"{self.model.name}:{self.model.model}"
 
-    def spawn(self, runtime: AgentRuntime, unattended: Literal["ask", "deny"]) -> AgentHandle:
+    def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
         """Start the coding agent of this run."""
         agent = partial(coder, max_steps=self.max_steps, checkpoints=True)
         parts = (self.model, self.tools, self.permissions)
@@ -130,7 +130,7 @@ async def _not_held(sandbox: Sandbox | None) -> list[str]:
 
 async def _session(options: "Options", store: SessionStore, workspace: Path) -> AgentSession:
     if options.resume is not None:
-        return await load_session(options.resume, store)
+        return await load_session(options.resume, store, keep_open=True)
     if options.continue_last:
         return await newest_session(store, workspace)
     return AgentSession.new("coder", store=store)

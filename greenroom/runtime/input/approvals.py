@@ -6,6 +6,7 @@ for its descendants too.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,12 +20,15 @@ from greenroom.core import (
     RuleDecision,
     StateKind,
     clip,
+    new_id,
     notice,
     visible,
 )
+from greenroom.session import OpenQuestion
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.turns.turn import Turn
 
 __all__ = ["Approvals"]
 
@@ -36,8 +40,9 @@ _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down",
 class _Pending:
     """A request that is published and not decided."""
 
-    def __init__(self, request: PermissionRequest) -> None:
+    def __init__(self, request: PermissionRequest, turn: "Turn | None") -> None:
         self.request = request
+        self.turn = turn  # in which it was asked
         self.answer: Answer | None = None
         self.decided = trio.Event()
 
@@ -54,6 +59,12 @@ class Approvals:
         self._actor = actor
         self._limit = limit
         self._open: dict[str, _Pending] = {}
+        # What was asked before this life, by the call; and by the id what the answer to it is bound
+        # to, and the answer that came before it was asked again.
+        self._expected: dict[str, OpenQuestion] = {}
+        self._digests: dict[str, str] = {}
+        self._ahead: dict[str, Answer] = {}
+        self.expect(actor.session.open_questions)
         self._answerers = 0
         self._ever_attended = False
         self._said_unattended = False
@@ -65,8 +76,22 @@ class Approvals:
         waiting = (each for each in self._open.values() if not each.decided.is_set())
         return tuple(pending.request for pending in waiting)
 
+    def expect(self, questions: Iterable[OpenQuestion]) -> None:
+        """These questions will be asked again: answers to them may come ahead, to others not."""
+        self._expected = {each.tool_use_id: each for each in questions}
+        self._digests = {each.request_id: each.digest for each in self._expected.values()}
+        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self._digests}
+
+    def question(self, tool_use_id: str, digest: str) -> OpenQuestion:
+        """Return the question about a call; where it was asked before, it keeps its id, once.
+
+        Two calls of a reply may have the same id.
+        """
+        before = self._expected.pop(tool_use_id, None)
+        return OpenQuestion(before.request_id if before else new_id("p"), tool_use_id, digest)
+
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
-        """Publish a request and wait for its answer.
+        """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
         It is denied where nobody can answer any more, and where the agent or one above it is
         shutting down.
@@ -79,7 +104,11 @@ class Approvals:
         actor = self._actor
         if not self._open:
             self._state_before = actor.state
-        pending = _Pending(request)
+        pending = _Pending(request, actor.turns.current if actor.turns.is_in_turn() else None)
+        digest = self._digests.pop(request.request_id, None)
+        ahead = self._ahead.pop(request.request_id, None)
+        if ahead is not None and digest == request.digest:
+            pending.decide(ahead)
         self._open[request.request_id] = pending
         try:
             actor.notify("before_permission", request)
@@ -106,9 +135,11 @@ class Approvals:
     def _say_unattended(self, request: PermissionRequest) -> None:
         """Say, once for a root, that a question waits without end for somebody to come."""
         line = [each.approvals for each in (self._actor, *self._actor.ancestors())]
-        if any(each._answerers for each in line) or line[-1]._said_unattended:
+        root = line[-1]
+        is_waited_for = root._actor.unattended == "ask" and not root._said_unattended
+        if not is_waited_for or any(each._answerers for each in line):
             return
-        line[-1]._said_unattended = True
+        root._said_unattended = True
         notice(
             logger,
             f"{self._actor.signature} waits for permission, and nobody is there to give it: "
@@ -140,13 +171,18 @@ class Approvals:
             self._actor.set_state(self._state_before)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """Decide a request of this agent or of a descendant; False where none is open by this id."""
+        """Decide a request of this agent or of a descendant; False where none is open by this id.
+
+        A question that an earlier process asked is open before it is asked again.
+        """
         pending = self._open.get(request_id)
         if pending is not None:
             if pending.decided.is_set():
                 return False
             pending.decide(answer)
             return True
+        if request_id in self._digests:
+            return self._ahead.setdefault(request_id, answer) is answer
         return any(child.approvals.answer(request_id, answer) for child in self._actor.children)
 
     def answerer_came(self) -> None:
@@ -170,12 +206,21 @@ class Approvals:
         line = [self._actor, *self._actor.ancestors()]
         if pending.decided.is_set():
             return
-        if any(actor.mailbox.closed for actor in line):
+        is_ending = any(actor.mailbox.closed for actor in line)
+        if not is_ending and self._is_awaited(line):
+            return
+        turn = pending.turn
+        if line[-1].unattended == "suspend" and turn is not None and len(line) == 1:
+            turn.leave_suspended()
+        elif is_ending:
             pending.decide(_SHUTTING_DOWN)
-            return
-        if any(actor.approvals._answerers for actor in line):
-            return
-        left = any(actor.approvals._ever_attended for actor in line)
-        if left or line[-1].unattended == "deny":
+        else:
             message = "nobody is there to ask; the call was not allowed by a rule"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
+
+    def _is_awaited(self, line: "list[Actor]") -> bool:
+        """Whether somebody answers for one of these agents, or may still come to."""
+        if any(actor.approvals._answerers for actor in line):
+            return True
+        left = any(actor.approvals._ever_attended for actor in line)
+        return not left and line[-1].unattended == "ask"

@@ -21,6 +21,7 @@ from greenroom.core import (
     ConversationInput,
     Interrupt,
     MailboxFullError,
+    Resume,
     Shutdown,
     SubAgentResult,
     UserInput,
@@ -44,13 +45,16 @@ class Mailbox:
         self,
         limit: int,
         on_taken: Callable[[ConversationInput, trio.lowlevel.Task], None] = lambda *_: None,
+        when_empty: Callable[[], Resume | None] = lambda: None,
     ) -> None:
         """Start empty and open, with room for `limit` inputs.
 
-        `on_taken` is told of each input that is taken, and by which task.
+        `on_taken` is told of each input that is taken, and by which task; `when_empty` may give one
+        where a task is about to wait.
         """
         self._limit = limit
         self._on_taken = on_taken
+        self._when_empty = when_empty
         self._items: deque[ConversationInput] = deque()
         # Handed to a receiver that was woken and has not run yet.
         self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
@@ -180,8 +184,8 @@ class Mailbox:
         while not self.closed:
             # An interrupt while nothing runs means nothing to a loop that only takes input.
             self._interrupted = False
-            if self._items:
-                return self._pop()
+            if (found := self._pop()) is not None:
+                return found
             await self._receivers.park()
             message = self._handed.pop(trio.lowlevel.current_task(), None)
             if message is not None:
@@ -198,16 +202,17 @@ class Mailbox:
             if self.closed and not self._shutdown_told:
                 self._shutdown_told = True
                 return Shutdown()
-            if self._items and not self.closed:
-                return self._pop()
+            if not self.closed and (found := self._pop()) is not None:
+                return found
             await self._receivers.park()
             message = self._handed.pop(trio.lowlevel.current_task(), None)
             if message is not None:
                 return message
 
-    def _pop(self) -> ConversationInput:
-        message = self._take_first()
-        self._on_taken(message, trio.lowlevel.current_task())
+    def _pop(self) -> ConversationInput | None:
+        message = self._take_first() if self._items else self._when_empty()
+        if message is not None:
+            self._on_taken(message, trio.lowlevel.current_task())
         return message
 
     def _take_first(self) -> ConversationInput:

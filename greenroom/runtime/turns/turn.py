@@ -4,7 +4,8 @@ A turn is a cancel scope with a clean end. Whatever happens inside (an end, an e
 the end of the agent) it leaves a history in which every tool call is answered, saves it, and says
 how it ended. In order: the scope closes; subagents that the turn spawned are gone, unless it
 completed; open calls get their `ToolEnd`; the history is paired and saved; the state is idle;
-`Done` is published; what waits for the turn wakes.
+`Done` is published; what waits for the turn wakes. Only a turn that is suspended leaves calls open,
+those that have not started.
 """
 
 import logging
@@ -21,6 +22,7 @@ from greenroom.core import (
     ConversationInput,
     Done,
     Message,
+    Resume,
     StopReason,
     TurnError,
     TurnStart,
@@ -42,6 +44,7 @@ from greenroom.runtime.failure import (
 )
 from greenroom.runtime.outcome import TurnResult
 from greenroom.runtime.turns.interruption import Interruption, InterruptMode
+from greenroom.session import WENT_ON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +66,7 @@ class Turn:
         self._scope = trio.CancelScope()
         self._timer: BudgetScope | None = None
         self._is_used = False
+        self._is_left = False  # by `leave_suspended`
         self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
@@ -80,6 +84,8 @@ class Turn:
         """The task that took the message; None where the turn was made without one."""
         self.is_handed_on = False
         """Whether the task that took the message may have passed it to another one."""
+        self.is_suspended = False
+        """Whether calls stay open that have not started when it is left."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
         self.steps = 0
@@ -107,7 +113,7 @@ class Turn:
         self._before = actor.session.history
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
-        actor.session.add_message(_said(self.message))
+        self._begin_conversation()
         self._is_used = True
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
@@ -121,6 +127,17 @@ class Turn:
         self._scope.__enter__()
         self._is_open = True
         return self
+
+    def _begin_conversation(self) -> None:
+        """Go on with the calls that were left open, or answer them and append the message."""
+        session, message = self._actor.session, self.message
+        if not isinstance(message, Resume):
+            session.pair_tool_uses(WENT_ON)
+            session.add_message(_said(message))
+        elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
+            raise TurnError(
+                "these calls are no longer open", hint="a Resume gets one turn, the first"
+            )
 
     async def __aexit__(
         self,
@@ -167,6 +184,45 @@ class Turn:
             self.interruption.finish()
             self._actor.notify("after_turn", self._done)
 
+    def suspend(self) -> None:
+        """Leave calls open that have not started, when the block is left: somebody answers later.
+
+        The turn ends with `Done(status="waiting")` and the files that a kill at the question would
+        have left. The next agent, with the session loaded with `keep_open`, begins with a `Resume`;
+        here the next input answers the calls as not run. Call it before you cancel what asks. What
+        the turn has spawned ends with it. Without such a call the turn completes.
+
+        Raises:
+            TurnError: the turn is not open, or is a subagent's: whoever answers for its root is asked.
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            if reply.tool_uses and not is_office_hour():
+                turn.suspend()
+                break
+            ```
+        """
+        self._check_open("suspend")
+        if self._actor.parent is not None:
+            hint = "its questions go to whoever answers for its root"
+            raise TurnError("a subagent's turn can't be suspended", hint=hint)
+        self.is_suspended = True
+
+    def leave_suspended(self) -> None:
+        """Suspend it, and end its body at once; raises what `suspend` raises."""
+        self.suspend()
+        self._is_left = True
+        self._scope.cancel()
+
+    def _check_open(self, method: str) -> None:
+        require_loop(self._actor.runtime, f"{method}()")
+        if not self._is_open:
+            raise TurnError(
+                f"{method} was called for a turn that is not open",
+                hint=f"call turn.{method} inside of `async with agent.turn(message) as turn:`",
+            )
+
     def set_result(self, value: object) -> None:
         """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
 
@@ -186,12 +242,7 @@ class Turn:
                 turn.set_result({"words": len(message.text.split())})
             ```
         """
-        require_loop(self._actor.runtime, "set_result()")
-        if not self._is_open:
-            raise TurnError(
-                "a result was set for a turn that is not open",
-                hint="call turn.set_result inside of `async with agent.turn(message) as turn:`",
-            )
+        self._check_open("set_result")
         self._value = serde.dumps(serde.plain(value, "the result of a turn"))
 
     @property
@@ -248,18 +299,21 @@ class Turn:
     @property
     def _is_out_of_time(self) -> bool:
         """Whether it was the deadline that cancelled the body."""
-        return self._scope.cancelled_caught and not self.interruption.took_effect
+        return self._scope.cancelled_caught and not (self._is_left or self.interruption.took_effect)
 
     def _status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
             return TurnStatus.INTERRUPTED
-        return TurnStatus.COMPLETED if left is None else TurnStatus.FAILED
+        if left is not None:
+            return TurnStatus.FAILED
+        is_waiting = self.is_suspended and self._actor.session.unstarted
+        return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
         """Clean up, save and publish; return what a broken store raised beside our own errors."""
         with trio.CancelScope(shield=True):
             refused = await self._settle(status)
-            if refused is not None and status is TurnStatus.COMPLETED:
+            if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
                 status = TurnStatus.FAILED
                 self.interruption.body_is_over(is_completed=False)
                 await self._actor.children.end(of_turn=self)
@@ -281,7 +335,9 @@ class Turn:
         if status is not TurnStatus.COMPLETED:
             await actor.children.end(of_turn=self)
         progress = actor.output.close_tools()
-        self.interruption.repaired = actor.session.pair_tool_uses(told=progress)
+        actor.session.keep_open |= (waits := status is TurnStatus.WAITING)
+        repaired = actor.session.pair_tool_uses(told=progress, keep_unstarted=waits)
+        self.interruption.repaired = repaired
         try:
             await actor.flush()
         except BaseException as refused:
@@ -334,6 +390,8 @@ class Turns:
         # Those whose messages were put back: an interrupt that was meant for one still is.
         self._put_back: dict[str, Turn] = {}
         self._said_uncounted = False
+        self.may_resume = True
+        """Whether this life has neither taken an input nor begun a turn."""
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
         """What to call at the end of the turn that takes an input, by the input's id."""
 
@@ -346,11 +404,22 @@ class Turns:
         if self.current is None:
             self._actor.set_state(AgentState.idle())
 
+    def resume(self) -> Resume | None:
+        """Return what was left open before this life, where nothing else is its first input."""
+        session = self._actor.session
+        calls = session.unstarted if self.may_resume and session.keep_open else ()
+        self.may_resume = False
+        if not calls:
+            return None
+        self._actor.approvals.expect(session.open_questions)
+        return Resume(calls)
+
     def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
         """A task of the agent has taken a message: from now on an interrupt is meant for its turn.
 
         One that is taken inside of a turn is part of that turn.
         """
+        self.may_resume = False
         if self.current is not None and self.current.encloses(task):
             self.current.inputs.append(message.id)
             return
@@ -370,6 +439,7 @@ class Turns:
     def open(self, turn: Turn) -> None:
         """A turn is entered."""
         self._taken.pop(turn.message.id, None)
+        self.may_resume = False
         self._let_go()
         self._actor.mailbox.forget_interrupt()
         self.current = turn
@@ -381,6 +451,7 @@ class Turns:
         actor = self._actor
         self.current, self.last = None, turn
         actor.output.partial.clear()
+        actor.approvals.expect(())
         actor.children.turn_ended(result.status)
         for tool_use_id in actor.client_results.drop():
             logger.warning(

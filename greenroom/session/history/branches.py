@@ -2,36 +2,39 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from greenroom.core import Message, SessionError
-from greenroom.session.history.entry import CompactionEntry, Entry, RewindEntry
+from greenroom.session.history.entry import CompactionEntry, Entry, Replacement, RewindEntry
 from greenroom.session.history.transcript import Transcript
 
 __all__ = ["Branch", "as_left", "branches"]
+
+_Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
     """A conversation as it stood when it was left, or as it stands.
 
-    A rewind begins a branch, and so does a compaction; together they are a tree. A branch from which
-    nothing was said is none.
+    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A branch
+    from which nothing was said is none.
 
     Attributes:
         number: its place among the branches, from 0, in the order in which they were left. It never
             changes; the current one has the last.
-        begun_by: "rewind" or "compaction"; None for the first.
+        begun_by: "rewind", "compaction" or "rewrite"; None for the first.
         parent: the branch from which it goes off; None for the first.
         begins_at: how many messages of the parent's history stand before that place.
         messages: what it does not share with its parent: what was said since a rewind; or since a
-            compaction, after its summary and the `kept` messages that it repeats.
+            compaction, after its summary and the `kept` messages that it repeats; or since a rewrite,
+            after what it wrote.
         kept: how many messages a compaction repeats.
         is_current: whether it is the conversation in hand.
     """
 
     number: int
-    begun_by: Literal["rewind", "compaction"] | None
+    begun_by: _Beginning | None
     parent: "Branch | None" = field(repr=False)
     begins_at: int
     messages: tuple[Message, ...] = field(repr=False)
@@ -59,7 +62,7 @@ def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
     """Return every branch of a history, the current one last."""
     transcript, found, growing = Transcript(), list[Branch](), _Growing()
     for entry in entries:
-        if not isinstance(entry, RewindEntry | CompactionEntry):
+        if not isinstance(entry, RewindEntry | Replacement):
             transcript.apply(entry)
             continue
         length, said = transcript.size[0], transcript.own
@@ -67,7 +70,7 @@ def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
         if transcript.branch > len(found):
             found.append(growing.branch(len(found), said, is_current=False))
             growing = growing.next(entry, length, found[-1])
-        elif length > transcript.size[0] or isinstance(entry, CompactionEntry):
+        elif length > transcript.size[0] or isinstance(entry, Replacement):
             growing = growing.next(entry, length, growing.parent)
     return (*found, growing.branch(len(found), transcript.own, is_current=True))
 
@@ -95,7 +98,7 @@ def as_left(entries: Sequence[Entry], number: int) -> Transcript:
 class _Growing:
     """How the branch began that is still being added to."""
 
-    begun_by: Literal["rewind", "compaction"] | None = None
+    begun_by: _Beginning | None = None
     parent: Branch | None = None
     begins_at: int = 0
     kept: int = 0
@@ -106,10 +109,11 @@ class _Growing:
         )
 
     def next(
-        self, entry: RewindEntry | CompactionEntry, length: int, parent: Branch | None
+        self, entry: RewindEntry | Replacement, length: int, parent: Branch | None
     ) -> "_Growing":
-        if isinstance(entry, CompactionEntry):
-            return _Growing("compaction", parent, length, min(entry.keep, length))
+        if isinstance(entry, Replacement):
+            word: _Beginning = "compaction" if isinstance(entry, CompactionEntry) else "rewrite"
+            return _Growing(word, parent, length, min(entry.keep, length))
         # The messages before that place may be an older branch's.
         while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
             parent = parent.parent

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from greenroom.core import Checkpoint, SessionError
 from greenroom.session.history.entry import (
     CheckpointEntry,
-    CompactionEntry,
     CopiedEntry,
     Entry,
     MessageEntry,
+    Replacement,
     RewindEntry,
 )
 
@@ -36,10 +36,10 @@ def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ..
             called = len(places) if entry.message.tool_uses else called
         elif isinstance(entry, RewindEntry):
             del places[entry.to :]
-        elif isinstance(entry, CompactionEntry):
-            # The summary stands where the last message did that it is in place of.
+        elif isinstance(entry, Replacement):
+            # A summary stands where the last message did that it is in place of.
             cut = max(len(places) - entry.keep, 0)
-            places[:cut] = places[cut - 1 : cut] or [0]
+            places[:cut] = (places[cut - 1 : cut] or [0]) * len(entry.head)
         elif isinstance(entry, CopiedEntry) and called:
             found[_COPIED.id] = _COPIED
             places[called:] = [len(found)] * (len(places) - called)

@@ -23,7 +23,6 @@ from greenroom.core import (
 )
 
 __all__ = [
-    "COMPACTED",
     "FORMAT",
     "CheckpointEntry",
     "CompactionEntry",
@@ -33,22 +32,19 @@ __all__ = [
     "FormatEntry",
     "GrantEntry",
     "MessageEntry",
+    "RecordEntry",
+    "Replacement",
     "RevokeEntry",
     "RewindEntry",
+    "RewriteEntry",
     "ToolsStartedEntry",
     "decode_entries",
     "decode_entry",
     "decode_kinds",
 ]
 
-FORMAT = 2
+FORMAT = 3
 """The newest version of the format. It rises only when an older reader would misread the file."""
-
-COMPACTED = 2
-"""The version of what is written from the first compaction on; before it, it is version 1.
-
-Who passes a compaction over counts other messages than the rewinds behind it do.
-"""
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -88,10 +84,42 @@ class CheckpointEntry(Wire, frozen=True, tag_field="kind", tag="checkpoint"):
 
 
 class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
-    """The conversation goes on as a summary and its last `keep` messages; the others remain on record."""
+    """The conversation goes on as a summary and its last `keep` messages; the others remain on record.
+
+    From the first one on a history is of version 2: who passes it over counts other messages than the
+    rewinds behind it do.
+    """
 
     summary: Message
     keep: _Count
+
+    @property
+    def head(self) -> tuple[Message, ...]:
+        """What takes the place of the messages that are not kept."""
+        return (self.summary,)
+
+
+class RewriteEntry(Wire, frozen=True, tag_field="kind", tag="rewrite"):
+    """The conversation goes on as these messages; the ones before remain on record.
+
+    From the first one on a history is of version 3, for the same reason.
+    """
+
+    messages: tuple[Message, ...]
+
+    @property
+    def head(self) -> tuple[Message, ...]:
+        """What takes the place of the messages that are not kept."""
+        return self.messages
+
+    @property
+    def keep(self) -> int:
+        """How many of the last messages it keeps as they are: none."""
+        return 0
+
+
+Replacement: TypeAlias = CompactionEntry | RewriteEntry
+"""What puts its `head` in the place of all but the last `keep` messages."""
 
 
 class CopiedEntry(Wire, frozen=True, tag_field="kind", tag="copied"):
@@ -118,17 +146,26 @@ class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
     decision: msgspec.Raw
 
 
+class RecordEntry(Wire, frozen=True, tag_field="kind", tag="record"):
+    """A program kept a value of its own, of the kind `name`; it is no part of the conversation."""
+
+    name: str
+    value: msgspec.Raw
+
+
 Entry: TypeAlias = (
     FormatEntry
     | MessageEntry
     | ToolsStartedEntry
     | RewindEntry
     | CompactionEntry
+    | RewriteEntry
     | CheckpointEntry
     | CopiedEntry
     | GrantEntry
     | RevokeEntry
     | DecisionEntry
+    | RecordEntry
 )
 """Any entry that this version knows."""
 
@@ -187,6 +224,9 @@ def _entry(raw: dict[str, object]) -> Entry:
         message = raw.get(key)
         if isinstance(message, dict):
             raw = {**raw, key: _message(message)}
+    messages = raw.get("messages")
+    if isinstance(messages, list):
+        raw = {**raw, "messages": [_message(m) if isinstance(m, dict) else m for m in messages]}
     return serde.decode(serde.encode({"e": [raw]}), _Line).e[0]
 
 

@@ -1,6 +1,6 @@
 """What a person has decided for the rest of a session: the rules that were made of the answers."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = ["Grants"]
 
@@ -33,6 +33,6 @@ class Grants:
         del self._places[kept:]
         self.rules = self.rules[:kept]
 
-    def compact(self, cut: int) -> None:
-        """Keep them where the first `cut` messages become one: what was given there holds with it."""
-        self._places = [max(place - cut + 1, 0) for place in self._places]
+    def move(self, to: Callable[[int], int]) -> None:
+        """Keep them where other messages take the place of those before them."""
+        self._places = [to(place) for place in self._places]

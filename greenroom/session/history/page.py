@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from greenroom.core import Message, SessionCorruptError
-from greenroom.session.history.entry import CompactionEntry, Entry, MessageEntry, RewindEntry
+from greenroom.session.history.entry import Entry, MessageEntry, Replacement, RewindEntry
 from greenroom.session.history.lines import Lines, Position, read_lines
 from greenroom.session.repair import RepairReport, report_on
 
@@ -140,8 +140,8 @@ def _whole(lines: Lines) -> _Said:
                 said.append((line, entry.message))
             elif isinstance(entry, RewindEntry):
                 del said[entry.to :]
-            elif isinstance(entry, CompactionEntry):
-                said[: max(len(said) - entry.keep, 0)] = [(line, entry.summary)]
+            elif isinstance(entry, Replacement):
+                said[: max(len(said) - entry.keep, 0)] = [(line, each) for each in entry.head]
     return said
 
 
@@ -149,10 +149,10 @@ def _last(lines: Lines, count: int) -> _Said | None:
     """Return the last `count` messages, or fewer if there are no more; None if that takes more lines.
 
     Going back in time, a rewind says how many of the messages before it no longer count, and a
-    compaction how many before it still do.
+    compaction or a rewrite how many before it still do, and what comes before those.
     """
     found: _Said = []
-    summaries: _Said = []
+    heads: _Said = []
     skipped = 0
     for line, entries in reversed(list(_numbered(lines))):
         for entry in reversed(entries):
@@ -165,14 +165,15 @@ def _last(lines: Lines, count: int) -> _Said | None:
                 if entry.left is None:
                     return None
                 skipped += entry.left
-            elif isinstance(entry, CompactionEntry):
-                if skipped > entry.keep:  # the summary is among what was left
-                    count = len(found)
-                elif len(found) + entry.keep - skipped < count:
-                    count = len(found) + entry.keep - skipped
-                    summaries.append((line, entry.summary))
+            elif isinstance(entry, Replacement):
+                stays = len(found) + max(entry.keep - skipped, 0)
+                if stays < count:
+                    end = len(entry.head) - max(skipped - entry.keep, 0)  # the rest was left
+                    head = entry.head[max(end - (count - stays), 0) : max(end, 0)]
+                    heads += [(line, each) for each in head]
+                    count = stays
             if len(found) == count:
-                return [*summaries, *reversed(found)]
+                return [*heads, *reversed(found)]
     return None
 
 

@@ -13,7 +13,10 @@ import msgspec
 
 from greenroom.core import ContentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
-__all__ = ["Pairs", "answer_unanswered", "is_stand_in", "unanswered"]
+__all__ = ["WENT_ON", "Pairs", "answer_unanswered", "is_stand_in", "open_calls", "unanswered"]
+
+WENT_ON = "the conversation went on without it"
+"""Why a call that was left open is answered before the next message or reply."""
 
 _STARTED = "the call had started, and its outcome is unknown"
 _NOT_STARTED = "the call was not started"
@@ -22,22 +25,27 @@ _STRAY = "The result of a call that is not on record:"
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the ids of the last reply's calls that no later message answers, in order.
+    """Return the ids of the `open_calls`."""
+    return tuple(call.id for call in open_calls(messages))
+
+
+def open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
+    """Return the last reply's calls that no later message answers, in order.
 
     Providers reuse ids from turn to turn, so a result counts only for the reply just before it.
     """
     results: Counter[str] = Counter()
-    calls: list[str] = []
+    calls: list[ToolUseBlock] = []
     replies = False
     for message in reversed(messages):
         if message.role == "assistant":
             replies = True
-            calls = [call.id for call in message.tool_uses] + calls
+            calls = [*message.tool_uses, *calls]
         elif replies:
             break
         else:
             results.update(result.tool_use_id for result in message.tool_results)
-    return tuple(call for call in calls if not _take(results, call))
+    return tuple(call for call in calls if not _take(results, call.id))
 
 
 def answer_unanswered(

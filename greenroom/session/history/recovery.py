@@ -20,10 +20,10 @@ import msgspec
 from greenroom.core import Checkpoint, InvalidJSONError, Message, serde
 from greenroom.session.history.entry import (
     CheckpointEntry,
-    CompactionEntry,
     Entry,
     FormatEntry,
     MessageEntry,
+    Replacement,
     RevokeEntry,
     RewindEntry,
     decode_entries,
@@ -153,8 +153,8 @@ class _Draft:
             if isinstance(entry, RewindEntry):
                 self._put(self._moved(entry))
             else:
-                if isinstance(entry, CompactionEntry):
-                    self._compact(entry.keep)
+                if isinstance(entry, Replacement):
+                    self._replace(entry)
                 self.messages += isinstance(entry, MessageEntry)
                 self._put(entry, raw)
 
@@ -195,6 +195,6 @@ class _Draft:
         self._gaps = [place for place in self._gaps if place < to]
         return RewindEntry(to, count - to)
 
-    def _compact(self, keep: int) -> None:
-        cut = max(len(self._transcript.messages) - keep, 0)
-        self._gaps = [place - cut + 1 for place in self._gaps if place >= cut]
+    def _replace(self, entry: Replacement) -> None:
+        cut = max(len(self._transcript.messages) - entry.keep, 0)
+        self._gaps = [place - cut + len(entry.head) for place in self._gaps if place >= cut]

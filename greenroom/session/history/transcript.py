@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from greenroom.core import Message, SessionError
+from greenroom.core import JSON, Message, SessionError, ToolUseBlock
 from greenroom.session.history.compaction import check_summary, kept
 from greenroom.session.history.entry import (
-    COMPACTED,
     CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
@@ -16,14 +15,23 @@ from greenroom.session.history.entry import (
     FormatEntry,
     GrantEntry,
     MessageEntry,
+    RecordEntry,
+    Replacement,
     RevokeEntry,
     RewindEntry,
+    RewriteEntry,
     ToolsStartedEntry,
 )
 from greenroom.session.history.expenses import Expenses
 from greenroom.session.history.grants import Grants
-from greenroom.session.history.pairing import Pairs, answer_unanswered, unanswered
+from greenroom.session.history.pairing import (
+    Pairs,
+    answer_unanswered,
+    open_calls,
+    unanswered,
+)
 from greenroom.session.history.pending import PendingEntry, prove
+from greenroom.session.history.records import Records
 
 __all__ = ["Transcript"]
 
@@ -51,6 +59,7 @@ class Transcript:
         self._paired = 0
         self._pairs = Pairs()
         self.grants = Grants()
+        self.records = Records()
         self.expenses = Expenses()
         self.version = 1
         # How many branches were left, and how much this one shares with that from which it goes off.
@@ -87,6 +96,17 @@ class Transcript:
         """Whether a call of the last reply has no result."""
         return bool(unanswered(self._messages))
 
+    @property
+    def unstarted(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last reply that have no result, and have not started."""
+        calls = open_calls(self._messages[self._paired :])
+        started = self._started_last() if calls else ()
+        return tuple(call for call in calls if call.id not in started)
+
+    def records_since_reply(self, kind: str) -> Iterator[JSON]:
+        """Return the records of a kind that were written behind the last reply."""
+        return self.records.values(kind, since=self._last_reply() + 1)
+
     def apply(self, entry: Entry) -> None:
         """Take in an entry that is stored already."""
         match entry:
@@ -99,12 +119,21 @@ class Transcript:
                 self.expenses.note_tool_calls(len(ids))
             case RewindEntry(to=to):
                 self._go_back(to)
-            case CompactionEntry(summary=summary, keep=keep):
-                self._put_first(summary, keep)
+            case CompactionEntry(summary=summary):
+                cut = self._replace(entry, version=2)
+                self.expenses.note_message(summary)
+                self.grants.move(lambda place: max(place - cut + 1, 0))
+                self.records.move(lambda place: place and max(place - cut, 0) + 1)
+            case RewriteEntry(messages=messages):
+                self._replace(entry, version=3)
+                self.grants.move(lambda place: min(place, len(messages)))
+                self.records.move(lambda place: min(place, len(messages)))
             case GrantEntry(rules=rules):
                 self.grants.add(rules, len(self._messages))
             case RevokeEntry():
                 self.grants.revoke()
+            case RecordEntry():
+                self.records.add(entry, len(self._messages))
             case CopiedEntry():
                 self.expenses = Expenses()
             case CheckpointEntry() | DecisionEntry():
@@ -165,12 +194,21 @@ class Transcript:
             self._entries -= 1
         self._offered, self._is_withdrawn = 0, False
 
-    def pair(self, reason: str, told: Mapping[str, str] = _NOTHING) -> tuple[str, ...]:
-        """Answer the calls of the last reply that have no result, and return their ids."""
+    def pair(
+        self, reason: str, told: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool = False
+    ) -> tuple[str, ...]:
+        """Answer the calls of the last reply that have no result, and return their ids.
+
+        With `keep_unstarted` only those that had started.
+        """
         ids = unanswered(self._messages[self._paired :])
         if ids:
-            answers = answer_unanswered(ids, self._started_last(), reason, told)
-            self.add(MessageEntry(answers))
+            started = self._started_last()
+            left = {id_ for id_ in ids if keep_unstarted and id_ not in started}
+            if ids := tuple(id_ for id_ in ids if id_ not in left):
+                self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
+            if left:
+                return ids
         self._paired = len(self._messages)
         return ids
 
@@ -181,11 +219,13 @@ class Transcript:
             SessionError: there are fewer messages.
         """
         self._check(at)
-        entries = list[Entry]()
+        records = self.records.by_place()
+        entries: list[Entry] = [*records.get(0, ())]
         for index, message in enumerate(self._messages[:at]):
             entries.append(MessageEntry(message))
             if index in self._started:
                 entries.append(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+            entries += records.get(index + 1, ())
         entries.append(CopiedEntry())
         copy = Transcript(entries)
         copy.pending += entries  # proved when they were added here, so they can wait for a thread
@@ -209,6 +249,24 @@ class Transcript:
             InvalidJSONError: the summary holds something that JSON can't express.
         """
         self.add(CompactionEntry(check_summary(summary).stamped(), kept(self._messages, keep)))
+
+    def rewrite(self, messages: tuple[Message, ...]) -> None:
+        """Put these messages in the place of all that there are, by an entry that says so.
+
+        Raises:
+            TypeError: one of them is not a message.
+            InvalidJSONError: one holds something that JSON can't express.
+        """
+        for message in messages:
+            if not isinstance(message, Message):
+                raise TypeError(f"{message!r} is not a message: write Message.user(…)")
+        known = {id(message) for message in self._messages}
+        self.add(RewriteEntry(messages))
+        # What stays is the same object, so that who knows it sees that it was not said anew.
+        self._messages = [
+            given if id(given) in known and given == read else read
+            for given, read in zip(messages, self._messages, strict=True)
+        ]
 
     def _check(self, at: int) -> None:
         count = len(self._messages)
@@ -234,18 +292,25 @@ class Transcript:
         self._paired = 0  # a call may have been parted from its result
         self._pairs.look_again(self._messages)
         self.grants.rewind(to)
+        self.records.rewind(to)
 
-    def _put_first(self, summary: Message, keep: int) -> None:
+    def _replace(self, entry: Replacement, *, version: int) -> int:
+        """Put its head in the place of all but the last messages, and return how many those were."""
         self._branch_off(0)
-        cut = max(len(self._messages) - keep, 0)
-        last = self._messages[cut:]
-        self._started = {at - cut + 1: ids for at, ids in self._started.items() if at >= cut}
+        cut = max(len(self._messages) - entry.keep, 0)
+        moved, last = len(entry.head) - cut, self._messages[cut:]
+        # A call that had started has, also where its reply was written anew.
+        started = set(self._started_last())
+        self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
         self._messages, self._pairs, self._view, self._paired = [], Pairs(), None, 0
-        for message in (summary, *last):  # another writer may have parted a call from its result
+        for message in (
+            *entry.head,
+            *last,
+        ):  # another writer may have parted a call from its result
             self._pairs.add(self._messages, message, self._started_last)
-        self.grants.compact(cut)
-        self.expenses.note_message(summary)
-        self.version = COMPACTED
+        self._started[self._last_reply()] = started
+        self.version = max(self.version, version)
+        return cut
 
     def _branch_off(self, shared: int) -> None:
         # What was said since the last time stays behind as a branch; nothing said, none is there.

@@ -153,13 +153,13 @@ async def search_sessions(
 
 
 def _said(current: Branch) -> Iterator[tuple[Branch, int, Message]]:
-    """Yield the messages of a conversation, then those that its compactions have left out."""
+    """Yield the messages of a conversation, then those that compactions and rewrites have left out."""
     for place, message in enumerate(current.history):
         yield current, place, message
     branch: Branch | None = current
     while branch is not None:
         parent = branch.parent
-        if parent is not None and branch.begun_by == "compaction":
+        if parent is not None and branch.begun_by != "rewind":
             for place, message in enumerate(parent.history[: branch.begins_at - branch.kept]):
                 yield parent, place, message
         branch = parent
