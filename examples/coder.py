@@ -32,8 +32,8 @@ async def coder(
                     while reply.tool_uses:
                         await run_calls(agent, reply, tools, permissions)
                         reply = await one_reply(agent, llm, tools)
-            case gr.Interrupt():  # while no turn is open: there is nothing to stop
-                continue
+            case gr.Interrupt() | gr.Resume():
+                continue  # no turn is open, and the session was not loaded to keep its questions
 
 
 async def one_reply(
