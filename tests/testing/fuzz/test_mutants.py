@@ -18,6 +18,7 @@ from greenroom.runtime.input import approvals, mailbox
 from greenroom.runtime.output import output
 from greenroom.runtime.turns import cleanup, interruption, turn
 from greenroom.session import AgentSession
+from greenroom.session.history.pairing import Pairs
 from greenroom.testing.fuzz import INVARIANTS, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
 from tests.testing.fuzz.careless_tools import CARELESS
@@ -48,6 +49,8 @@ async def nothing(*args, **kwargs):
 @breaks("history_is_paired", "the_session_is_stored")
 def calls_are_not_paired(patch):
     patch.setattr(AgentSession, "pair_tool_uses", lambda *args, **kwargs: ())
+    # A call that stays open is answered when the next reply comes, else.
+    patch.setattr(Pairs, "add", lambda self, messages, message, started: messages.append(message))
 
 
 @breaks("tools_are_closed")
