@@ -244,6 +244,13 @@ def test_no_length_hides_what_a_pattern_stands_for(workspace):
     assert explain(workspace, f"cat {'*' * 5000}env").decision == "ask"
 
 
+def test_more_patterns_than_are_looked_at_are_asked_about_once(workspace):
+    few = " ".join(f"*.a{number}" for number in range(256))
+    assert explain(workspace, f"ls {few}").decision == "allow"
+    found = explain(workspace, f"ls {few} {few} *.a256 .e*")
+    assert (found.decision, len(found.parts)) == ("ask", 2)
+
+
 def test_a_pattern_for_any_depth_may_stand_for_what_it_could_name_there(workspace):
     assert explain(workspace, "cat **", (".env",)).decision == "deny"  # through a link
     for denied, expected in (("**/.env", "allow"), ("a/b/x.py", "ask"), ("src/x.py", "allow")):

@@ -22,6 +22,7 @@ MAX_LINKS = 8
 _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
 # A pattern with `..` behind a star.
 _UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
+_LINKS = re.compile("cwd|root")
 # The links of a process to its folder and its root.
 _PROCESS = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
 
@@ -57,10 +58,9 @@ class Place:
 
     def moved(self, path: str) -> "Place":
         """Return the place after a change of folder that may or may not take effect."""
-        steps = [
-            _normal(posixpath.join(folder, os.path.expanduser(path)))
-            for folder in (self.folder, *self.others)
-        ]
+        path = os.path.expanduser(path)
+        folders = [""] if path.startswith("/") else (self.folder, *self.others)
+        steps = [_normal(f"{folder}/{path}") for folder in folders]
         others = tuple(dict.fromkeys((*self.others, *steps)))
         long = any(len(each) > MAX_FOLLOWED for each in steps)
         if self.lost or long or len(others) > MAX_FOLDERS or "\0" in path:
@@ -99,7 +99,8 @@ class Place:
             meant = self._meant(name)
             lexical = [_normal(each) for each in meant]
             # A program follows links before it goes up; a tool may go up first. Judge both.
-            real = [self.disk.real(each) for each in dict.fromkeys((*meant, *lexical))]
+            spelled = meant if meant == lexical else (*meant, *lexical)
+            real = [self.disk.real(each) for each in spelled]
             patterns = lexical if stars == "search" else []
             if stars == "files":
                 found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
@@ -128,9 +129,9 @@ class Place:
         """
         folders = (self.folder, *self.others)
         joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
-        spelled = {*joined, *map(_normal, joined)}
-        if any(map(_PROCESS.match, spelled)):
-            joined += [_its_own(path, folder) for path in sorted(spelled) for folder in folders]
+        if any(map(_LINKS.search, joined)):
+            spelled = sorted({*joined, *map(_normal, joined)})
+            joined += [_its_own(path, folder) for path in spelled for folder in folders]
         return joined
 
     def _fitting(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -153,8 +154,6 @@ def _normal(path: str) -> str:
 
 def _its_own(path: str, folder: str) -> str:
     for _ in range(MAX_LINKS):
-        link = _PROCESS.match(path)
-        if link is None:
-            break
-        path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
+        if link := _PROCESS.match(path):
+            path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
     return path

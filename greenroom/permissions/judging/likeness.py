@@ -118,14 +118,12 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likenes
     if not matcher.settings.issubset(fact.settings) and min(found):
         # The call may set the variable in another way than before the command.
         missing = matcher.settings.difference(fact.settings)
-        text = "\n".join(str(each) for each in call.facts if not _is_own(each, fact))
+        own = {
+            id(x) for x in call.facts if isinstance(x, Change) and x.command is fact and x.setting
+        }
+        text = "\n".join(str(each) for each in call.facts if id(each) not in own)
         found.append(Likeness(all(each.partition("=")[0] in text for each in missing)))
     return min(found)
-
-
-def _is_own(fact: Fact, command: Command) -> bool:
-    """Tell whether it sets a variable for this command, to a value that is written out."""
-    return isinstance(fact, Change) and fact.command is command and bool(fact.setting)
 
 
 def _runs(fact: Command, prefix: tuple[str, ...]) -> Likeness:

@@ -34,6 +34,7 @@ _WILD = re.compile(r"[*?\[]")
 _BEHIND = re.compile(r"[=@]|:(?!//)")
 _PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
+MAX_PATTERNS = 256  # of a call
 MAX_PARTS = 8  # of a word, each behind a sign
 
 
@@ -42,7 +43,7 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
     if not (rules.careful_paths or rules.careful_hosts):
         return
     named = set[tuple[Word, Place]]()
-    is_lost = False
+    is_lost, patterns = False, 0
     for fact in call.facts:
         place = (isinstance(fact, Command) and fact.place) or call.place
         if rules.careful_paths and isinstance(fact, Command):
@@ -52,6 +53,9 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
                 continue
             named.add((word, place))
             is_lost = is_lost or (place.lost and word.text[:1] not in "-/")
+            patterns += word.pattern
+            if word.pattern and patterns > MAX_PATTERNS:
+                continue
             is_long = word.pattern and len(word.text) > MAX_LENGTH
             if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
                 yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
@@ -59,6 +63,8 @@ def operands(call: Call, rules: RuleIndex) -> Iterator[Fact]:
                 yield from named_hosts(word.text)
             if rules.careful_paths:
                 yield from named_files(word, place, call)
+    if patterns > MAX_PATTERNS and rules.careful_paths:
+        yield Unknown(reason=f"more than {MAX_PATTERNS} patterns of files")
     if is_lost and rules.careful_paths and rules.careful_folders:
         yield Unknown(reason="names files in a folder that can't be told")
 

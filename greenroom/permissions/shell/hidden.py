@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from greenroom.core import lookalikes, visible
 from greenroom.permissions.facts.fact import Command, Fact, Unknown
-from greenroom.permissions.facts.word import Word
 
 __all__ = ["hidden_characters", "posing", "posing_words"]
 
@@ -34,14 +33,10 @@ def posing_words(facts: Iterable[Fact]) -> Iterator[Unknown]:
     for fact in facts:
         if isinstance(fact, Command) and not fact.text.isascii():
             for at, word in enumerate(fact.argv):
-                yield from _posing(word, is_program=at == 0)
-
-
-def _posing(word: Word, *, is_program: bool) -> Iterator[Unknown]:
-    if is_program or word.text.startswith("-"):
-        yield from posing(word.text.partition("=")[0])
-    elif not word.quoted or ("/" in word.text and " " not in word.text):
-        yield from posing(word.text, sure=True)
+                if at == 0 or word.text.startswith("-"):
+                    yield from posing(word.text.partition("=")[0])
+                elif not word.quoted or ("/" in word.text and " " not in word.text):
+                    yield from posing(word.text, sure=True)
 
 
 def posing(text: str, *, sure: bool = False) -> Iterator[Unknown]:

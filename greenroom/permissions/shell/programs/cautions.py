@@ -91,7 +91,7 @@ def _found(usage: Usage, name: str) -> Found:
         yield from finder(usage)
     if pattern := _TEXTS.get(name):
         yield from _texts(usage, pattern)
-    can_be_careful = (program.is_careful or pattern) and not program.is_("plain")
+    can_be_careful = (program.is_("!") or program.is_("?") or pattern) and not program.is_("plain")
     if can_be_careful and any(word.dynamic for word in argv):
         for at in _unseen(usage):
             yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"

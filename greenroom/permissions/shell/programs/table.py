@@ -201,11 +201,6 @@ class Program:
         """Tell whether its row holds this mark or word."""
         return kind in self.kinds
 
-    @property
-    def is_careful(self) -> bool:
-        """Whether some option is to be careful with."""
-        return "!" in self.kinds or "?" in self.kinds
-
     def add(self, entry: str) -> None:
         """Take in an entry of a row: options, or what they are called, each with its mark."""
         mark, rest = entry[0], entry[1:]

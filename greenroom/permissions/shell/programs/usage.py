@@ -100,7 +100,7 @@ def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]
         text = argv[at].text
         if ended or len(text) < 2 or text[0] != "-":
             operands += 1
-            yield Part(at, ended=ended, marks="" if ended else program.marks(text))
+            yield Part(at, ended=ended, marks="" if ended else program.options.get(text, ""))
             ended = ended or operands == stop
         elif text == "--" and program.name != "find":  # which takes actions behind it
             ended = True
