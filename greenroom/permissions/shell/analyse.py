@@ -56,7 +56,8 @@ def analyse(command: str, place: Place) -> Sequence[Fact]:
         return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
     facts = _gather(_Analyser(place, len(command)).facts(command))
     if hidden := hidden_characters(command):
-        facts.append(Unknown(reason=f"the command holds characters that can't be seen: {hidden}"))
+        why = f"the command holds characters that can't be seen: {hidden}"
+        facts.insert(0, Unknown(reason=why))
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
 

@@ -102,10 +102,7 @@ class Cursor:
 
     def unclear(self, reason: str, *, change: bool = False) -> None:
         """Note something that can't be told, or a change that is no command."""
-        note = Unclear(reason, change)
-        nodes = self.findings.nodes
-        if not nodes or nodes[-1] != note:
-            nodes.append(note)
+        self.findings.nodes.append(Unclear(reason, change))
 
     def apart(self, text: str) -> Self:
         """Begin to read another text, with the same findings."""

@@ -53,9 +53,7 @@ class WordReader(Cursor):
         """
         if plain := self.take(PLAIN_WORDS):
             return [Word(each) for each in plain.split()]
-        start = self.at
-        pieces = self.pieces()
-        if self.at == start:
+        if not (pieces := self.pieces()):
             return None
         return [join(each) for each in expand(pieces) if holds_word(each)]
 

@@ -68,6 +68,8 @@ def cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why.
 
     Example:
+        >>> from greenroom.permissions.facts.word import Word
+        >>> from greenroom.permissions.shell.programs.usage import usage_of
         >>> cautions(usage_of([Word(each) for each in ("sort", "-ro", "file", "names")]))
         ((1, '-ro lets sort write files or run programs'),)
     """
