@@ -146,6 +146,7 @@ def test_the_model_is_told_which_pattern_and_what_to_do(workspace):
         ("grep -r x --exclude .md .env", "deny"),
         ("grep -r x --exclude=.env .env", "deny"),
         ("ls --ignore=.env --hide=vault", "allow"),
+        ("git diff -- ????", "deny"),  # which fits no file, so that git looks for it
     ],
 )
 def test_what_is_left_out_is_not_read(workspace, command, expected):
@@ -160,7 +161,7 @@ def test_what_is_left_out_is_not_read(workspace, command, expected):
         *((".env", "deny"), (".e*", "deny"), ("**/.en?", "deny"), ("**/{.e*,x}", "deny")),
         *(("conf/.[e]nv", "deny"), ("*.pem", "deny"), ("**/*env", "deny"), ("{.env,x}", "deny")),
         *(("**/*.py", "allow"), ("*", "allow"), ("**/*.{md,txt}", "allow"), ("{a", "allow")),
-        *(("**/.e[", "allow"), ("!.env", "allow")),
+        *(("**/.e[", "allow"), ("!.env", "allow"), ("????", "deny")),
     ],
 )
 def test_patterns_of_the_tools_are_judged_by_what_they_spell(workspace, tool, pattern, expected):

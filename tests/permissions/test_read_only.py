@@ -279,6 +279,8 @@ cat ~root/x
 realpath /etc/x
 printf -v x y
 test -v 'a[$(id)]'
+test -$'\x76' "$(cat a.txt)"
+: "$(cat a.txt)"; test -v "$_"
 command ls /etc
 md5sum -c README.md
 stat -f /etc

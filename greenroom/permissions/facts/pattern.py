@@ -216,7 +216,7 @@ def _meet(wanted: Glob, name: str) -> bool:
 
 def _seek(wanted: Glob, name: str) -> bool:
     given = read_glob(name)
-    spelled = 2 * (len(given.head) + len(given.tail)) >= len(wanted.text)
+    spelled = 2 * (len(given.head) + len(given.tail) + name.count("?")) >= len(wanted.text)
     return wanted.fits(name) or (spelled and wanted.meets(given))
 
 

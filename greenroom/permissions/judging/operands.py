@@ -87,7 +87,8 @@ def _finds(fact: Command, place: Place) -> Iterator[Fact]:
     if is_list or any("~" in part.marks for part in fact.parts):
         yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
     for word in argv[1:]:
-        if word.pattern or not _WILD.search(word.text):
+        # What fits no file, the shell hands on as it is.
+        if not _WILD.search(word.text) or (word.pattern and name != "git"):
             continue
         option = _LOOKS_FOR.match(word.text)
         pattern = _MAGIC.sub("", word.text[option.end() :] if option else word.text)

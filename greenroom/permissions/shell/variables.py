@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from greenroom.permissions.facts.fact import Command, Fact, Unknown
 from greenroom.permissions.facts.word import Word, words_of
@@ -89,6 +90,11 @@ def redefines(node: SimpleCommand) -> bool:
         return True
     if program in _TESTS and any("$(" in each.text or "`" in each.text for each in _names(node)):
         return True
+    if program in _TESTS and any(
+        word.unknown and (option.unknown or option.text in ("-v", "-R"))
+        for option, word in pairwise(node.words)
+    ):
+        return True
     if program in _REDEFINERS:
         return bool(texts) and texts != ["-r"]
     if program in ("declare", "typeset", "local"):
@@ -124,8 +130,7 @@ def _names(node: SimpleCommand) -> Iterator[Word]:
     words = node.words
     for at, word in enumerate(words[1:], 1):
         after = words[at + 1] if at + 1 < len(words) else Word("")
-        names = words[at - 1].text in ("-v", "-R") or after.unknown or "[" in after.text
-        if word.unknown and (word.split or names):
+        if word.unknown and (word.split or after.unknown or "[" in after.text):
             yield word
 
 
