@@ -279,6 +279,10 @@ cat ~root/x
 realpath /etc/x
 printf -v x y
 test -v 'a[$(id)]'
+du -"${x:--files0-from=../outside}"
+find . -fprint$? .git/hooks/x
+echo a >& {.envrc,}
+echo a > {x..x}
 test -$'\x76' "$(cat a.txt)"
 : "$(cat a.txt)"; test -v "$_"
 command ls /etc

@@ -91,8 +91,8 @@ class Word(NamedTuple):
         if not self.dynamic:
             return False
         begins = self.shape.partition(UNKNOWN)[0]
-        if self.number:  # as part of a name, such as `--files$((0))-from`
-            return begins.startswith("--") and "=" not in begins
+        if self.number:  # as part of a name, such as `-fprint$((0))`
+            return begins.startswith("-") and len(begins) > 2 and "=" not in begins
         return self.split or not begins or (begins.startswith("-") and "=" not in begins)
 
 

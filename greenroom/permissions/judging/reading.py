@@ -103,7 +103,8 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     filled = fact.outer is not None and fact.outer.argv[0].text in _FILLING
     # Values that are only text, and the pattern that is looked for, name no file.
     texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
-    texts = {at for at in texts if not argv[at].split}
+    apart = {part.value_at for part in seen if part.value_at > part.at}
+    texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
     texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
     return all(
         at in texts or _is_inside(word, place, call, filled=filled)

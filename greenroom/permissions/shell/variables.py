@@ -88,13 +88,10 @@ def redefines(node: SimpleCommand) -> bool:
     program, texts = _builtin(node), [word.text for word in node.words[1:]]
     if program == "set" and any(text == "keyword" or _KEYWORDS.match(text) for text in texts):
         return True
-    if program in _TESTS and any("$(" in each.text or "`" in each.text for each in _names(node)):
-        return True
-    if program in _TESTS and any(
-        word.unknown and (option.unknown or option.text in ("-v", "-R"))
-        for option, word in pairwise(node.words)
-    ):
-        return True
+    if program in _TESTS:
+        named = (word for option, word in pairwise(node.words) if _takes_name(option))
+        runs = any("$(" in each.text or "`" in each.text for each in _names(node))
+        return runs or any(word.unknown for word in named) or any(map(_SUBSCRIPT.search, texts))
     if program in _REDEFINERS:
         return bool(texts) and texts != ["-r"]
     if program in ("declare", "typeset", "local"):
@@ -102,6 +99,10 @@ def redefines(node: SimpleCommand) -> bool:
         if unclear or any(_ATTRIBUTES.fullmatch(text) for text in texts):
             return True
     return program in _BUILTINS - {"printf"} and any(map(_SUBSCRIPT.search, texts))
+
+
+def _takes_name(option: Word) -> bool:
+    return option.unknown or option.text in ("-v", "-R")
 
 
 def sets(node: Finding, names: frozenset[str]) -> bool:

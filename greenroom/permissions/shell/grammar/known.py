@@ -46,7 +46,8 @@ def find_assigned(command: str) -> frozenset[str] | None:
 
 def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
     """List the values of a variable that goes through these words; none if they are not known."""
-    if len(words) > MAX_VALUES or any(word.unknown for word in words):
+    is_known = [not word.dynamic or (word.number and len(word.pieces) == 1) for word in words]
+    if len(words) > MAX_VALUES or not all(is_known):
         return ()
     texts = [word.text if word.quoted else os.path.expanduser(word.text) for word in words]
     if any(text[:1] == "~" and not word.quoted for text, word in zip(texts, words, strict=True)):

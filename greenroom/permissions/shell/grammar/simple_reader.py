@@ -112,6 +112,8 @@ class SimpleReader(WordReader):
         target = self.word()
         if target is None:
             raise self.error("a redirection without its target")
+        if "{" in target.text and ("," in target.text or ".." in target.text):
+            target = target._replace(dynamic=True)  # it may be written out to another name
         if operator in ("<<", "<<-"):
             if target.dynamic or re.search(r"[\n$`]", self.text[start : self.at]):
                 raise self.error("a here-document whose end can't be told")

@@ -220,14 +220,13 @@ class Program:
             self._mark("!", entry)
 
     def _mark(self, mark: str, *options: str) -> None:
-        self.kinds.add(mark)
+        self.kinds.update(mark)
         self.options.update((each, self.options.get(each, "") + mark) for each in options)
 
     def include(self, other: "Program") -> None:
         """Add what the table says of another program."""
         for option, marks in other.options.items():
-            self.options[option] = self.options.get(option, "") + marks
-        self.kinds.update(other.kinds)
+            self._mark(marks, option)
 
 
 def abbreviates(option: str, wanted: str) -> bool:

@@ -72,8 +72,8 @@ def usage_of(argv: Sequence[Word]) -> Usage:
         5  None
     """
     program, start = _program_of(argv)
-    is_known = program.options or program.kinds
-    return Usage(argv, program, start, tuple(_parts(argv, program, start)) if is_known else ())
+    parts = tuple(_parts(argv, program, start)) if program.kinds else ()
+    return Usage(argv, program, start, parts)
 
 
 def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
