@@ -31,7 +31,6 @@ tail -f README.md
 wc -l src/*.py
 rg -n foo src
 rg "/api/" src
-rg -g '*.py' -l foo | xargs head -3
 grep -rn "/api" src --include=*.py
 grep -n -e foo -- src/a.py
 find . -name '*.py' -type f
@@ -91,7 +90,6 @@ git branch -vv --list 'f*'
 git branch --show-current
 git branch --contains HEAD
 git rev-parse --show-toplevel
-git ls-files | xargs wc -l
 git ls-files '*.py'
 git blame src/a.py
 git describe --tags
@@ -117,7 +115,6 @@ realpath src
 readlink pwx
 nl README.md
 column -t -s, README.md
-find . -type f -newer README.md -print0 | xargs -0 grep -l foo
 git diff --name-only | head
 ls *.md
 cat src/*.py
@@ -130,7 +127,6 @@ grep "^$x" README.md
 rg -e "$x" src
 head -n "$N" README.md
 find . -name "$x"
-ls | xargs -I{} cat {}/x
 echo $(cat README.md)
 """
 
@@ -279,6 +275,16 @@ cat ~root/x
 realpath /etc/x
 printf -v x y
 test -v 'a[$(id)]'
+git ls-files | xargs wc -l
+ls | xargs --replace rm cat {}
+sed -n -l '' '1e touch out' a.txt
+sed 's/[/]//e;/x;/a/p' a.txt
+find -D -name -delete
+git stash -m list
+wc -c /etc/passwd
+stat -t /etc/passwd
+xargs cat <<< /etc/hostname
+cat e{1..1}$((0))
 du -"${x:--files0-from=../outside}"
 find . -fprint$? .git/hooks/x
 echo a >& {.envrc,}

@@ -66,8 +66,11 @@ class Word(NamedTuple):
 
     @property
     def unknown(self) -> bool:
-        """Whether part of it may be any text."""
-        return self.dynamic and not self.number
+        """Whether part of it may be any text, or a number that makes another name of it."""
+        if not self.dynamic:
+            return False
+        known = self.shape.replace(UNKNOWN, "")
+        return not self.number or (known != "" and not known.startswith("-"))
 
     @property
     def shape(self) -> str:

@@ -8,11 +8,7 @@ from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellComma
 from greenroom.permissions.facts.fact import Command, Fact, PathUse
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.evaluator import Verdict
-from greenroom.permissions.judging.protection import (
-    protected,
-    writes_inside,
-    writes_own_rules,
-)
+from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
 from greenroom.permissions.judging.reading import reads_only
 
 __all__ = ["PermissionMode", "Sandboxed", "apply_mode", "check_mode"]
@@ -83,12 +79,7 @@ def apply_mode(
 
 
 def _settle(
-    verdict: Verdict,
-    call: Call,
-    mode: PermissionMode,
-    *,
-    held: bool,
-    reads: Callable[[Fact], bool],
+    verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool, reads: Callable[[Fact], bool]
 ) -> tuple[RuleDecision, str] | None:
     """Decide otherwise than the rules, and say why; None if what they say stands."""
     fact, decision = verdict.fact, verdict.decision

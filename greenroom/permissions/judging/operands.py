@@ -7,16 +7,9 @@ can't be known, so an operand never allows anything; and a word that is not know
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from urllib.parse import unquote
 
-from greenroom.permissions.facts.fact import (
-    Change,
-    Command,
-    Fact,
-    HostUse,
-    PathUse,
-    Stars,
-    Unknown,
-)
+from greenroom.permissions.facts.fact import Change, Command, Fact, HostUse, PathUse, Stars, Unknown
 from greenroom.permissions.facts.host import Host
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import UNKNOWN, Word, basename, words_of
@@ -31,7 +24,8 @@ _OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
 _LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
 _MAGIC = re.compile(r":(?:\([^)]*\)|[/!^]*:?)")  # of git, before a pattern
 _WILD = re.compile(r"[*?\[]")
-_BEHIND = re.compile(r"[=@]|:(?!//)")
+_BEHIND = re.compile(r"[=@<,]|:(?!//)")
+_ENDS = re.compile(r"[:;,\"]")
 _PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
 MAX_PATTERNS = 256  # of a call
@@ -86,14 +80,18 @@ def _finds(fact: Command, place: Place) -> Iterator[Fact]:
     is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
     if is_list or any("~" in part.marks for part in fact.parts):
         yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
-    for word in argv[1:]:
+    texts = {part.value_at for part in fact.parts if "=" in part.marks}
+    for at, word in enumerate(argv[1:], 1):
+        if name == "git" and word.text.startswith(":(") and "exclude" not in word.text:
+            yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
         # What fits no file, the shell hands on as it is.
         if not _WILD.search(word.text) or (word.pattern and name != "git"):
             continue
         option = _LOOKS_FOR.match(word.text)
         pattern = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
         uses: list[tuple[Stars, str]] = [("search", f"**/{pattern}"), ("files", pattern)]
-        for stars, text in uses if name == "git" else uses[: bool(option)]:
+        is_path = name == "git" and at not in texts and not word.text.startswith("-")
+        for stars, text in uses if is_path else uses[: bool(option)]:
             use = place.use("read", text, tilde=False, guard=True, stars=stars)
             yield from [use] if use.guard else []
 
@@ -142,4 +140,6 @@ def _names(text: str) -> Iterator[str]:
         yield from (text[2:], text[begins.start() :]) if begins else (text[2:],)
     for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
         yield text[mark.end() :]
-        yield text[mark.end() :].partition(":")[0]
+        yield _ENDS.split(text[mark.end() :].lstrip('"'), maxsplit=1)[0]
+    if "file:" in text:
+        yield unquote(re.sub("/*", "/", text.partition("file:")[2], count=1))

@@ -26,35 +26,23 @@ _GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_I
 _PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
 _READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
 _DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
-# Commands that print names of files, and filters that print some of them.
-_LISTS = re.compile(
-    r"(?:find(?! .*-printf)|git ls-files|git diff .*--name-only|git grep -\w*l"
-    r"|rg (?:.* )?(?:-\w*l|--files)|grep (?:.* )?-\w*l|ls|cd) "
-    r"|(?:git ls-files|ls|pwd|sort|uniq|head|tail)(?: -\S+)*\Z|(?:head|tail) -n \d+\Z"
-    r"|grep(?: -[vEiF]+)? \S+\Z|rg --files\Z"
-)
-_FILLING = frozenset({"xargs", "find"})
 
 
 def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """Tell whether a command needs no rule.
 
     It needs none if the program only reads, whatever it is given, and each word that may name a file
-    is known and leads, as it is written and with links followed, into the workspace. The names that
-    xargs takes from its input have to come from programs that list files of the workspace. Where it is
-    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
+    is known and leads, as it is written and with links followed, into the workspace. Where it is `careful`, since
+    a rule is about files, it also needs one if it reads what it finds in folders.
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
-    if fact.cautions or place.lost or (fact.extent not in ("prints", "reads") and name != "xargs"):
+    if fact.cautions or place.lost or fact.extent not in ("prints", "reads"):
         return False
     if not os.path.isdir(call.place.root):
         return False
     if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
         return False  # a person should see what hides something
-    if name == "xargs":
-        takes_file = any(part.option in ("-a", "--arg-file") for part in fact.parts)
-        return fact.inner is not None and not takes_file and _is_given_names(call)
     if fact.extent == "prints":
         return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
     return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
@@ -65,12 +53,6 @@ def _reads_folders(argv: Sequence[Word]) -> bool:
     usage = usage_of(argv)
     is_deep = any(_DEEP.match(part.option) for part in usage.parts)
     return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
-
-
-def _is_given_names(call: Call) -> bool:
-    """Tell whether all that a call prints are names of files in the workspace."""
-    commands = [each for each in call.facts if isinstance(each, Command) and each.outer is None]
-    return all(_LISTS.match(each.text) or each.argv[0].text == "xargs" for each in commands)
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
@@ -100,14 +82,13 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
         return False
     if any("~" in part.marks for part in seen):
         return False
-    filled = fact.outer is not None and fact.outer.argv[0].text in _FILLING
     # Values that are only text, and the pattern that is looked for, name no file.
     texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
     apart = {part.value_at for part in seen if part.value_at > part.at}
     texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
     texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
     return all(
-        at in texts or _is_inside(word, place, call, filled=filled)
+        at in texts or _is_inside(word, place, call)
         for at, word in enumerate(argv[start + 1 :], start + 1)
     )
 
@@ -133,16 +114,15 @@ def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
     return 0 if is_value or argv[at].may_be_option else at
 
 
-def _is_inside(word: Word, place: Place, call: Call, *, filled: bool = False) -> bool:
+def _is_inside(word: Word, place: Place, call: Call) -> bool:
     """Tell whether all that a word may name lies in the workspace."""
-    # What a program fills in stands without the shell's signs.
-    if word.unknown and (not filled or "$" in word.text or "`" in word.text):
+    if word.dynamic:
         return False
     if word.text in ("-", "/dev/null", ""):
         return True
     if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
         return False  # such as `~-`, the folder before
-    uses = named_files(Word(word.text) if word.unknown else word, place, call)
+    uses = named_files(word, place, call)
     if len(word.text) > MAX_LENGTH or not all(map(call.has, uses)):
         return False
     # a name that would be taken for an option

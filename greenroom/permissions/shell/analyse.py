@@ -13,12 +13,7 @@ from greenroom.permissions.facts.fact import Change, Command, Fact, Unknown
 from greenroom.permissions.facts.place import Place
 from greenroom.permissions.facts.word import Piece, Word, basename
 from greenroom.permissions.shell.commands import CommandReader, redirection_facts
-from greenroom.permissions.shell.grammar.nodes import (
-    Assignment,
-    Redirection,
-    Script,
-    SimpleCommand,
-)
+from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, Script, SimpleCommand
 from greenroom.permissions.shell.grammar.parser import parse
 from greenroom.permissions.shell.grammar.pieces import join
 from greenroom.permissions.shell.hidden import hidden_characters, posing_words

@@ -73,7 +73,7 @@ class CommandReader:
             outer=outer,
             start=start,
             cautions=found,
-            loose=bool(found) or not is_known(program),
+            loose=bool(found) or not is_known(usage),
             place=self.place,
             settings=self.settings,
             extent="any" if found else reach,
@@ -126,7 +126,7 @@ class CommandReader:
         inner = argv[start:]
         if inner and "fills" in kinds:
             inner = (*map(with_input, inner), FROM_INPUT)
-        if "joins" in kinds and any(" " in word.text for word in inner):
+        if "joins" in kinds:
             yield from self._text(inner, command, level, guard)
         yield from self.command(inner, level=level + 1, guard=guard, outer=command, start=start)
 

@@ -27,7 +27,7 @@ _PRINTS_NUMBERS = re.compile(
 )
 _SETTERS = re.compile(
     r"\b(?:IFS|read|mapfile|readarray|printf\s+-v|getopts|declare|typeset|local|export|readonly|let"
-    r"|unset|eval|source|alias|set)\b|(?:^|[\s;&|({])\.\s"
+    r"|unset|eval|source|alias|set)\b|(?:^|[\s;&|({])\.\s|\(\(|\$\[|%n"
 )
 _SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
 

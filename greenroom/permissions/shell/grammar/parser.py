@@ -206,10 +206,7 @@ class Parser(SimpleReader):
         self.findings.nodes += [Assignment(name, word) for word in words]
         assigned = self.findings.assigned
         known = assigned is not None and name not in assigned
-        self.findings.values = {
-            **self.findings.values,
-            name: list_values(words) if known else (),
-        }
+        self.findings.values = {**self.findings.values, name: list_values(words) if known else ()}
 
     def _case(self) -> None:
         self._expect_word()

@@ -23,6 +23,7 @@ MAX_WORDS = 256
 _GROUP = re.compile(r"(\{[^{}]*\})")
 _SPECIAL = re.compile(r"[*?\[]")
 _RANGE = re.compile(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
+_SIMPLE_RANGE = re.compile(r"(0|[1-9][0-9]{0,5})\.\.(0|[1-9][0-9]{0,5})")
 _STAR = re.compile(r"[*?]")
 
 
@@ -47,6 +48,9 @@ def expand(pieces: Pieces) -> list[Pieces]:
 def _choices(part: str) -> list[Piece]:
     """List what a group of braces may be, or the text between two groups."""
     inside = part[1:-1] if part[0] == "{" else ""
+    if found := _SIMPLE_RANGE.fullmatch(inside):
+        numbers = range(int(found[1]), int(found[2]) + 1)[: MAX_WORDS + 1]
+        return [Piece(str(number), quoted=False) for number in numbers]
     if ".." in inside and "," not in inside:
         return [UNSURE._replace(text=part, number=_RANGE.fullmatch(inside) is not None)]
     return [Piece(each, quoted=False) for each in (inside.split(",") if "," in inside else [part])]

@@ -34,6 +34,7 @@ _EXPRESSIONS = {
     "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
     "curl": r".*%output\{",
     "jq": r".*\b(?:import|include)\b",  # other files
+    "java": r"-XX:On",
     "tar": r"[A-Za-z]*[IF][A-Za-z]*\Z",  # its first word needs no dash
 }
 _TEXTS = {name: re.compile(each, re.DOTALL) for name, each in _EXPRESSIONS.items()}
@@ -50,11 +51,15 @@ _VALUES = {
     **dict.fromkeys(("ssh", "scp", "sftp"), (("-o",), _SSH)),
 }
 
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:\\.|[^/\\\n])*+/I?)"
-_SUBSTITUTION = (
-    r"s(?:/(?:\\.|[^/\\\n])*+/(?:\\.|[^/\\\n])*+/|\|(?:\\.|[^|\\\n])*+\|(?:\\.|[^|\\\n])*+\|"
-    r"|,(?:\\.|[^,\\\n])*+,(?:\\.|[^,\\\n])*+,|#(?:\\.|[^#\\\n])*+#(?:\\.|[^#\\\n])*+#)[gpiI0-9]*+"
+_REPLACEMENT = r"(?:\\.|[^{0}\\\n])*+"
+# A delimiter inside brackets ends nothing, so there are none in them here.
+_REGEX = r"(?:\\.|\[\^?\]?(?:\[:\w+:\]|[^\[\]{0}\n])*+\]|[^{0}\\\n\[])*+"
+_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_REGEX.format('/')}/I?)"
+_SUBSTITUTIONS = "|".join(
+    (rf"{{0}}{_REGEX}{{0}}{_REPLACEMENT}{{0}}").format(each)
+    for each in ("/", r"\|", ",", "#", "@", "!")
 )
+_SUBSTITUTION = rf"s(?:{_SUBSTITUTIONS})[gpiI0-9]*+"
 _SED_COMMAND = rf"(?:{_SUBSTITUTION}|[pPdDqQ=nNgGhHxlz]\d*+)"
 _SED = re.compile(
     rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
@@ -147,7 +152,7 @@ def _system(usage: Usage) -> Found:
 
 
 def _sed(usage: Usage) -> Found:
-    scripts = [part for part in usage.parts if part.value is not None]
+    scripts = [p for p in usage.parts if p.option == "-e" or p.option.startswith("--e")]
     for part in scripts or [part for part in usage.parts if not part.option][:1]:
         at = part.value_at or part.at
         if usage.argv[at].dynamic or not sed_only_prints(part.value or usage.argv[at].text):

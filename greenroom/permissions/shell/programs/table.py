@@ -35,14 +35,19 @@ _TEXT = """
     test, [: prints
     # read files
     ls: reads =ITw
+    paste: reads =d
+    nproc: reads
     cat, tac, rev, pwd, cd, which, type, whoami, id, uname, cmp, comm, realpath, readlink: reads
     head, tail: reads =ncs
-    wc, stat, df: reads =cBtx ~--files0-from
+    wc: reads ~--files0-from
+    stat: reads =c
+    df: reads =Btx
     cut: reads =bcdf +-delimiter,-output-delimiter
     nl: reads =bdfhilnsvw
     column: reads =cCEHilnNoOprRsTW
     fold: reads =w
-    md5sum, sha1sum, sha256sum, sha512sum, cksum: reads =al ~c ~--check
+    md5sum, sha1sum, sha256sum, sha512sum: reads ~c ~--check
+    cksum: reads =al ~c ~--check
     du: reads =Bdt @X ~L ~--dereference ~--files0-from
     diff: reads =CDFILSUWx @X ~lr ~--paginate ~--recursive
     grep, egrep, fgrep: reads pattern =ABCDdem @f ~R ~--dereference-recursive +-include,-exclude,-exclude-dir
@@ -54,7 +59,7 @@ _TEXT = """
     file: reads !Cm =FPe @f --compile --magic-file ~fszZ ~--files-from ~--uncompress ~--uncompress-noreport
     date: reads !s =d @fr %I --set +-date
     sed, gsed: reads pattern !if =el --in-place --file +-expression,-line-length
-    find: reads -delete -fprint -fprint0 -fprintf -fls ~-L ~-follow ~-files0-from
+    find: reads =D -delete -fprint -fprint0 -fprintf -fls ~-L ~-follow ~-files0-from
     find: ~-exec ~-execdir ~-ok ~-okdir +name,iname,path,ipath,wholename,iwholename,regex,iregex,lname
     find: +ilname,type,xtype,size,atime,mtime,ctime,amin,mmin,cmin,user,group,uid,gid,perm,links,inum
     find: @-newer @-samefile +maxdepth,mindepth,regextype,printf,fstype,used
@@ -115,7 +120,7 @@ _TEXT = """
     git switch: =cC
     git rebase: !x =sXCS
     git grep: reads pattern !O =emABC @f
-    git difftool: !x =t
+    git difftool: !x =t --extcmd
     git archive: !o
     git format-patch: !o =v
     git bisect: run
@@ -127,7 +132,7 @@ _TEXT = """
     git for-each-ref, git diff-tree, git diff-index, git diff-files, git count-objects: reads
     git check-ignore, git version: reads
     git remote: reads $-,get-url &v &--verbose
-    git stash: reads $list,show
+    git stash: reads =m $list,show
     git reflog: reads $-,show
     git worktree: reads $list
     git branch: reads stores $-,--list &arvi &--all &--remotes &--verbose &--list &--show-current &--sort
@@ -138,6 +143,8 @@ _TEXT = """
     git tag: &--points-at &--format &--color &--no-color &--column &--no-column &--ignore-case %n
     git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
     git add, git fetch, git push: stores
+    git am, git apply, git bundle, git cherry, git cherry-pick, git clean, git fsck, git gc, git init, git mv:
+    git notes, git prune, git pull, git range-diff, git reset, git restore, git revert, git rm, git whatchanged:
     # run the command in their words; not env -i, -u and -C, which change what `$HOME` and paths mean
     timeout: wraps2 transparent ^1 &v =ks &--foreground &--preserve-status &--verbose
     timeout: +-kill-after,-signal
@@ -152,27 +159,36 @@ _TEXT = """
     sudo: wraps ^1 &AbEHKknPSVv =ugpCrtThDRUa &--non-interactive +-user,-group,-prompt,-chdir
     doas: wraps ^1 &Ln =uC
     xargs: wraps fills ^1 &0rtxpo =IEnPLsda &--null &--no-run-if-empty &--verbose &--exit
-    xargs: &--interactive &--open-tty +-max-args,-max-procs,-replace,-delimiter,-arg-file
-    xargs: +-max-lines,-max-chars
+    xargs: &--interactive &--open-tty &--replace &--max-lines
+    xargs: +-max-args,-max-procs,-delimiter,-arg-file,-max-chars
     exec: wraps ^1 &cl =a
     builtin, busybox: wraps ^1
     watch: wraps joins ^1 &bcdegptx =n &--beep &--color &--differences +-interval
     flock: wraps2 ^1 &sxneuoF =wE &--shared &--exclusive +-timeout,-conflict-exit-code
-    strace: wraps ^1 &cCdDfhiknqrtTvVwxyzZ =eopPsSuaIOEXbU
     parallel: wraps joins fills ^1 &0kmXv =jnNIaSP &--keep-order +-jobs,-max-args
+    strace: wraps ^1 !o &cCdDfhiknqrtTvVwxyzZ =epPsSuaIOEXbU
     npx, bunx, uvx, pipx, uv, poetry, pipenv, pdm, rye, hatch, conda, mamba, yarn, bun, bundle: runs
     nix, nix-shell, kubectl, direnv, mise, asdf, mosh, vagrant, perf, gdb, screen, tmux, chpst: runs
     softlimit, cgexec, lxc, machinectl, toolbox, distrobox, flatpak, chroot, unshare, nsenter: runs
     setpriv, taskset, chrt, toybox, ltrace, runuser, pkexec, systemd-run, entr, unbuffer: runs
     hyperfine, sem, gosu, su, sg, newgrp, script, at, batch, crontab: runs
+    # run something by a word or an option
+    bat, batcat: --pager
+    cmake: !E =DSBGUATCP
+    gh: alias extension
+    install: --strip-program
+    java: -agentpath -agentlib -javaagent
+    pip, pip3: --editor
+    pylint: --init-hook
+    tox: exec
     # known to run nothing that their words say
-    alias, bat, batcat, black, bzip2, chmod, chown, cmake, continue, cp, dc, dd:
-    declare, dig, ed, eslint, eval, exit, export, expr, flake8, getopts, gh, gofmt, gradle:
-    gunzip, gzip, host, install, isort, java, jest, kill, killall, ld, let, ln:
-    local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, nproc, pgrep, ping, pip:
-    pip3, pkill, popd, prettier, ps, pushd, pylint, python, python3, rake, read, readonly, return:
+    alias, black, bzip2, chmod, chown, continue, cp, dc, dd:
+    declare, dig, ed, eslint, eval, exit, export, expr, flake8, getopts, gofmt, gradle:
+    gunzip, gzip, host, isort, jest, kill, killall, ld, let, ln:
+    local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, pgrep, ping:
+    pkill, popd, prettier, ps, pushd, python, python3, rake, read, readonly, return:
     rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, ss, systemctl, tee, terraform:
-    touch, tox, trap, tsc, typeset, ulimit, umask, unalias, unset, unzip, vitest, xz:
+    touch, trap, tsc, typeset, ulimit, umask, unalias, unset, unzip, vitest, xz:
 """
 
 

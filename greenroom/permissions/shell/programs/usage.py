@@ -86,11 +86,11 @@ def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
     return program, len(argv)
 
 
-def is_known(program: Word) -> bool:
+def is_known(usage: Usage) -> bool:
     """Tell whether it is known what the program does with its words, so that they are only words."""
-    name = basename(program.text)
-    known = PROGRAMS.get(name)
-    return name in SHELLS or (known is not None and not known.is_("runs"))
+    known, has_verb = usage.program, usage.start < len(usage.argv)
+    is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
+    return basename(usage.argv[0].text) in SHELLS or (is_listed and not known.is_("runs"))
 
 
 def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
@@ -144,7 +144,7 @@ def read_only_commands() -> tuple[str, ...]:
         True
     """
     versions = (f"{name} {options[0]}" for name, options in _VERSIONS.items())
-    return (*READ_ONLY, "command -v", "xargs", *versions)
+    return (*READ_ONLY, "command -v", *versions)
 
 
 def extent(usage: Usage) -> Extent:
@@ -175,6 +175,8 @@ def _is_listing(usage: Usage) -> bool:
         return False
     operand = next((part for part in usage.parts if not part.option), None)
     marks = usage.program.marks("-") if operand is None else operand.marks
+    if operand is not None and operand.at != usage.start + 1:
+        marks = ""
     return any("$" in each for each in (marks, *(part.marks for part in options)))
 
 
