@@ -275,6 +275,7 @@ cat ~root/x
 realpath /etc/x
 printf -v x y
 test -v 'a[$(id)]'
+jq -n " $(cat a.txt)"
 git ls-files | xargs wc -l
 ls | xargs --replace rm cat {}
 sed -n -l '' '1e touch out' a.txt

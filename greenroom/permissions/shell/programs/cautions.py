@@ -166,6 +166,15 @@ def _awk(usage: Usage) -> Found:
         yield at, "this awk script may write files or run programs"
 
 
+def _jq(usage: Usage) -> Found:
+    """Find a filter that is not known; behind `--arg` and a name stands its value."""
+    argv = usage.argv
+    places = [part.at for part in usage.parts if not part.option]
+    filters = [at for at in places if not argv[max(at - 2, 0)].text.startswith("--arg")]
+    if filters and argv[filters[0]].dynamic:
+        yield filters[0], "this jq filter is only known at run time"
+
+
 def _values(usage: Usage) -> Found:
     """Find values of options that run a command here, or open folders outside of the workspace."""
     options, pattern = _VALUES[usage.program.name]
@@ -207,6 +216,7 @@ _FINDERS: dict[str, tuple[_Finder, ...]] = {
     "date": (_system,),
     "sed": (_sed,),
     "awk": (_awk,),
+    "jq": (_jq,),
     **dict.fromkeys(_VALUES, (_values,)),
     **dict.fromkeys(
         ("declare", "export", "getopts", "let", "local", "mapfile", "read", "readarray"), (_names,)
