@@ -225,6 +225,21 @@ async def test_an_answer_ahead_is_void_once_the_conversation_went_on(place):
     assert place.ran == []
 
 
+@pytest.mark.parametrize("loop", [coder, simple])
+async def test_it_is_void_in_the_turn_that_went_on_too_where_the_same_call_comes_again(place, loop):
+    asked = await place.die(ONE)
+    async with AgentRuntime(store=place.store, workspace=place.folder) as runtime:
+        parts = place.parts(Reply([ONE]), "Denied.")
+        handle = runtime.spawn(await place.load(), loop, *parts, unattended="deny")
+        if loop is coder:
+            handle.send_input_nowait("no")
+        assert await handle.respond_permission(asked.request_id, "allow")
+        chunks = await turn_of(handle)
+    (request,) = [each for each in chunks if isinstance(each, PermissionRequest)]
+    assert request.request_id != asked.request_id
+    assert place.ran == []
+
+
 async def test_two_calls_of_one_id_are_two_questions(place):
     asked = await place.die(ONE, ToolUseBlock("c1", "deploy", {"to": "there"}))
     session = await place.load()

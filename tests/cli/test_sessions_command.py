@@ -58,7 +58,9 @@ def test_a_list_says_what_it_leaves_out_and_a_repair_brings_it_back(run, shelf):
             assert f"left out: {id_}" in done.err
             assert f"greenroom sessions repair {id_}" in done.err
     for id_, beginning in (("s-1", "s-1"), ("s-2", "s-2")):
-        assert run("sessions", "show", id_, *shelf.here).code == 2
+        shown = run("sessions", "show", id_, *shelf.here)
+        assert shown.code == 2
+        assert f"greenroom sessions repair {id_}" in shown.err
         done = run("sessions", "repair", beginning, *shelf.here)
         assert done.code == 0
         assert "put together anew in its description: " in done.out

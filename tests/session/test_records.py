@@ -67,7 +67,7 @@ def test_what_is_not_json_is_refused_by_its_kind(session, value):
     assert session.is_saved
 
 
-@pytest.mark.parametrize("kind", ["", 1, None, b"plan"])
+@pytest.mark.parametrize("kind", ["", 1, None, b"plan", "plan\ud800"])
 def test_a_kind_is_a_text(session, kind):
     with pytest.raises(TypeError, match=r"plan\.step"):
         session.add_record(kind, 1)

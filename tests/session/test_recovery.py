@@ -77,13 +77,16 @@ async def test_every_other_line_is_kept_behind_a_note(case, line):
     assert await store.salvage("mine") is None
 
 
-@pytest.mark.parametrize("harm", ["cut short", "longer", "newline", "gone", "twice", "zeros"])
+@pytest.mark.parametrize(
+    "harm", ["cut short", "end lost", "longer", "newline", "gone", "twice", "zeros"]
+)
 async def test_however_a_line_is_damaged_all_others_are_kept(files, harm):
     await talk(files)
     path = Path(files.folder("mine")) / "history.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     damaged = {
         "cut short": [lines[2][:40] + lines[2][60:]],
+        "end lost": [lines[2][:40]],
         "longer": [lines[2][:40] + b"\n{}" + lines[2][40:]],
         "newline": [lines[2][:-1] + b"\x0b"],
         "gone": [],

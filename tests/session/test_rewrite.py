@@ -58,6 +58,14 @@ async def test_what_is_there_again_is_the_same_object_and_is_paid_once(session):
     assert session.used.model_calls == 1
 
 
+async def test_what_is_said_anew_gets_an_id_and_a_time(session):
+    await session.rewrite([Message("user", Message.user("anew").content), *session.history[1:]])
+    first = session.history[0]
+    assert first.id
+    assert first.created_at
+    assert (await loaded(session)).history[0].id == first.id
+
+
 @pytest.mark.parametrize("started", [True, False])
 async def test_a_call_that_had_started_has_also_where_its_reply_is_written_anew(
     store, conversation, started

@@ -75,6 +75,8 @@ async def full_session_id(text: str, store: SessionStore) -> str:
             f"{len(found)} sessions begin with {text}",
             hint=f"write more of the id: {', '.join(names)}{more}",
         )
+    if (await store.read(text)).history.end.lines:
+        return text  # it has lost its description: whoever reads it says so, and what to do
     place = os.path.dirname(store.folder(text)) or repr(store)
     raise SessionNotFoundError(
         f"there is no session {text} in {place}",

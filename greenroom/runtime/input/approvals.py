@@ -87,8 +87,17 @@ class Approvals:
 
         Two calls of a reply may have the same id.
         """
+        self._drop_stale()
         before = self._expected.pop(tool_use_id, None)
         return OpenQuestion(before.request_id if before else new_id("p"), tool_use_id, digest)
+
+    def _drop_stale(self) -> None:
+        """Forget the questions that the conversation went on without; a later call may have their ids."""
+        if self._digests:
+            still = {each.request_id for each in self._actor.session.open_questions}
+            self._expected = {c: q for c, q in self._expected.items() if q.request_id in still}
+            self._digests = {id_: each for id_, each in self._digests.items() if id_ in still}
+            self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in still}
 
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
         """Publish a request and wait for its answer, unless that was given ahead to the very same.
@@ -181,6 +190,7 @@ class Approvals:
                 return False
             pending.decide(answer)
             return True
+        self._drop_stale()
         if request_id in self._digests:
             return self._ahead.setdefault(request_id, answer) is answer
         return any(child.approvals.answer(request_id, answer) for child in self._actor.children)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from greenroom.core import JSON, SessionError, serde
+from greenroom.core import JSON, SessionError, serde, valid_unicode
 from greenroom.session.history.entry import RecordEntry
 
 __all__ = ["LONGEST_RECORD", "Records", "record_entry"]
@@ -21,7 +21,7 @@ def record_entry(name: str, value: object) -> RecordEntry:
         InvalidJSONError: the value holds something that JSON can't express.
         SessionError: it is too long.
     """
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or valid_unicode(name) != name:
         raise TypeError(f"a record's kind is a text such as 'plan.step', not {name!r}")
     encoded = serde.dumps(serde.plain(value, f"the record {name!r}"))
     if len(encoded) > LONGEST_RECORD:

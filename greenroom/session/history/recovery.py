@@ -10,6 +10,7 @@ something is missing. Rewinds in it are counted anew. What was lost may have rev
 person, so none from before it holds any longer.
 """
 
+import itertools
 import re
 import zlib
 from collections import deque
@@ -100,7 +101,17 @@ def _verified(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
             lines.extendleft((line[border.end() :], line[: border.end() - 1] + b"\n"))
         else:
             before = None if before is None else _original(line, before)
+            is_chained = lines and before is not None and _fits(lines[0], before)
+            if not is_chained and (behind := _glued(line)):
+                lines.extendleft(reversed(behind))
+                before = None
             yield -1, b""
+
+
+def _glued(line: bytes) -> list[bytes]:
+    """Return what may be whole lines behind a damaged one that has lost its end."""
+    starts = [found.start() for found in _HEAD.finditer(line, 1)]
+    return [line[start:stop] for start, stop in itertools.pairwise([*starts, len(line)])]
 
 
 def _fits(line: bytes, before: int) -> bool:

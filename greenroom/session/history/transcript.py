@@ -261,6 +261,7 @@ class Transcript:
             if not isinstance(message, Message):
                 raise TypeError(f"{message!r} is not a message: write Message.user(…)")
         known = {id(message) for message in self._messages}
+        messages = tuple(each if id(each) in known else each.stamped() for each in messages)
         self.add(RewriteEntry(messages))
         # What stays is the same object, so that who knows it sees that it was not said anew.
         self._messages = [
