@@ -127,12 +127,12 @@ class Resume(Wire, frozen=True, tag="resume"):
 
     @property
     def text(self) -> str:
-        """Nothing: nobody says anything."""
+        """Empty: a `Resume` says nothing."""
         return ""
 
     @property
     def content(self) -> tuple[ContentBlock, ...]:
-        """Nothing."""
+        """Empty, too."""
         return ()
 
 

@@ -152,7 +152,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError(f"created_at is no time in UTC: {moment}") from error
+        raise ValueError(f"created_at is not a time in UTC: {moment}") from error
 
 
 def _is_fixed(block: ContentBlock) -> bool:

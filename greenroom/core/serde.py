@@ -132,7 +132,7 @@ def check_json(value: object, depth: int = MAX_DEPTH) -> int:
     """See that every reader can read a value again; return how many characters its texts have.
 
     Raises:
-        InvalidJSONError: it has more levels than that, or a number that is none in JSON.
+        InvalidJSONError: it has more levels than that, or a number that JSON does not have.
 
     Example:
         >>> check_json({"a": ["text", 1.5]})
@@ -149,7 +149,7 @@ def check_json(value: object, depth: int = MAX_DEPTH) -> int:
             elif isinstance(each, list | tuple):
                 deeper += each
             elif isinstance(each, float) and each - each != 0:
-                raise InvalidJSONError(f"{each} is no JSON number")
+                raise InvalidJSONError(f"{each} is not a JSON number")
             elif isinstance(each, int) and each.bit_length() > _MAX_BITS:
                 raise InvalidJSONError("an integer has more digits than can be read again")
         if not deeper:
@@ -196,7 +196,7 @@ def _checked(value: object) -> object:
     if type(value) is list:
         return [_checked(item) for item in value]
     if type(value) is float and value - value != 0:
-        raise TypeError(f"{value} is no JSON number")
+        raise TypeError(f"{value} is not a JSON number")
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise TypeError(f"{type(value).__name__} is no JSON type")

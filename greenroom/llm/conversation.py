@@ -46,7 +46,7 @@ def turns(
     lead, as providers demand.
 
     A message with a sender begins with the line `[from NAME]`. No other line begins like that: where
-    the text of anybody else does, a backslash stands before it, so nobody can speak in another's name.
+    one of any other text would, it gets a backslash in front, so that no text can pose as a sender.
 
     Args:
         messages: the history.

@@ -207,13 +207,20 @@ def test_a_file_may_give_one_text_wherever_it_may_give_several(tmp_path):
 
 
 def test_examples_of_hosts_tools_and_questions_are_verified():
-    PermissionManager(
+    manager = PermissionManager(
         [
             PermissionRule.allow_domain("a.test", match=("a.test",), not_match=("https://b.test",)),
             PermissionRule.ask_for_command("git push", match=("git push -f",)),
             PermissionRule.deny_tool("Write", match=("Write",), not_match=("Read",)),
         ]
     )
+    assert len(manager.rules) == 3
+    for wrong in (
+        {"match": ("b.test",)},
+        {"not_match": ("https://a.test/x",)},
+    ):
+        with pytest.raises(RuleFileError, match=r"does not match|must not match"):
+            manager.add_rule(PermissionRule.allow_domain("a.test", **wrong))
 
 
 def test_a_condition_in_python_can_not_be_saved(tmp_path):

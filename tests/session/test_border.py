@@ -59,7 +59,7 @@ def test_what_is_deeper_is_refused_at_once(depth, padding):
 @pytest.mark.parametrize("padding", ["", LONG], ids=["short", "long"])
 def test_what_is_no_number_is_refused_and_never_becomes_null(value, padding):
     session = AgentSession.new("coder")
-    with pytest.raises(InvalidJSONError, match="is no JSON number"):
+    with pytest.raises(InvalidJSONError, match="is not a JSON number"):
         session.add_message(reply(value, padding=padding))
     assert session.history == ()
 
@@ -75,8 +75,8 @@ def test_an_integer_that_no_text_can_hold_is_refused(padding):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"a": 1e999}', "is no JSON number"),
-        ('{"a": [-1e999]}', "is no JSON number"),
+        ('{"a": 1e999}', "is not a JSON number"),
+        ('{"a": [-1e999]}', "is not a JSON number"),
         ('{"a":' * 601 + "1" + "}" * 601, "levels"),
         ('{"a":' * 5000 + "1" + "}" * 5000, ""),
     ],

@@ -76,7 +76,7 @@ async def full_session_id(text: str, store: SessionStore) -> str:
             hint=f"write more of the id: {', '.join(names)}{more}",
         )
     if (await store.read(text)).history.end.lines:
-        return text  # it has lost its description: whoever reads it says so, and what to do
+        return text  # its description is lost: loading it fails with an error that says what to do
     place = os.path.dirname(store.folder(text)) or repr(store)
     raise SessionNotFoundError(
         f"there is no session {text} in {place}",
@@ -88,7 +88,7 @@ async def full_session_id(text: str, store: SessionStore) -> str:
 async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
     """Load the session that was used last in this folder, to go on with it.
 
-    One without a word in it is none.
+    A session without any message does not count.
 
     Raises:
         SessionError: there is none, or it can't be read.
