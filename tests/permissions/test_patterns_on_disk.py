@@ -147,6 +147,9 @@ def test_the_model_is_told_which_pattern_and_what_to_do(workspace):
         ("grep -r x --exclude=.env .env", "deny"),
         ("ls --ignore=.env --hide=vault", "allow"),
         ("git diff -- ????", "deny"),  # which fits no file, so that git looks for it
+        ("git diff -- ':(top).env'", "ask"),
+        ("git diff -- ':(top)vault/exclude'", "ask"),
+        ("git add . ':(exclude).env'", "allow"),
     ],
 )
 def test_what_is_left_out_is_not_read(workspace, command, expected):

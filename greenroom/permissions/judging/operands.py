@@ -82,7 +82,8 @@ def _finds(fact: Command, place: Place) -> Iterator[Fact]:
         yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
     texts = {part.value_at for part in fact.parts if "=" in part.marks}
     for at, word in enumerate(argv[1:], 1):
-        if name == "git" and word.text.startswith(":(") and "exclude" not in word.text:
+        magic = word.text.partition(")")[0]
+        if name == "git" and magic.startswith(":(") and "exclude" not in magic:
             yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
         # What fits no file, the shell hands on as it is.
         if not _WILD.search(word.text) or (word.pattern and name != "git"):

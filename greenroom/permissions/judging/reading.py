@@ -32,8 +32,8 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """Tell whether a command needs no rule.
 
     It needs none if the program only reads, whatever it is given, and each word that may name a file
-    is known and leads, as it is written and with links followed, into the workspace. Where it is `careful`, since
-    a rule is about files, it also needs one if it reads what it finds in folders.
+    is known and leads, as it is written and with links followed, into the workspace. Where it is
+    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
