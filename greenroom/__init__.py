@@ -3,9 +3,9 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
-    agents             stream_reply, run_tools, coder: where all of the below meet
+    agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     llm, runtime       talking to models; the actor kernel, which knows no model
-    resilience         budgets, usable on any code
+    resilience         retry, breaker, limits, budgets, usable on any code
     session            conversations that outlive the process
     permissions        rules on what a tool call may do
     tools              what agents can do
@@ -19,175 +19,234 @@ from importlib import import_module
 from logging import NullHandler, getLogger
 from typing import TYPE_CHECKING
 
-from greenroom._version import __version__
+from greenroom._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from greenroom.agents import FileCheckpoints as FileCheckpoints
-    from greenroom.agents import FileRestore as FileRestore
-    from greenroom.agents import RestorePlan as RestorePlan
-    from greenroom.agents import RestoreReport as RestoreReport
-    from greenroom.agents import Task as Task
-    from greenroom.agents import coder as coder
-    from greenroom.agents import plan_restore as plan_restore
-    from greenroom.agents import run_tools as run_tools
-    from greenroom.agents import stream_reply as stream_reply
+    from greenroom.agents import (
+        Agent as Agent,
+        AgentResult as AgentResult,
+        AgentRun as AgentRun,
+        AskPerson as AskPerson,
+        Denial as Denial,
+        FileCheckpoints as FileCheckpoints,
+        FileRestore as FileRestore,
+        Guard as Guard,
+        Reject as Reject,
+        RestorePlan as RestorePlan,
+        RestoreReport as RestoreReport,
+        Rewrite as Rewrite,
+        RunContext as RunContext,
+        Skills as Skills,
+        Task as Task,
+        coder as coder,
+        plan_restore as plan_restore,
+        project_notes as project_notes,
+        resilient_tool as resilient_tool,
+        run_tools as run_tools,
+        run_turn as run_turn,
+        stream_reply as stream_reply,
+    )
     from greenroom.cli import ConsoleRenderer as ConsoleRenderer
-    from greenroom.core import AddressRefusedError as AddressRefusedError
-    from greenroom.core import AgentContext as AgentContext
-    from greenroom.core import AgentExit as AgentExit
-    from greenroom.core import AgentNotRunningError as AgentNotRunningError
-    from greenroom.core import AgentState as AgentState
-    from greenroom.core import Answer as Answer
-    from greenroom.core import BudgetExceededError as BudgetExceededError
-    from greenroom.core import ConfigurationError as ConfigurationError
-    from greenroom.core import ContentBlock as ContentBlock
-    from greenroom.core import ConversationInput as ConversationInput
-    from greenroom.core import Custom as Custom
-    from greenroom.core import DocumentBlock as DocumentBlock
-    from greenroom.core import Done as Done
-    from greenroom.core import EndStatus as EndStatus
-    from greenroom.core import Error as Error
-    from greenroom.core import EventLoopError as EventLoopError
-    from greenroom.core import Exited as Exited
-    from greenroom.core import GreenroomError as GreenroomError
-    from greenroom.core import ImageBlock as ImageBlock
-    from greenroom.core import InputMessage as InputMessage
-    from greenroom.core import Instrument as Instrument
-    from greenroom.core import Interrupt as Interrupt
-    from greenroom.core import InvalidJSONError as InvalidJSONError
-    from greenroom.core import InvalidSessionIdError as InvalidSessionIdError
-    from greenroom.core import Lagged as Lagged
-    from greenroom.core import MailboxFullError as MailboxFullError
-    from greenroom.core import Message as Message
-    from greenroom.core import ModelAuthenticationError as ModelAuthenticationError
-    from greenroom.core import ModelBadRequestError as ModelBadRequestError
-    from greenroom.core import ModelCall as ModelCall
-    from greenroom.core import ModelConnectionError as ModelConnectionError
-    from greenroom.core import ModelContextTooLongError as ModelContextTooLongError
-    from greenroom.core import ModelError as ModelError
-    from greenroom.core import ModelOverloadedError as ModelOverloadedError
-    from greenroom.core import ModelRateLimitError as ModelRateLimitError
-    from greenroom.core import ModelStreamError as ModelStreamError
-    from greenroom.core import ModelTimeoutError as ModelTimeoutError
-    from greenroom.core import NetworkError as NetworkError
-    from greenroom.core import NetworkTimeoutError as NetworkTimeoutError
-    from greenroom.core import OutputChunk as OutputChunk
-    from greenroom.core import PermissionEffects as PermissionEffects
-    from greenroom.core import PermissionPart as PermissionPart
-    from greenroom.core import PermissionRecord as PermissionRecord
-    from greenroom.core import PermissionRequest as PermissionRequest
-    from greenroom.core import PermissionResponse as PermissionResponse
-    from greenroom.core import Price as Price
-    from greenroom.core import RedactedThinkingBlock as RedactedThinkingBlock
-    from greenroom.core import ResourceMap as ResourceMap
-    from greenroom.core import Restarted as Restarted
-    from greenroom.core import Resume as Resume
-    from greenroom.core import Role as Role
-    from greenroom.core import RuleDecision as RuleDecision
-    from greenroom.core import RuleFileError as RuleFileError
-    from greenroom.core import RuntimeClosedError as RuntimeClosedError
-    from greenroom.core import SandboxReport as SandboxReport
-    from greenroom.core import SandboxUnavailableError as SandboxUnavailableError
-    from greenroom.core import SelfWaitError as SelfWaitError
-    from greenroom.core import SessionCorruptError as SessionCorruptError
-    from greenroom.core import SessionError as SessionError
-    from greenroom.core import SessionExistsError as SessionExistsError
-    from greenroom.core import SessionFencedError as SessionFencedError
-    from greenroom.core import SessionInUseError as SessionInUseError
-    from greenroom.core import SessionLockedError as SessionLockedError
-    from greenroom.core import SessionNotFoundError as SessionNotFoundError
-    from greenroom.core import SessionStorageError as SessionStorageError
-    from greenroom.core import Shutdown as Shutdown
-    from greenroom.core import StateChange as StateChange
-    from greenroom.core import StateKind as StateKind
-    from greenroom.core import StopReason as StopReason
-    from greenroom.core import SubAgentComplete as SubAgentComplete
-    from greenroom.core import SubAgentOutput as SubAgentOutput
-    from greenroom.core import SubAgentResult as SubAgentResult
-    from greenroom.core import SubAgentSpawned as SubAgentSpawned
-    from greenroom.core import SupervisionError as SupervisionError
-    from greenroom.core import TextBlock as TextBlock
-    from greenroom.core import TextComplete as TextComplete
-    from greenroom.core import TextDelta as TextDelta
-    from greenroom.core import ThinkingBlock as ThinkingBlock
-    from greenroom.core import ThinkingComplete as ThinkingComplete
-    from greenroom.core import ThinkingDelta as ThinkingDelta
-    from greenroom.core import ToolDefinition as ToolDefinition
-    from greenroom.core import ToolEnd as ToolEnd
-    from greenroom.core import ToolError as ToolError
-    from greenroom.core import ToolInfo as ToolInfo
-    from greenroom.core import ToolProgress as ToolProgress
-    from greenroom.core import ToolResult as ToolResult
-    from greenroom.core import ToolResultBlock as ToolResultBlock
-    from greenroom.core import ToolResultInput as ToolResultInput
-    from greenroom.core import ToolStart as ToolStart
-    from greenroom.core import ToolStatus as ToolStatus
-    from greenroom.core import ToolUseBlock as ToolUseBlock
-    from greenroom.core import TurnError as TurnError
-    from greenroom.core import TurnStart as TurnStart
-    from greenroom.core import TurnStatus as TurnStatus
-    from greenroom.core import UnknownBlock as UnknownBlock
-    from greenroom.core import Usage as Usage
-    from greenroom.core import UsageReport as UsageReport
-    from greenroom.core import Used as Used
-    from greenroom.core import UserInput as UserInput
-    from greenroom.core import Workspace as Workspace
-    from greenroom.llm import AnthropicProvider as AnthropicProvider
-    from greenroom.llm import LLMProvider as LLMProvider
-    from greenroom.llm import ModelRequest as ModelRequest
-    from greenroom.llm import OfflineProvider as OfflineProvider
-    from greenroom.llm import OpenAIProvider as OpenAIProvider
-    from greenroom.llm import open_model as open_model
-    from greenroom.permissions import Explanation as Explanation
-    from greenroom.permissions import PermissionManager as PermissionManager
-    from greenroom.permissions import PermissionRule as PermissionRule
-    from greenroom.permissions import RuleMatcher as RuleMatcher
-    from greenroom.permissions import RuleScope as RuleScope
-    from greenroom.resilience import Backoff as Backoff
-    from greenroom.resilience import Budget as Budget
-    from greenroom.runtime import AgentHandle as AgentHandle
-    from greenroom.runtime import AgentInternals as AgentInternals
-    from greenroom.runtime import AgentNode as AgentNode
-    from greenroom.runtime import AgentRuntime as AgentRuntime
-    from greenroom.runtime import AgentStatistics as AgentStatistics
-    from greenroom.runtime import InterruptReport as InterruptReport
-    from greenroom.runtime import Outcome as Outcome
-    from greenroom.runtime import ParentInfo as ParentInfo
-    from greenroom.runtime import Receipt as Receipt
-    from greenroom.runtime import RuntimeLimits as RuntimeLimits
-    from greenroom.runtime import RuntimeStatistics as RuntimeStatistics
-    from greenroom.runtime import RuntimeTree as RuntimeTree
-    from greenroom.runtime import Subscription as Subscription
-    from greenroom.runtime import Supervisor as Supervisor
-    from greenroom.runtime import SupervisorOutcome as SupervisorOutcome
-    from greenroom.runtime import ToolCallScope as ToolCallScope
-    from greenroom.runtime import TurnResult as TurnResult
-    from greenroom.runtime import TurnStream as TurnStream
-    from greenroom.runtime import fan_out as fan_out
-    from greenroom.runtime import spawn_subagent as spawn_subagent
-    from greenroom.session import AgentSession as AgentSession
-    from greenroom.session import Branch as Branch
-    from greenroom.session import FileStore as FileStore
-    from greenroom.session import MemoryStore as MemoryStore
-    from greenroom.session import Page as Page
-    from greenroom.session import RepairReport as RepairReport
-    from greenroom.session import SearchHit as SearchHit
-    from greenroom.session import SearchReport as SearchReport
-    from greenroom.session import SessionMetadata as SessionMetadata
-    from greenroom.session import SessionSearch as SessionSearch
-    from greenroom.session import SessionStore as SessionStore
-    from greenroom.session import SQLiteStore as SQLiteStore
-    from greenroom.session import export_session as export_session
-    from greenroom.session import import_session as import_session
-    from greenroom.tools import ProcessLimits as ProcessLimits
-    from greenroom.tools import Sandbox as Sandbox
-    from greenroom.tools import SandboxLimits as SandboxLimits
-    from greenroom.tools import Tool as Tool
-    from greenroom.tools import ToolRegistry as ToolRegistry
-    from greenroom.tools import WorkerPool as WorkerPool
-    from greenroom.tools import as_tool as as_tool
-    from greenroom.tools import builtin_tools as builtin_tools
-    from greenroom.tools import tool as tool
+    from greenroom.core import (
+        AddressRefusedError as AddressRefusedError,
+        AgentContext as AgentContext,
+        AgentExit as AgentExit,
+        AgentNotRunningError as AgentNotRunningError,
+        AgentState as AgentState,
+        Answer as Answer,
+        BudgetExceededError as BudgetExceededError,
+        CassetteError as CassetteError,
+        CircuitOpenError as CircuitOpenError,
+        ConfigurationError as ConfigurationError,
+        ConfigurationFileError as ConfigurationFileError,
+        ContentBlock as ContentBlock,
+        ConversationInput as ConversationInput,
+        Credential as Credential,
+        Custom as Custom,
+        DocumentBlock as DocumentBlock,
+        Done as Done,
+        EndStatus as EndStatus,
+        Error as Error,
+        EventLoopError as EventLoopError,
+        Exited as Exited,
+        GreenroomError as GreenroomError,
+        GuardError as GuardError,
+        ImageBlock as ImageBlock,
+        InputMessage as InputMessage,
+        Instrument as Instrument,
+        Interrupt as Interrupt,
+        InvalidJSONError as InvalidJSONError,
+        InvalidSessionIdError as InvalidSessionIdError,
+        Lagged as Lagged,
+        MailboxFullError as MailboxFullError,
+        Message as Message,
+        ModelAuthenticationError as ModelAuthenticationError,
+        ModelBadRequestError as ModelBadRequestError,
+        ModelCall as ModelCall,
+        ModelCallForbiddenError as ModelCallForbiddenError,
+        ModelConnectionError as ModelConnectionError,
+        ModelConnectTimeoutError as ModelConnectTimeoutError,
+        ModelContentFilterError as ModelContentFilterError,
+        ModelContextTooLongError as ModelContextTooLongError,
+        ModelError as ModelError,
+        ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,
+        ModelIdleTimeoutError as ModelIdleTimeoutError,
+        ModelNotFoundError as ModelNotFoundError,
+        ModelOutputError as ModelOutputError,
+        ModelOverloadedError as ModelOverloadedError,
+        ModelPermissionError as ModelPermissionError,
+        ModelQuotaError as ModelQuotaError,
+        ModelRateLimitError as ModelRateLimitError,
+        ModelRequestTimeoutError as ModelRequestTimeoutError,
+        ModelStreamError as ModelStreamError,
+        ModelTimeoutError as ModelTimeoutError,
+        NetworkError as NetworkError,
+        NetworkTimeoutError as NetworkTimeoutError,
+        NoProgressError as NoProgressError,
+        OutputChunk as OutputChunk,
+        PermissionEffects as PermissionEffects,
+        PermissionPart as PermissionPart,
+        PermissionRecord as PermissionRecord,
+        PermissionRequest as PermissionRequest,
+        PermissionResponse as PermissionResponse,
+        Price as Price,
+        RedactedThinkingBlock as RedactedThinkingBlock,
+        ResourceMap as ResourceMap,
+        Restarted as Restarted,
+        Resume as Resume,
+        Role as Role,
+        RuleDecision as RuleDecision,
+        RuleFileError as RuleFileError,
+        RuntimeClosedError as RuntimeClosedError,
+        SandboxReport as SandboxReport,
+        SandboxUnavailableError as SandboxUnavailableError,
+        SelfWaitError as SelfWaitError,
+        SessionCorruptError as SessionCorruptError,
+        SessionError as SessionError,
+        SessionExistsError as SessionExistsError,
+        SessionFencedError as SessionFencedError,
+        SessionInUseError as SessionInUseError,
+        SessionLockedError as SessionLockedError,
+        SessionNotFoundError as SessionNotFoundError,
+        SessionStorageError as SessionStorageError,
+        Shutdown as Shutdown,
+        StateChange as StateChange,
+        StateKind as StateKind,
+        StopReason as StopReason,
+        SubAgentComplete as SubAgentComplete,
+        SubAgentOutput as SubAgentOutput,
+        SubAgentResult as SubAgentResult,
+        SubAgentSpawned as SubAgentSpawned,
+        SupervisionError as SupervisionError,
+        TextBlock as TextBlock,
+        TextComplete as TextComplete,
+        TextDelta as TextDelta,
+        ThinkingBlock as ThinkingBlock,
+        ThinkingComplete as ThinkingComplete,
+        ThinkingDelta as ThinkingDelta,
+        ToolDefinition as ToolDefinition,
+        ToolEnd as ToolEnd,
+        ToolError as ToolError,
+        ToolInfo as ToolInfo,
+        ToolProgress as ToolProgress,
+        ToolResult as ToolResult,
+        ToolResultBlock as ToolResultBlock,
+        ToolResultInput as ToolResultInput,
+        ToolStart as ToolStart,
+        ToolStatus as ToolStatus,
+        ToolUseBlock as ToolUseBlock,
+        TurnError as TurnError,
+        TurnStart as TurnStart,
+        TurnStatus as TurnStatus,
+        UnknownBlock as UnknownBlock,
+        Usage as Usage,
+        UsageReport as UsageReport,
+        Used as Used,
+        UserInput as UserInput,
+        Workspace as Workspace,
+    )
+    from greenroom.llm import (
+        AnthropicProvider as AnthropicProvider,
+        EstimatedCounter as EstimatedCounter,
+        LLMProvider as LLMProvider,
+        ModelProfile as ModelProfile,
+        ModelRequest as ModelRequest,
+        OfflineProvider as OfflineProvider,
+        OpenAIProvider as OpenAIProvider,
+        OutputType as OutputType,
+        TokenCounter as TokenCounter,
+        generate_structured as generate_structured,
+        model_profile as model_profile,
+        open_model as open_model,
+        resilient as resilient,
+    )
+    from greenroom.permissions import (
+        Explanation as Explanation,
+        PermissionManager as PermissionManager,
+        PermissionRule as PermissionRule,
+        RuleMatcher as RuleMatcher,
+        RuleScope as RuleScope,
+    )
+    from greenroom.resilience import (
+        Backoff as Backoff,
+        Budget as Budget,
+        CircuitBreaker as CircuitBreaker,
+        CircuitState as CircuitState,
+        ConcurrencyLimit as ConcurrencyLimit,
+        RateLimit as RateLimit,
+        Retry as Retry,
+    )
+    from greenroom.runtime import (
+        AgentHandle as AgentHandle,
+        AgentInternals as AgentInternals,
+        AgentNode as AgentNode,
+        AgentRuntime as AgentRuntime,
+        AgentStatistics as AgentStatistics,
+        InterruptReport as InterruptReport,
+        Outcome as Outcome,
+        ParentInfo as ParentInfo,
+        Receipt as Receipt,
+        RuntimeLimits as RuntimeLimits,
+        RuntimeStatistics as RuntimeStatistics,
+        RuntimeThread as RuntimeThread,
+        RuntimeTree as RuntimeTree,
+        Subscription as Subscription,
+        Supervisor as Supervisor,
+        SupervisorOutcome as SupervisorOutcome,
+        ToolCallScope as ToolCallScope,
+        TurnResult as TurnResult,
+        TurnStream as TurnStream,
+        calling_agent as calling_agent,
+        fan_out as fan_out,
+        spawn_subagent as spawn_subagent,
+    )
+    from greenroom.session import (
+        AgentSession as AgentSession,
+        Branch as Branch,
+        FileStore as FileStore,
+        MemoryStore as MemoryStore,
+        Page as Page,
+        RepairReport as RepairReport,
+        SearchHit as SearchHit,
+        SearchReport as SearchReport,
+        SessionMetadata as SessionMetadata,
+        SessionSearch as SessionSearch,
+        SessionStore as SessionStore,
+        SQLiteStore as SQLiteStore,
+        export_session as export_session,
+        import_session as import_session,
+    )
+    from greenroom.tools import (
+        ProcessLimits as ProcessLimits,
+        Sandbox as Sandbox,
+        SandboxLimits as SandboxLimits,
+        Tool as Tool,
+        ToolRegistry as ToolRegistry,
+        WorkerPool as WorkerPool,
+        as_tool as as_tool,
+        builtin_tools as builtin_tools,
+        tool as tool,
+    )
 
 _HOMES = {
     "greenroom.core": (
@@ -198,9 +257,12 @@ _HOMES = {
         "AgentState",
         "Answer",
         "BudgetExceededError",
+        "CassetteError",
         "ConfigurationError",
+        "ConfigurationFileError",
         "ContentBlock",
         "ConversationInput",
+        "Credential",
         "Custom",
         "DocumentBlock",
         "Done",
@@ -209,6 +271,7 @@ _HOMES = {
         "Exited",
         "EventLoopError",
         "GreenroomError",
+        "GuardError",
         "ImageBlock",
         "InputMessage",
         "Instrument",
@@ -221,15 +284,27 @@ _HOMES = {
         "ModelAuthenticationError",
         "ModelBadRequestError",
         "ModelCall",
+        "ModelCallForbiddenError",
         "ModelConnectionError",
         "ModelContextTooLongError",
         "ModelError",
         "ModelOverloadedError",
         "ModelRateLimitError",
+        "CircuitOpenError",
+        "ModelConnectTimeoutError",
+        "ModelContentFilterError",
+        "ModelFirstEventTimeoutError",
+        "ModelIdleTimeoutError",
+        "ModelNotFoundError",
+        "ModelOutputError",
+        "ModelPermissionError",
+        "ModelQuotaError",
+        "ModelRequestTimeoutError",
         "ModelStreamError",
         "ModelTimeoutError",
         "NetworkError",
         "NetworkTimeoutError",
+        "NoProgressError",
         "OutputChunk",
         "PermissionEffects",
         "PermissionPart",
@@ -292,7 +367,15 @@ _HOMES = {
         "UserInput",
         "Workspace",
     ),
-    "greenroom.resilience": ("Backoff", "Budget"),
+    "greenroom.resilience": (
+        "Backoff",
+        "Budget",
+        "CircuitBreaker",
+        "CircuitState",
+        "ConcurrencyLimit",
+        "RateLimit",
+        "Retry",
+    ),
     "greenroom.runtime": (
         "AgentHandle",
         "AgentInternals",
@@ -305,6 +388,7 @@ _HOMES = {
         "Receipt",
         "RuntimeLimits",
         "RuntimeStatistics",
+        "RuntimeThread",
         "RuntimeTree",
         "Subscription",
         "Supervisor",
@@ -312,6 +396,7 @@ _HOMES = {
         "ToolCallScope",
         "TurnResult",
         "TurnStream",
+        "calling_agent",
         "fan_out",
         "spawn_subagent",
     ),
@@ -351,196 +436,48 @@ _HOMES = {
     ),
     "greenroom.llm": (
         "AnthropicProvider",
+        "EstimatedCounter",
         "LLMProvider",
+        "ModelProfile",
         "ModelRequest",
         "OfflineProvider",
         "OpenAIProvider",
+        "OutputType",
+        "TokenCounter",
+        "generate_structured",
+        "model_profile",
         "open_model",
+        "resilient",
     ),
     "greenroom.agents": (
+        "Agent",
+        "AgentResult",
+        "AgentRun",
+        "AskPerson",
+        "Denial",
         "FileCheckpoints",
         "FileRestore",
+        "Guard",
+        "Reject",
         "RestorePlan",
         "RestoreReport",
+        "Rewrite",
+        "RunContext",
+        "Skills",
         "Task",
         "coder",
         "plan_restore",
+        "resilient_tool",
+        "project_notes",
         "run_tools",
+        "run_turn",
         "stream_reply",
     ),
     "greenroom.cli": ("ConsoleRenderer",),
 }
 _HOME = {name: package for package, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "AddressRefusedError",
-    "AgentContext",
-    "AgentExit",
-    "AgentHandle",
-    "AgentInternals",
-    "AgentNode",
-    "AgentNotRunningError",
-    "AgentRuntime",
-    "AgentSession",
-    "AgentState",
-    "AgentStatistics",
-    "Answer",
-    "AnthropicProvider",
-    "Backoff",
-    "Branch",
-    "Budget",
-    "BudgetExceededError",
-    "ConfigurationError",
-    "ConsoleRenderer",
-    "ContentBlock",
-    "ConversationInput",
-    "Custom",
-    "DocumentBlock",
-    "Done",
-    "EndStatus",
-    "Error",
-    "EventLoopError",
-    "Exited",
-    "Explanation",
-    "FileCheckpoints",
-    "FileRestore",
-    "FileStore",
-    "GreenroomError",
-    "ImageBlock",
-    "InputMessage",
-    "Instrument",
-    "Interrupt",
-    "InterruptReport",
-    "InvalidJSONError",
-    "InvalidSessionIdError",
-    "LLMProvider",
-    "Lagged",
-    "MailboxFullError",
-    "MemoryStore",
-    "Message",
-    "ModelAuthenticationError",
-    "ModelBadRequestError",
-    "ModelCall",
-    "ModelConnectionError",
-    "ModelContextTooLongError",
-    "ModelError",
-    "ModelOverloadedError",
-    "ModelRateLimitError",
-    "ModelRequest",
-    "ModelStreamError",
-    "ModelTimeoutError",
-    "NetworkError",
-    "NetworkTimeoutError",
-    "OfflineProvider",
-    "OpenAIProvider",
-    "Outcome",
-    "OutputChunk",
-    "Page",
-    "ParentInfo",
-    "PermissionEffects",
-    "PermissionManager",
-    "PermissionPart",
-    "PermissionRecord",
-    "PermissionRequest",
-    "PermissionResponse",
-    "PermissionRule",
-    "Price",
-    "ProcessLimits",
-    "Receipt",
-    "RedactedThinkingBlock",
-    "RepairReport",
-    "ResourceMap",
-    "Restarted",
-    "RestorePlan",
-    "RestoreReport",
-    "Resume",
-    "Role",
-    "RuleDecision",
-    "RuleFileError",
-    "RuleMatcher",
-    "RuleScope",
-    "RuntimeClosedError",
-    "RuntimeLimits",
-    "RuntimeStatistics",
-    "RuntimeTree",
-    "SQLiteStore",
-    "Sandbox",
-    "SandboxLimits",
-    "SandboxReport",
-    "SandboxUnavailableError",
-    "SearchHit",
-    "SearchReport",
-    "SelfWaitError",
-    "SessionCorruptError",
-    "SessionError",
-    "SessionExistsError",
-    "SessionFencedError",
-    "SessionInUseError",
-    "SessionLockedError",
-    "SessionMetadata",
-    "SessionNotFoundError",
-    "SessionSearch",
-    "SessionStorageError",
-    "SessionStore",
-    "Shutdown",
-    "StateChange",
-    "StateKind",
-    "StopReason",
-    "SubAgentComplete",
-    "SubAgentOutput",
-    "SubAgentResult",
-    "SubAgentSpawned",
-    "Subscription",
-    "SupervisionError",
-    "Supervisor",
-    "SupervisorOutcome",
-    "Task",
-    "TextBlock",
-    "TextComplete",
-    "TextDelta",
-    "ThinkingBlock",
-    "ThinkingComplete",
-    "ThinkingDelta",
-    "Tool",
-    "ToolCallScope",
-    "ToolDefinition",
-    "ToolEnd",
-    "ToolError",
-    "ToolInfo",
-    "ToolProgress",
-    "ToolRegistry",
-    "ToolResult",
-    "ToolResultBlock",
-    "ToolResultInput",
-    "ToolStart",
-    "ToolStatus",
-    "ToolUseBlock",
-    "TurnError",
-    "TurnResult",
-    "TurnStart",
-    "TurnStatus",
-    "TurnStream",
-    "UnknownBlock",
-    "Usage",
-    "UsageReport",
-    "Used",
-    "UserInput",
-    "WorkerPool",
-    "Workspace",
-    "__version__",
-    "as_tool",
-    "builtin_tools",
-    "coder",
-    "export_session",
-    "fan_out",
-    "import_session",
-    "open_model",
-    "plan_restore",
-    "run_tools",
-    "spawn_subagent",
-    "stream_reply",
-    "tool",
-]
+__all__ = sorted(["__version__", *_HOME])  # noqa: PLE0605 (type checkers read the imports above)
 
 # Silent unless the application asks for our log.
 getLogger("greenroom").addHandler(NullHandler())

@@ -6,7 +6,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "GREENROOM_FORBID", "OLLAMA_", "HF_TOKEN")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def pytest_configure(config):
@@ -29,7 +30,7 @@ def a_user_of_their_own(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
-            if name.upper().startswith(OURS):
+            if name.upper().startswith((*OURS, *PROXIES)) or name.endswith("_API_KEY"):
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
         for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):

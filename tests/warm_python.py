@@ -3,7 +3,10 @@
 Importing takes most of the second in which the command starts, and a hundred tests start it in a
 terminal. What a program sees is what a new interpreter would show it: a session and a terminal of its
 own, its variables, folder, arguments and streams, and a `__main__` of its own. How the command starts
-in truth is left to the tests that start it as a process, and to those of docs and examples.
+in truth is left to the tests that start it as a process, and to those of examples.
+
+The code of the docs is run by another server, which has imported nothing of Greenroom, only the libraries
+that it needs: so a block still has to import all that it uses.
 """
 
 import array
@@ -22,22 +25,24 @@ import socket
 import subprocess
 import sys
 import termios
+import warnings
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 100_000
+LIBRARIES = ("trio", "msgspec", "orjson", "pydantic", "jsonschema", "httpx")
 
 
 class WarmProgram:
-    """A Python program in a terminal, with what tests use of `subprocess.Popen`."""
+    """A Python program in a terminal or a file, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, arguments, terminal, cwd, env):
+    def __init__(self, arguments, terminal, cwd, env, errors=None, has_imported="greenroom"):
         request = json.dumps([list(arguments), str(cwd), env]).encode()
         assert len(request) < LONGEST
         status, given_away = os.pipe()
-        fds = array.array("i", [terminal, given_away])
-        server().sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        fds = array.array("i", [terminal, errors or terminal, given_away])
+        server(has_imported).sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         os.close(given_away)
         self._status = os.fdopen(status, "rb", buffering=0)
         self.pid = int(self._status.readline())
@@ -69,11 +74,11 @@ class WarmProgram:
 
 
 @cache
-def server():
-    """Start the server of this process, which ends when this socket is closed."""
+def server(has_imported):
+    """Start a server of this process, which ends when this socket is closed."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.warm_python"],
+        [sys.executable, "-m", "tests.warm_python", has_imported],
         stdin=its,
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
@@ -90,33 +95,36 @@ def serve():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     requests = socket.socket(fileno=os.dup(0))
     while True:
-        request, ancillary, _, _ = requests.recvmsg(LONGEST, socket.CMSG_SPACE(8))
+        request, ancillary, _, _ = requests.recvmsg(LONGEST, socket.CMSG_SPACE(12))
         if not request:
             os._exit(0)
-        terminal, status = array.array("i", ancillary[0][2])
+        terminal, errors, status = array.array("i", ancillary[0][2])
         if os.fork() == 0:
             requests.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             program = os.fork()
             if program == 0:
                 os.close(status)
-                return json.loads(request), terminal
+                return json.loads(request), terminal, errors
             os.close(terminal)
+            os.close(errors)
             os.write(status, b"%d\n" % program)
             code = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
             os.write(status, b"%d\n" % code)
             os._exit(0)
-        os.close(terminal)
-        os.close(status)
+        for fd in (terminal, errors, status):
+            os.close(fd)
 
 
-def become(terminal, cwd, env):
+def become(terminal, errors, cwd, env):
     """Take the terminal, the folder and the variables of a program."""
     os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    for fd in range(3):
-        os.dup2(terminal, fd)
+    if os.isatty(terminal):
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    for fd, stream in enumerate((terminal, terminal, errors)):
+        os.dup2(stream, fd)
     os.close(terminal)
+    os.close(errors)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
@@ -128,17 +136,29 @@ def become(terminal, cwd, env):
         setattr(sys, f"__{name}__", stream)
 
 
-def main():
+def import_greenroom():
     import greenroom
 
     for module in pkgutil.walk_packages(greenroom.__path__, "greenroom."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     importlib.import_module("jsonschema")  # which is imported at its first use
+
+
+def main(has_imported):
+    if has_imported == "greenroom":
+        import_greenroom()
+    else:
+        list(map(importlib.import_module, LIBRARIES))
     gc.freeze()
-    (arguments, cwd, env), terminal = serve()
-    become(terminal, cwd, env)
-    if arguments[0] == "-m":
+    (arguments, cwd, env), terminal, errors = serve()
+    become(terminal, errors, cwd, env)
+    if has_imported == "libraries":
+        warnings.simplefilter("error")
+        del sys.path[0]
+        sys.argv = arguments
+        runpy.run_path(arguments[0], run_name="__main__")
+    elif arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = cwd
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
@@ -149,4 +169,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,31 +1,73 @@
 """The steps of the usual loop, and agents made of them.
 
-This is the only place where runtime, models, tools and permissions meet. Modules: `reply` (one
-model call), `tool_calls` and `verdict` (its tool calls), `file_checkpoints` (what they may change is
-kept before), `restore` and `restore_plan` (and put back), `task` (a tool that drives a subagent),
-`coder` (the ready-made coding agent).
+This is the only place where runtime, models, tools and permissions meet. The loop: `reply` (one model
+call), `tool_calls` and `verdict` (its tool calls). Files that tools change: `file_checkpoints` (kept
+before), `restore` and `restore_plan` (put back). Tools: `task` (drives a subagent), `ask_person` (a
+question to the person), `resilient_tool` (any tool under retry, breaker and limits). The ready-made
+coding agent: `coder`; `project_notes` with `project_text` and `surroundings` (what it is told of the
+folder that it works in), `skills` with `front_matter` (instructions for one kind of work).
+
+`agent` is the configuration that can be run, with its loop; `steps` is what that loop calls: `toolbox`
+(its tools, and which of them run by consent), `answer` (when a reply is one), `progress` (whether calls
+lead anywhere), `guards` (what looks at what is said), `models` (by name). A run of it: `agent_run` (from
+the spawn to the end), `agent_result` (what it comes to), `approval` (by a function), `caller` and
+`agent_tool` (an agent inside of another), `run_context` (what tools and instructions find), `sync` (for
+code that is not async). `single_turn` is one turn as a function of its messages.
 """
 
-from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT
-from greenroom.agents.coder import coder as coder
+from greenroom.agents.agent import Agent as Agent
+from greenroom.agents.agent_result import AgentResult as AgentResult, Denial as Denial
+from greenroom.agents.agent_run import AgentRun as AgentRun
+from greenroom.agents.ask_person import AskPerson as AskPerson
+from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
+from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
+from greenroom.agents.project_notes import (
+    ProjectNotes as ProjectNotes,
+    project_notes as project_notes,
+    read_notes as read_notes,
+)
+from greenroom.agents.project_text import ProjectText as ProjectText
 from greenroom.agents.reply import stream_reply as stream_reply
-from greenroom.agents.restore import RestorePlan as RestorePlan
-from greenroom.agents.restore import RestoreReport as RestoreReport
-from greenroom.agents.restore import plan_restore as plan_restore
+from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
+from greenroom.agents.restore import (
+    RestorePlan as RestorePlan,
+    RestoreReport as RestoreReport,
+    plan_restore as plan_restore,
+)
 from greenroom.agents.restore_plan import FileRestore as FileRestore
+from greenroom.agents.run_context import RunContext as RunContext
+from greenroom.agents.single_turn import run_turn as run_turn
+from greenroom.agents.skills import Skill as Skill, Skills as Skills
 from greenroom.agents.task import Task as Task
 from greenroom.agents.tool_calls import run_tools as run_tools
 
 __all__ = [
     "CODER_PROMPT",
+    "Agent",
+    "AgentResult",
+    "AgentRun",
+    "AskPerson",
+    "Denial",
     "FileCheckpoints",
     "FileRestore",
+    "Guard",
+    "ProjectNotes",
+    "ProjectText",
+    "Reject",
     "RestorePlan",
     "RestoreReport",
+    "Rewrite",
+    "RunContext",
+    "Skill",
+    "Skills",
     "Task",
     "coder",
     "plan_restore",
+    "project_notes",
+    "read_notes",
+    "resilient_tool",
     "run_tools",
+    "run_turn",
     "stream_reply",
 ]

@@ -30,31 +30,31 @@ async def coder(
     max_steps: int = 100,
     delegates: bool = True,
     checkpoints: bool = False,
+    notes: str = "",
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
-    A turn ends after `max_steps` model calls, its subagents' included, with that reason. `delegates`
-    lets the model give work to subagents (`Task`), which delegate no further and may do no more.
-    `checkpoints` keeps files before tools change them, so that `plan_restore` can undo that; what
-    subagents change counts as the change of the call that delegates.
+    A turn ends after `max_steps` model calls, its subagents' included. `delegates` lets the model give
+    work to subagents (`Task`), which delegate no further and may do no more. `checkpoints` keeps what
+    tools change, subagents' too, for `plan_restore`. `notes` follow the prompt: `project_notes(…)`.
     """
-    prompt = system.replace("{root}", str(agent.context.workspace.root))
+    parts = system.replace("{root}", str(agent.context.workspace.root)), notes
+    prompt = "\n\n".join(filter(None, parts))
     if delegates:
         below = permissions.child(context=agent.context)
         child = partial(coder, llm=llm, tools=tools, permissions=below)
-        helper = partial(child, system=system, max_steps=max_steps, delegates=False)
+        helper = partial(child, system=system, notes=notes, max_steps=max_steps, delegates=False)
         tools = tools.extended(Task(agent, helper))
     kept = FileCheckpoints(agent) if checkpoints else None
+    run = partial(run_tools, tools=tools, permissions=permissions, checkpoints=kept)
     async for message in agent.inputs():
         async with agent.turn(message):
             with agent.budget(model_calls=max_steps):
                 if isinstance(message, Resume):
-                    await run_tools(agent, message.calls, tools, permissions, checkpoints=kept)
+                    await run(agent, message.calls)
                 while True:
                     reply = await stream_reply(agent, llm, tools, system=prompt)
                     if reply.tool_uses:
-                        await run_tools(
-                            agent, reply.tool_uses, tools, permissions, checkpoints=kept
-                        )
+                        await run(agent, reply.tool_uses)
                     elif reply.stop_reason is not StopReason.PAUSE:
                         break

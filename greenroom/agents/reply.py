@@ -1,9 +1,10 @@
 """One model call inside a turn: the request out, the chunks in, the reply into the history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from greenroom.core import (
     AgentState,
+    Custom,
     Message,
     OutputChunk,
     StopReason,
@@ -13,15 +14,19 @@ from greenroom.core import (
     ThinkingBlock,
     ThinkingComplete,
     ThinkingDelta,
+    ToolDefinition,
     UsageReport,
 )
 from greenroom.llm import (
+    Announcement,
     BlockDelta,
     BlockEnd,
     LLMProvider,
     ModelRequest,
     ModelStream,
+    OutputSchema,
     StreamEvent,
+    StreamRestart,
     ToolChoice,
 )
 from greenroom.runtime import AgentInternals
@@ -45,14 +50,25 @@ async def stream_reply(
     stop_sequences: Sequence[str] = (),
     thinking: int | None = None,
     options: Mapping[str, object] | None = None,
+    cache: bool = True,
+    output: OutputSchema | None = None,
+    answer_tool: ToolDefinition | None = None,
+    watch: Callable[[ModelStream], ModelStream] | None = None,
 ) -> Message:
     """Ask the model for the next reply, stream it to the subscribers, append it to the history.
 
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
     effort in place of a thinking budget). `options` are fields of the provider's own request body.
+    The provider marks what its cache should keep, unless the request brings marks or `cache` is false.
     With `messages`, these are sent instead of the history, such as a part of it that fits the model,
     and behind them input that joins the turn at this step; the reply joins the history all the same.
+
+    `output` is the form that the reply must have, for providers that can hold it to one; `answer_tool` is
+    listed beside the tools, for the others: its call is the answer, and yours to read.
+
+    `watch` is given the stream of the reply, and returns the one that is read in its place, such as one
+    that lets less of it through.
 
     Before the model is asked, calls that are still open are answered as not run, and what was said is
     appended to the stored session, so that a kill of the process can't take it. Deltas are sent as they
@@ -92,7 +108,8 @@ async def stream_reply(
     request = ModelRequest(
         messages=history if sent is None else (*sent, *history[known:]),
         system=system,
-        tools=tools.definitions() if tools is not None else (),
+        tools=_definitions(tools, answer_tool),
+        output=output,
         tool_choice=tool_choice,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -100,14 +117,24 @@ async def stream_reply(
         stop_sequences=stop_sequences,
         thinking=thinking,
         options=options or {},
+        cache=cache,
+        conversation=agent.session.session_id,
     )
     with agent.model_call(llm, request) as call:
-        async with llm.stream(request) as stream:
+        async with llm.stream(request) as opened:
+            stream = opened if watch is None else watch(opened)
             await _relay(agent, stream, llm.model)
             # Before the block is left, since a cancel while it closes must not lose a whole reply.
             reply = call.reply = stream.message
             _keep(agent, reply, llm.model)
     return reply
+
+
+def _definitions(
+    tools: ToolRegistry | None, answer_tool: ToolDefinition | None
+) -> tuple[ToolDefinition, ...]:
+    listed = tools.definitions() if tools is not None else ()
+    return listed if answer_tool is None else (*listed, answer_tool)
 
 
 def _check_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -146,5 +173,9 @@ def _chunk(event: StreamEvent) -> OutputChunk | None:
             return TextComplete(text)
         case BlockEnd(block=ThinkingBlock(thinking=text)) if text:
             return ThinkingComplete(text)
+        case Announcement(kind, data, text):
+            return Custom(kind, data, text)
+        case StreamRestart(partial) if partial.usage is not None:
+            return UsageReport(partial.usage, model=partial.model)
         case _:
             return None

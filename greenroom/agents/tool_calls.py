@@ -1,10 +1,11 @@
 """The tool calls of one reply: judged, asked about, recorded, run, and answered in their order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 
 from msgspec.structs import replace
 
+from greenroom.agents.caller import calling
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Verdict, judge, restore_answers
 from greenroom.core import (
@@ -18,6 +19,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolStart,
     ToolUseBlock,
+    conceal,
     serde,
 )
 from greenroom.permissions import PermissionManager
@@ -35,6 +37,7 @@ async def run_tools(
     *,
     limit: int = 5,
     checkpoints: FileCheckpoints | None = None,
+    on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None = None,
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
@@ -52,6 +55,11 @@ async def run_tools(
     With `checkpoints`, the files that the calls may change are kept before any of them starts, and
     compared when all have ended.
 
+    `on_result` sees each result as soon as it is there, with its call, and returns what the model and
+    the subscribers are told. `ToolResult.could_run` is false for a call that could not run.
+
+    Agents that the tools run (`Agent.run`) are held to these permissions as well.
+
     Returns:
         The results in the calls' order.
 
@@ -62,7 +70,8 @@ async def run_tools(
     await restore_answers(agent, permissions)
     phase = agent.state.phase
     with ExitStack() as calls:
-        gate = _Gate(agent, tools, permissions)
+        calls.enter_context(calling(agent, permissions))
+        gate = _Gate(agent, tools, permissions, on_result)
         for call in tool_uses:
             await gate.judge(calls.enter_context(agent.tool_call(call)))
         async with gate.watched(checkpoints):
@@ -89,10 +98,12 @@ class _Gate:
         agent: AgentInternals,
         tools: ToolRegistry,
         permissions: PermissionManager,
+        on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None,
     ) -> None:
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
+        self._on_result = on_result
         self._calls: list[tuple[Verdict, ToolCallScope]] = []
         self._running: dict[int, tuple[Verdict, ToolCallScope]] = {}
         self._results: dict[Verdict, ToolResult] = {}
@@ -186,10 +197,13 @@ class _Gate:
             self._agent, self._tools, self._permissions, context
         )
         result = refusal or await self._tools.execute(name, arguments, context)
+        result = conceal(result, context)
         if verdict.edited:
             result = _after_change(result, "The user changed the arguments", arguments)
         elif scope.is_rewritten:
             result = _after_change(result, "The arguments were changed", arguments)
+        if self._on_result is not None:
+            result = self._on_result(verdict.call, result)
         # From here on the result is real: it is kept even if the turn is cancelled this moment.
         self._results[verdict] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import trio
 
+from greenroom.agents.ask_person import AskPerson
+from greenroom.agents.credentials import ask_credentials
 from greenroom.agents.decision_record import answered, decided, overruled, rechecked
 from greenroom.core import (
     AgentContext,
@@ -94,10 +96,24 @@ async def judge(
     tools: ToolRegistry,
     permissions: PermissionManager,
 ) -> Verdict:
-    """Decide about one call; asks a person where the rules say so."""
+    """Decide about one call; asks a person where the rules say so, and for what the call needs."""
+    verdict = await _judge(agent, call, tools, permissions)
+    if verdict.refusal is not None or verdict.tool is None:
+        return verdict
+    context = agent.context.with_tool_use_id(call.id)
+    refusal = await ask_credentials(agent, call, verdict.tool, context, verdict.digest)
+    return verdict if refusal is None else replace(verdict, refusal=refusal)
+
+
+async def _judge(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+) -> Verdict:
     if call.invalid:
         text = f"The arguments of this call can't be used: {call.invalid}. Send one JSON object."
-        return Verdict(call, refusal=ToolResult.error(text))
+        return Verdict(call, refusal=ToolResult.error(text, could_run=False))
     tool = tools.get(call.name)
     if tool is None:
         return Verdict(call, call.input)  # the registry answers with the names that exist
@@ -107,9 +123,16 @@ async def judge(
     except ToolError as error:
         fault = fault or str(error)
     if fault is not None:  # nobody is asked about a call that can't run
-        return Verdict(call, call.input, tool, refusal=ToolResult.error(fault))
+        refusal = ToolResult.error(fault, could_run=False)
+        return Verdict(call, call.input, tool, refusal=refusal)
     context = agent.context.with_tool_use_id(call.id)
     found = await _explain(permissions, tool, call.input, context, sandbox)
+    if isinstance(tool.tool, AskPerson) and found.decision is not RuleDecision.DENY:
+        record = decided(call, permissions, found)
+        with _withdrawn_on_error(agent, record):
+            answer = await tool.tool.ask(agent, call.input, call.id, found.digest)
+        agent.session.add_decision(answered(record, answer))
+        return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found, sandbox)
     agent.session.add_decision(decided(call, permissions, found, sandbox))
@@ -273,4 +296,4 @@ def _refused(
 
 
 def _denied(text: str) -> ToolResult:
-    return ToolResult.error(text, ToolStatus.DENIED)
+    return ToolResult.error(text, ToolStatus.DENIED, could_run=False)

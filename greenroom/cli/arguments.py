@@ -5,6 +5,7 @@ import sys
 from typing import cast
 
 from greenroom._version import __version__
+from greenroom.cli.commands.models.arguments import add_models
 from greenroom.cli.commands.permissions.arguments import add_permissions
 from greenroom.cli.commands.sessions.arguments import add_sessions
 from greenroom.cli.completion.arguments import add_completion
@@ -29,6 +30,9 @@ _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
 not go on, or waits for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the
 reader of the output went away
+the model: --model, else that of a session that goes on, else GREENROOM_MODEL, else your settings
+file, else the first of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY that is set decides,
+else offline; greenroom models says which it is
 rules: Read, Bash(git status:*), Edit(src/**), WebFetch(domain:docs.python.org), *"""
 
 
@@ -84,6 +88,7 @@ def command_parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     add_sessions(commands)
     add_permissions(commands)
+    add_models(commands)
     doctor = commands.add_parser(
         "doctor", help="say what is set up, what is missing, how to fix it"
     )

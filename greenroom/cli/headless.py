@@ -12,7 +12,7 @@ from greenroom.cli.run.run_setup import RunSetup, open_setup
 from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.cli.streams.piped_input import read_piped, with_context
 from greenroom.cli.turn_record import FAILED, TurnRecord
-from greenroom.core import Done, Exited, Message, TurnStart, serde, visible
+from greenroom.core import Custom, Done, Exited, Message, TurnStart, serde, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class _Headless:
                 self._record.note(chunk)
                 if self._format == "stream-json":
                     await self._out.line(serde.encode(chunk))
+                if self._format == "text" and isinstance(chunk, Custom) and chunk.text:
+                    tell(" ".join(chunk.text.split()))  # such as why it waits
                 if isinstance(chunk, TurnStart):
                     self._begin_turn()
                 if isinstance(chunk, Done | Exited):

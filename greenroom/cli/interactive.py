@@ -51,6 +51,7 @@ async def run_interactive(options: "Options") -> int:
                 colors=colors,
                 model=setup.model_name,
                 mode=setup.permissions.mode,
+                currency=setup.currency,
                 opening=_opening(setup, colors),
             )
             dumps = dump_target(options, owns_terminal=True)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import read_arguments
+from greenroom.cli.commands.models.arguments import ModelsOptions
 from greenroom.cli.commands.permissions.arguments import PermissionsOptions
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
 from greenroom.cli.completion.arguments import CompletionOptions
@@ -79,6 +80,10 @@ def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
         from greenroom.cli.commands.permissions.verbs import run_verb as run_permissions
 
         return partial(run_permissions, options)
+    if isinstance(options, ModelsOptions):
+        from greenroom.cli.commands.models.listing import list_models
+
+        return partial(list_models, options)
     if options.command == "doctor":
         from greenroom.cli.commands.doctor import run_doctor
 

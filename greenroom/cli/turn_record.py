@@ -22,7 +22,15 @@ __all__ = ["DENIED", "DONE", "FAILED", "INTERRUPTED", "USAGE", "TurnRecord"]
 DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted."""
 
-_CONFIGURATION = frozenset({"ConfigurationError", "RuleFileError", "ModelAuthenticationError"})
+_CONFIGURATION = frozenset(
+    {
+        "ConfigurationError",
+        "ConfigurationFileError",
+        "ModelAuthenticationError",
+        "ModelCallForbiddenError",
+        "RuleFileError",
+    }
+)
 
 
 class TurnRecord:
@@ -115,7 +123,10 @@ class TurnRecord:
             "model": self._model,
             "status": done.status if done else TurnStatus.FAILED,
             "stop_reason": done.stop_reason if done else None,
-            "usage": {name: getattr(usage, name) for name in usage.__struct_fields__},
+            "usage": {
+                **{name: getattr(usage, name) for name in usage.__struct_fields__},
+                "cached": usage.cached,
+            },
             "denials": self._denials,
             "pending": [_question(request) for request in self.pending],
             "error": self._error(),

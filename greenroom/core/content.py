@@ -89,7 +89,13 @@ class DocumentBlock(Wire, frozen=True, tag="document"):
     extra: dict[str, object] = {}
 
 
-ResultContent: TypeAlias = TextBlock | ImageBlock | DocumentBlock
+class UnknownBlock(Wire, frozen=True, tag="unknown"):
+    """A block of a kind that this version does not know, kept verbatim in `raw`."""
+
+    raw: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+ResultContent: TypeAlias = TextBlock | ImageBlock | DocumentBlock | UnknownBlock
 """What a tool's result may hold."""
 
 
@@ -105,12 +111,6 @@ class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
     def text(self) -> str:
         """The result's text, its text blocks joined by newlines."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
-
-
-class UnknownBlock(Wire, frozen=True, tag="unknown"):
-    """A block of a kind that this version does not know, kept verbatim in `raw`."""
-
-    raw: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 ContentBlock: TypeAlias = (

@@ -3,13 +3,15 @@
 The model never sees it: it stands in no schema and in no result.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from greenroom.core import serde
+from greenroom.core.errors import ToolError
 from greenroom.core.resources import ResourceMap
+from greenroom.core.tooling import ToolResult
 from greenroom.core.workspace import Workspace
 
 __all__ = ["AgentContext"]
@@ -25,6 +27,13 @@ def _no_abandon(_: str) -> None:
 
 def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     return nullcontext()
+
+
+async def _no_client(_: str) -> ToolResult:
+    raise ToolError(
+        "no client runs this call",
+        hint="a tool of the client's is called by an agent, with run_tools",
+    )
 
 
 @dataclass(kw_only=True)
@@ -54,6 +63,7 @@ class AgentContext:
         on_cleanup: put in by the runtime; makes the scope that `cleanup` gives: the call's id, or
             "" outside of any, and the seconds.
         on_abandon: put in by the runtime; takes what `abandoned` is told.
+        on_client_result: put in by the runtime; waits for what `client_result` returns, by the call's id.
 
     Example:
         >>> context = AgentContext(session_id="s-1", agent_type="coder")
@@ -80,6 +90,7 @@ class AgentContext:
         default=_no_cleanup, repr=False
     )
     on_abandon: Callable[[str], None] = field(default=_no_abandon, repr=False)
+    on_client_result: Callable[[str], Awaitable[ToolResult]] = field(default=_no_client, repr=False)
 
     def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":
         """Return a copy for one call; resources, metadata and workspace are shared."""
@@ -107,6 +118,14 @@ class AgentContext:
     def abandoned(self, what: str) -> None:
         """Report something that could not be stopped, such as a thread; the interrupt lists it."""
         self.on_abandon(what)
+
+    async def client_result(self) -> ToolResult:
+        """Wait for the result of this call, which the client runs: `handle.send_tool_result` brings it.
+
+        Raises:
+            ToolError: there is no client, or another task waits for this result already.
+        """
+        return await self.on_client_result(self.current_tool_use_id or "")
 
     def set_metadata(self, key: str, value: object) -> None:
         """Keep a JSON value under a key; it is copied, and saved with the session.

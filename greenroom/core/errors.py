@@ -2,14 +2,17 @@
 
     GreenroomError
     ├── ConfigurationError             the set-up is wrong: a key, a model name, an option
-    │   └── RuleFileError              a permission rule or rule file can't be used
+    │   ├── ConfigurationFileError     a file of the user's can't be used; it names the line
+    │   │   └── RuleFileError          a permission rule or rule file can't be used
+    │   ├── ModelCallForbiddenError    a real model would be called where that is switched off
+    │   └── CassetteError              a recording of HTTP can't be used, or does not fit
     ├── AgentNotRunningError           the agent has ended; `outcome` says how
     ├── RuntimeClosedError             the runtime's block has been left
     ├── SelfWaitError                  an agent would wait for itself, or agents in a circle
     ├── EventLoopError                 called outside of the runtime's event loop
     ├── MailboxFullError               no room for another input
-    ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── TurnError                      turns and states used in an order that has no meaning
+    ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── BudgetExceededError            a budget of this turn is spent
     ├── InvalidJSONError               a value or a text is not usable as JSON
     ├── SessionError                   about stored conversations
@@ -26,41 +29,73 @@
     ├── NetworkError                   no answer from the other side
     │   ├── NetworkTimeoutError        it took too long
     │   └── AddressRefusedError        we refuse to contact that address
+    ├── GuardError                     a guard has rejected what was said
+    ├── NoProgressError                the agent repeats a call, or none of its calls can run
+    ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
-        ├── ModelRateLimitError        too many requests, or the quota is spent
+        │   └── ModelPermissionError   the key may not use this model or feature
+        ├── ModelRateLimitError        too many requests or tokens for now
+        │   └── ModelQuotaError        the quota or the credit is spent
         ├── ModelOverloadedError       the provider is overloaded or broken
         ├── ModelContextTooLongError   the conversation does not fit the model
         ├── ModelBadRequestError       the provider refused the request as it is
-        ├── ModelTimeoutError          no event in time
+        │   ├── ModelNotFoundError     no such model or address
+        │   └── ModelContentFilterError  a content filter refused the request
+        ├── ModelTimeoutError          the model took too long
+        │   ├── ModelConnectTimeoutError     to take the connection
+        │   ├── ModelFirstEventTimeoutError  to begin its reply
+        │   ├── ModelIdleTimeoutError        to go on with it
+        │   └── ModelRequestTimeoutError     for the request as a whole
         ├── ModelConnectionError       the provider can't be reached
-        └── ModelStreamError           the stream broke off before its end
+        ├── ModelStreamError           the stream broke off before its end
+        └── ModelOutputError           the reply does not fit the type that was asked for
 
 An error that ends a turn ends that turn only: the agent takes the next input. Anything outside this
 tree is a bug in somebody's code and crashes the agent that raised it, never its siblings.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from greenroom.core.message import Message
+
 __all__ = [
     "AddressRefusedError",
     "AgentNotRunningError",
     "BudgetExceededError",
+    "CassetteError",
+    "CircuitOpenError",
     "ConfigurationError",
+    "ConfigurationFileError",
     "EventLoopError",
     "GreenroomError",
+    "GuardError",
     "InvalidJSONError",
     "InvalidSessionIdError",
     "MailboxFullError",
     "ModelAuthenticationError",
     "ModelBadRequestError",
+    "ModelCallForbiddenError",
+    "ModelConnectTimeoutError",
     "ModelConnectionError",
+    "ModelContentFilterError",
     "ModelContextTooLongError",
     "ModelError",
+    "ModelFirstEventTimeoutError",
+    "ModelIdleTimeoutError",
+    "ModelNotFoundError",
+    "ModelOutputError",
     "ModelOverloadedError",
+    "ModelPermissionError",
+    "ModelQuotaError",
     "ModelRateLimitError",
+    "ModelRequestTimeoutError",
     "ModelStreamError",
     "ModelTimeoutError",
     "NetworkError",
     "NetworkTimeoutError",
+    "NoProgressError",
     "RuleFileError",
     "RuntimeClosedError",
     "SandboxUnavailableError",
@@ -80,7 +115,17 @@ __all__ = [
 
 
 class GreenroomError(Exception):
-    """The root of every error of Greenroom: what happened, and in `hint` what to do about it."""
+    """The root of every error of Greenroom: what happened, and in `hint` what to do about it.
+
+    Attributes:
+        message: what happened, in one sentence.
+        hint: what to do about it; may be empty.
+        retryable: whether the same call may succeed later, with nothing changed.
+        remedy: what to do about errors of this class, where no hint says it better.
+    """
+
+    retryable = False
+    remedy = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         """Keep the message and the hint apart; `str()` joins them."""
@@ -91,13 +136,21 @@ class GreenroomError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
+    def add_hint(self, text: str) -> None:
+        """Say more about what to do, behind the hint, or the remedy where there is none; once each."""
+        said = self.hint or self.remedy
+        if text not in said:
+            self.hint = f"{said}; {text}" if said else text
+
 
 class ConfigurationError(GreenroomError):
     """The set-up is wrong: a missing key, an unknown model name, an option that can't be used."""
 
+    remedy = "correct the setting that the message names"
 
-class RuleFileError(ConfigurationError):
-    """A permission rule or a rule file can't be used; it names the file, the line and the field."""
+
+class ConfigurationFileError(ConfigurationError):
+    """A file that configures something can't be used; it names the file, the line and the field."""
 
     def __init__(
         self,
@@ -116,8 +169,39 @@ class RuleFileError(ConfigurationError):
         self.column = column
 
 
+class RuleFileError(ConfigurationFileError):
+    """A permission rule or a rule file can't be used; it names the file, the line and the field."""
+
+
+class ModelCallForbiddenError(ConfigurationError):
+    """A request would have gone to a real model, and `GREENROOM_FORBID_MODEL_CALLS` forbids that.
+
+    Nothing was sent.
+
+    Attributes:
+        provider: the provider's name, such as "anthropic".
+        host: the host that would have been asked.
+    """
+
+    remedy = "use a model of greenroom.testing or a cassette, or unset the variable"
+
+    def __init__(self, message: str, *, provider: str = "", host: str = "", hint: str = "") -> None:
+        """Keep what would have been called."""
+        super().__init__(message, hint=hint)
+        self.provider = provider
+        self.host = host
+
+
+class CassetteError(ConfigurationError):
+    """A cassette can't be read or written, or holds no answer to a request; it shows the difference."""
+
+    remedy = "record the cassette anew"
+
+
 class AgentNotRunningError(GreenroomError):
     """The agent has ended, so it can't be asked or told anything; `outcome` says how it ended."""
+
+    remedy = "look at `outcome`, and spawn the agent again"
 
     def __init__(self, message: str, *, outcome: object = None, hint: str = "") -> None:
         """Keep the outcome; it is None where the agent is just about to end."""
@@ -128,21 +212,32 @@ class AgentNotRunningError(GreenroomError):
 class RuntimeClosedError(GreenroomError):
     """The runtime is not open: its `async with` block is not entered yet, or has been left."""
 
+    remedy = "spawn and ask inside the block `async with AgentRuntime() as runtime:`"
+
 
 class SelfWaitError(GreenroomError):
     """Code inside an agent would wait for the end of what it is itself part of."""
+
+    remedy = "wait from outside, or let the other one answer by message"
 
 
 class EventLoopError(GreenroomError):
     """Called from another thread, or from another event loop than the runtime's; nothing changed."""
 
+    remedy = "from a thread, go through `trio.from_thread`"
+
 
 class MailboxFullError(GreenroomError):
     """The mailbox holds as many inputs as its limit allows; wait with `send_input` instead."""
 
+    retryable = True
+    remedy = "wait with `send_input`, or raise the limit of the mailbox"
+
 
 class TurnError(GreenroomError):
     """Turns or states were used in an order that has no meaning, such as a turn inside a turn."""
+
+    remedy = "open one turn at a time, and states inside it in their order"
 
 
 class SupervisionError(GreenroomError):
@@ -151,17 +246,25 @@ class SupervisionError(GreenroomError):
     `__cause__` is the crash that led to it.
     """
 
+    remedy = "look at `__cause__` for the crash, and mend that"
+
 
 class BudgetExceededError(GreenroomError):
     """A budget is spent; the scope that declared it ends, with this reason."""
+
+    remedy = "allow more, or ask for less"
 
 
 class InvalidJSONError(GreenroomError):
     """A text that is no JSON, of another shape or ambiguous; or a value that JSON can't express."""
 
+    remedy = "correct the text or the value at the place that the message names"
+
 
 class SessionError(GreenroomError):
     """Something about a stored conversation; `session_id` says which."""
+
+    remedy = "look at the session that `session_id` names with `greenroom sessions show`"
 
     def __init__(self, message: str, *, session_id: str = "", hint: str = "") -> None:
         """Keep the id of the session that it is about."""
@@ -172,17 +275,25 @@ class SessionError(GreenroomError):
 class SessionInUseError(SessionError):
     """An agent already runs this session."""
 
+    remedy = "end the agent that runs it, or fork the session"
+
 
 class SessionNotFoundError(SessionError):
     """The store holds no session of this id."""
+
+    remedy = "check the id with `greenroom sessions list`"
 
 
 class SessionExistsError(SessionError):
     """A new session was given an id that the store already holds."""
 
+    remedy = "load the session, or take another id"
+
 
 class SessionLockedError(SessionError):
     """Another process is writing this session; `pid` is its process id where that is known."""
+
+    remedy = "close the other program, or fork the session"
 
     def __init__(
         self, message: str, *, session_id: str = "", pid: int | None = None, hint: str = ""
@@ -195,9 +306,13 @@ class SessionLockedError(SessionError):
 class SessionFencedError(SessionLockedError):
     """A writer lost its session, and what it would have written was refused."""
 
+    remedy = "load the session again: what was stored by the other writer counts"
+
 
 class SessionCorruptError(SessionError):
     """A history is damaged before its end; it names the file and the line, and changes nothing."""
+
+    remedy = "salvage what can be read with `greenroom sessions repair`"
 
     def __init__(
         self,
@@ -220,6 +335,8 @@ class SessionStorageError(SessionError):
     `nothing_written` is true where the store knows that it left everything as it was.
     """
 
+    remedy = "make room, or check the disk and its permissions"
+
     def __init__(
         self,
         message: str,
@@ -236,25 +353,81 @@ class SessionStorageError(SessionError):
 class InvalidSessionIdError(SessionError):
     """A session id that is empty, too long, or holds something else than letters and digits."""
 
+    remedy = "use letters, digits, `-` and `_`"
+
 
 class ToolError(GreenroomError):
     """A tool failed, or something can't be used as a tool. Raise it to tell the model why."""
+
+    remedy = "what the tool says decides; the model is told as well"
 
 
 class SandboxUnavailableError(ToolError):
     """A sandbox must hold something that nothing holds on this machine, so nothing was run."""
 
+    remedy = "see what is missing with `greenroom doctor`"
+
 
 class NetworkError(GreenroomError):
     """The other side gave no answer: it can't be reached, or it broke the connection."""
 
+    retryable = True
+    remedy = "check the network and the proxy settings, or try again"
+
 
 class NetworkTimeoutError(NetworkError):
-    """The other side took too long to connect or to answer."""
+    """The other side took too long to connect or to answer.
+
+    Attributes:
+        phase: what took too long: "connect", "response", "read" for the next piece of the body,
+            "total" for all of it; empty where that is not known.
+    """
+
+    remedy = "try again, or allow more time"
+
+    def __init__(self, message: str, *, phase: str = "", hint: str = "") -> None:
+        """Keep what took too long."""
+        super().__init__(message, hint=hint)
+        self.phase = phase
 
 
 class AddressRefusedError(NetworkError):
     """We refuse to contact this address: it is private, or of a kind that we don't speak."""
+
+    retryable = False
+    remedy = "use a public address, with http or https"
+
+
+class GuardError(GreenroomError):
+    """A guard has rejected an input or a reply; the message has its reason, and nothing of the text."""
+
+    remedy = "say it in another way, or look at the guard"
+
+
+class NoProgressError(GreenroomError):
+    """An agent has made the same call again and again, or calls that could not run."""
+
+    remedy = "look at the calls in `result.messages`, and say more in the instructions or the tools' results"
+
+
+class CircuitOpenError(GreenroomError):
+    """Too many calls of this target have failed lately, so nothing was tried.
+
+    Attributes:
+        target: what the circuit breaker protects, such as "anthropic".
+        retry_after: seconds until it lets a call through again.
+    """
+
+    retryable = True
+    remedy = "wait for `retry_after` seconds, or use another target"
+
+    def __init__(
+        self, message: str, *, target: str = "", retry_after: float = 0.0, hint: str = ""
+    ) -> None:
+        """Keep what is protected, and for how long."""
+        super().__init__(message, hint=hint)
+        self.target = target
+        self.retry_after = retry_after
 
 
 class ModelError(GreenroomError):
@@ -266,7 +439,10 @@ class ModelError(GreenroomError):
         code: the provider's own name of the error, as it came.
         request_id: the provider's id of the request, for its support.
         retry_after: seconds that the provider asks to wait, only from an error response.
+        partial: what had come of the reply, or None where nothing had.
     """
+
+    remedy = "try again, or another model"
 
     def __init__(
         self,
@@ -286,35 +462,123 @@ class ModelError(GreenroomError):
         self.code = code
         self.request_id = request_id
         self.retry_after = retry_after
+        self.partial: Message | None = None
 
 
 class ModelAuthenticationError(ModelError):
-    """The key is missing, wrong, or not allowed to use this model."""
+    """The key is missing or wrong."""
+
+    remedy = "check the key"
+
+
+class ModelPermissionError(ModelAuthenticationError):
+    """The key is known, and not allowed to use this model or feature."""
+
+    remedy = "check with the provider what the key may use"
 
 
 class ModelRateLimitError(ModelError):
-    """Too many requests for this key, or its quota is spent."""
+    """Too many requests or tokens for this key at the moment."""
+
+    retryable = True
+    remedy = "wait, or check the plan and its limits with the provider"
+
+
+class ModelQuotaError(ModelRateLimitError):
+    """The quota or the credit of this key is spent; waiting does not help."""
+
+    retryable = False
+    remedy = "the quota is spent: check the plan and the billing with the provider"
 
 
 class ModelOverloadedError(ModelError):
     """The provider is overloaded or broken; the same request may work later."""
 
+    retryable = True
+    remedy = "try again later"
+
 
 class ModelContextTooLongError(ModelError):
     """The conversation is longer than the model's context window."""
 
+    remedy = "start a new session, or send less"
+
 
 class ModelBadRequestError(ModelError):
-    """The provider refused the request as it stands, such as an unknown model name."""
+    """The provider refused the request as it is."""
+
+    remedy = "the request must be changed; sending it again will not help"
+
+
+class ModelNotFoundError(ModelBadRequestError):
+    """The provider knows no such model, or there is no such API at this address."""
+
+    remedy = "check the model's name and the base URL"
+
+
+class ModelContentFilterError(ModelBadRequestError):
+    """A content filter of the provider refused the request, or broke off the reply."""
+
+    remedy = "change what is sent; the provider says what its filter refuses"
 
 
 class ModelTimeoutError(ModelError):
-    """No connection, first event or next event within the time-out."""
+    """The model took too long; the subclass says for what."""
+
+    retryable = True
+    remedy = "try again"
+
+
+class ModelConnectTimeoutError(ModelTimeoutError):
+    """No connection to the provider within the time-out."""
+
+    remedy = "check the network and the proxy settings, or try again"
+
+
+class ModelFirstEventTimeoutError(ModelTimeoutError):
+    """The reply did not begin within the time-out."""
+
+    remedy = "try again, or allow more time with ModelTimeouts(first_event=…)"
+
+
+class ModelIdleTimeoutError(ModelTimeoutError):
+    """The reply began, and nothing more came within the time-out."""
+
+    remedy = "try again, or allow more time with ModelTimeouts(between_events=…)"
+
+
+class ModelRequestTimeoutError(ModelTimeoutError):
+    """The reply was not complete within the time-out for the whole request."""
+
+    remedy = "ask for less, or allow more time with ModelTimeouts(request=…)"
 
 
 class ModelConnectionError(ModelError):
     """The provider can't be reached at all."""
 
+    retryable = True
+    remedy = "check the network, the proxy settings and the base URL"
+
 
 class ModelStreamError(ModelError):
     """The stream broke off, or held something unreadable, before the reply was complete."""
+
+    retryable = True
+    remedy = "try again"
+
+
+class ModelOutputError(ModelError):
+    """The model was asked for a value of a type, and after all attempts gave none that fits.
+
+    Attributes:
+        errors: what is wrong with the last reply, one line each.
+    """
+
+    remedy = "simplify the type, or say in the prompt what is expected"
+
+    def __init__(
+        self, message: str, *, errors: tuple[str, ...] = (), provider: str = "", hint: str = ""
+    ) -> None:
+        """Keep what is wrong with the last reply."""
+        super().__init__(message, provider=provider, hint=hint)
+        self.errors = errors

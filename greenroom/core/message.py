@@ -21,7 +21,10 @@ from greenroom.core.text import valid_unicode
 from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
 
-__all__ = ["Message", "Role", "StopReason", "as_blocks"]
+__all__ = ["UNKNOWN_FIELDS", "Message", "Role", "StopReason", "as_blocks"]
+
+UNKNOWN_FIELDS = "unknown_fields"
+"""Where `Message.extra` holds what a newer version of ours has written; it goes to no provider."""
 
 Role: TypeAlias = Literal["user", "assistant"]
 
@@ -54,7 +57,9 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         native_stop_reason: the provider's own word for it.
         response_id: the provider's id of the reply.
         usage: tokens of the call, or None where none were reported.
-        extra: fields of the reply that have no typed place here.
+        extra: fields that have no typed place here. A reply's are what its provider sent with it, of
+            which goes back what that provider takes. Those of a message without a provider are fields
+            of the message on the wire, such as `{"name": "Ann"}` or `{"role": "developer"}`.
         id: names the message; the input's id where it came as one. Empty in sessions that were written
             before messages had ids.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.

@@ -146,6 +146,10 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         warnings: what may mislead a reader of the texts above, a sentence each.
         claim: what the model itself says of the call; nothing vouches for it.
         unremembered: why an allow can't be remembered, where a narrow rule might have been found.
+        options: the answers that are proposed for a question in words, which may be none; the message
+            of an allow is the answer. None where a call waits for permission.
+        credential: the name of a credential that is asked for, which `handle.give_credential` hands in
+            before an allow; empty in all other requests.
     """
 
     request_id: str
@@ -168,6 +172,8 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     warnings: tuple[str, ...] = ()
     claim: str = ""
     unremembered: str = ""
+    options: tuple[str, ...] | None = None
+    credential: str = ""
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):
@@ -222,7 +228,10 @@ class StateChange(Wire, frozen=True, tag="state_change"):
 
 
 class UsageReport(Wire, frozen=True, tag="usage_report"):
-    """A model call was billed: its own tokens, and (put in by the runtime) all of this agent so far."""
+    """A model call was billed: its own tokens, and (put in by the runtime) all of this agent so far.
+
+    What the provider's cache did is in `usage`: `cached`, `is_cache_miss` and `saved`.
+    """
 
     usage: Usage
     total: Usage = Usage()

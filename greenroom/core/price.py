@@ -57,6 +57,20 @@ class Price:
         )
         return total / 1_000_000
 
+    def saved(self, usage: Usage) -> float | None:
+        """Return how much more these tokens would cost without a cache; None if none is reported.
+
+        Example:
+            >>> price = Price(input=3, output=15, cache_read=0.3, cache_write=3.75)
+            >>> price.saved(Usage(1_000, 50, cache_read_tokens=1_000_000, cache_write_tokens=0))
+            2.7
+        """
+        if usage.cache_read_tokens is None and usage.cache_write_tokens is None:
+            return None
+        plain = Usage(usage.sent, usage.output_tokens)
+        return self.cost(plain) - self.cost(usage)
+
     def charged(self, usage: Usage) -> Usage:
-        """Return the usage with its cost."""
-        return msgspec.structs.replace(usage, cost=self.cost(usage))
+        """Return the usage with its cost, and with what the cache has saved."""
+        cost, saved = self.cost(usage), self.saved(usage)
+        return msgspec.structs.replace(usage, cost=cost, saved=saved)

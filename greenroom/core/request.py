@@ -8,7 +8,7 @@ from greenroom.core.content import TextBlock
 from greenroom.core.message import Message
 from greenroom.core.tooling import ToolDefinition
 
-__all__ = ["ModelRequest", "NamedTool", "ToolChoice"]
+__all__ = ["ModelRequest", "NamedTool", "OutputSchema", "ToolChoice"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,20 @@ class NamedTool:
 
 ToolChoice: TypeAlias = Literal["auto", "any", "none"] | NamedTool
 """Whether the model may, must or must not call a tool, or which one it must call."""
+
+
+@dataclass(frozen=True)
+class OutputSchema:
+    """The form that a reply's text must have: one JSON object that fits a JSON Schema.
+
+    Attributes:
+        name: letters, digits, `_` and `-`, at most 64; the model sees it.
+        schema: a JSON Schema of type object. Each provider adapts it to the keywords that it knows,
+            so the reply has to be checked against the whole schema.
+    """
+
+    name: str
+    schema: Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +51,12 @@ class ModelRequest:
         stop_sequences: texts at which the reply stops.
         thinking: how many tokens the model may think for; 0 turns thinking off, None says nothing.
         options: fields of the provider's own request body; they have the last word.
+        cache: whether the provider may mark what its cache should keep; it does so by default,
+            except where the request brings marks of its own.
+        output: the form that the reply must have, for providers that can enforce one;
+            `generate_structured` knows which can.
+        conversation: names the conversation that the request belongs to, such as a session's id, so
+            that a provider can bring its requests to where its beginning is cached; may be empty.
 
     Example:
         >>> request = ModelRequest(messages=[Message.user("hello")], system="Be brief.")
@@ -54,3 +74,6 @@ class ModelRequest:
     stop_sequences: Sequence[str] = ()
     thinking: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
+    cache: bool = True
+    output: OutputSchema | None = None
+    conversation: str = ""

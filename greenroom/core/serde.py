@@ -74,10 +74,13 @@ def dumps(value: object, *, pretty: bool = False) -> bytes:
     try:
         return orjson.dumps(value, option=options)
     except TypeError as error:
-        mended = _mended(value)
-        if mended == value:
-            raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
-        return orjson.dumps(mended, option=options)
+        try:
+            mended = _mended(value)
+            if mended != value:
+                return orjson.dumps(mended, option=options)
+        except (TypeError, RecursionError):
+            pass  # lone surrogates are not what is wrong with it
+        raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
 
 
 def loads(data: bytes | str) -> JSON:
@@ -93,7 +96,7 @@ def loads(data: bytes | str) -> JSON:
     return value
 
 
-def loads_object(data: str) -> dict[str, object]:
+def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
     """Decode one JSON object strictly, as what a model sends to a tool must be.
 
     A key that stands twice is refused: two readers could take different values of it, so what was
@@ -102,7 +105,7 @@ def loads_object(data: str) -> dict[str, object]:
 
     Raises:
         InvalidJSONError: no JSON, no object, a key that stands twice, a lone surrogate, a number beyond
-            all bounds, or more levels than `MAX_DEPTH`.
+            all bounds, or more levels than `depth`.
 
     Example:
         >>> loads_object('{"command": "ls"}')
@@ -122,7 +125,7 @@ def loads_object(data: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidJSONError(f"expected a JSON object, got {type(value).__name__}")
     try:
-        check_json(value)
+        check_json(value, depth)
     except InvalidJSONError as error:
         raise InvalidJSONError(f"not usable as JSON: {error.message}") from error
     return value
@@ -155,7 +158,7 @@ def check_json(value: object, depth: int = MAX_DEPTH) -> int:
         if not deeper:
             return size
         level = deeper
-    raise InvalidJSONError(f"it is nested more than {MAX_DEPTH} levels deep")
+    raise InvalidJSONError(f"it is nested more than {depth} levels deep")
 
 
 def plain(value: object, name: str) -> JSON:
@@ -203,11 +206,11 @@ def _checked(value: object) -> object:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
+    found: dict[str, object] = {}
+    for key, value in pairs:  # one pass: a model may send a hundred thousand keys
+        if key in found:
+            raise ValueError(f"the key {key!r} stands twice")
+        found[key] = value
     return found
 
 

@@ -13,11 +13,20 @@ __all__ = ["ToolDefinition", "ToolInfo", "ToolResult", "ToolStatus"]
 
 
 class ToolDefinition(Wire, frozen=True):
-    """What a model is told of a tool: its name, what it does, and a JSON Schema of its input."""
+    """What a model is told of a tool.
+
+    Attributes:
+        name: the name under which the model calls it.
+        description: what it does.
+        parameters: a JSON Schema of its input.
+        extra: fields of the provider's own that have no typed place here, such as
+            `{"defer_loading": True}`; they are sent to any provider.
+    """
 
     name: str
     description: str
     parameters: dict[str, object]
+    extra: dict[str, object] = {}
 
 
 class ToolInfo(Wire, frozen=True):
@@ -55,6 +64,8 @@ class ToolResult(Wire, frozen=True):
         metadata: JSON facts for programs, such as an exit code; the model does not see them.
         error_message: what went wrong, for programs and logs, apart from what the model is told; empty
             on success. A registry fills it in, and cuts it to 2,000 characters.
+        could_run: False where the call came to nothing: no such tool, an input that does not fit, a
+            crash, a denial. A command that exits with 1 could run.
 
     Example:
         >>> result = ToolResult.error("no such file\nThe folder has: a.txt, b.txt")
@@ -66,6 +77,7 @@ class ToolResult(Wire, frozen=True):
     status: ToolStatus = ToolStatus.SUCCESS
     metadata: dict[str, object] = {}
     error_message: str = ""
+    could_run: bool = True
 
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":
@@ -79,13 +91,15 @@ class ToolResult(Wire, frozen=True):
         status: ToolStatus = ToolStatus.ERROR,
         *,
         error_message: str = "",
+        could_run: bool = True,
         **metadata: object,
     ) -> "ToolResult":
         """Make a failed result that tells the model what went wrong and what to do.
 
         Its `error_message` is by default the first line of that.
         """
-        made = cls((TextBlock(valid_unicode(text)),), status, metadata, error_message)
+        content = (TextBlock(valid_unicode(text)),)
+        made = cls(content, status, metadata, error_message, could_run)
         return made.with_error_message()
 
     @property

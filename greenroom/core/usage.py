@@ -19,10 +19,14 @@ class Usage(Wire, frozen=True):
         cache_write_tokens: sent, and stored in the provider's cache.
         reasoning_tokens: the part of `output_tokens` that was reasoning.
         cost: what the provider charges for them by its configured `Price`; None where it has none.
+        saved: how much more that would be without the provider's cache, by the same price; below 0
+            where writing to the cache cost more than was read from it.
 
     Example:
         >>> (Usage(10, 5) + Usage(1, 2, cache_read_tokens=7)).total
         25
+        >>> Usage(100, 5, cache_read_tokens=300).cached
+        0.75
     """
 
     input_tokens: int | None = None
@@ -31,6 +35,7 @@ class Usage(Wire, frozen=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost: float | None = None
+    saved: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add field by field; a field that neither reports stays unreported."""
@@ -48,6 +53,48 @@ class Usage(Wire, frozen=True):
             self.cache_write_tokens,
         )
         return sum(part or 0 for part in parts)
+
+    @property
+    def sent(self) -> int:
+        """All tokens that were sent, cached or not; what is not reported counts as 0."""
+        parts = (self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
+        return sum(part or 0 for part in parts)
+
+    @property
+    def cached(self) -> float | None:
+        """What share of the sent tokens came from the cache, 0 to 1; None where that is not reported."""
+        return (
+            self.cache_read_tokens / self.sent
+            if self.cache_read_tokens is not None and self.sent
+            else None
+        )
+
+    @property
+    def is_cache_miss(self) -> bool:
+        """Whether nothing came from the cache, though enough was sent for that, and it is reported.
+
+        Less than 1,024 tokens are not cached by any provider, so that they miss nothing.
+        """
+        return self.cached == 0 and self.sent >= _CACHEABLE
+
+    @property
+    def cache_note(self) -> str:
+        """What the cache did for one call, for people; empty where it is not reported, or not asked.
+
+        Example:
+            >>> Usage(80, 5, cache_read_tokens=920, cache_write_tokens=40).cache_note
+            'cache 88 %'
+            >>> Usage(10, 5, cache_read_tokens=0, cache_write_tokens=2000).cache_note
+            'cache miss'
+            >>> Usage(2010, 5).cache_note
+            ''
+        """
+        if self.is_cache_miss:
+            return "cache miss"
+        return f"cache {int(self.cached * 100)} %" if self.cached else ""
+
+
+_CACHEABLE = 1024
 
 
 class Used(Wire, frozen=True):

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from greenroom.core import InvalidJSONError, ToolUseBlock, new_id, serde, valid_unicode
+from greenroom.llm.fields import DEPTH
 
 __all__ = ["CallIds", "cut_off", "tool_use"]
 
@@ -42,14 +43,13 @@ def tool_use(
         'not usable as JSON'
     """
     try:
-        parsed = serde.loads_object(arguments)
+        parsed = serde.loads_object(arguments, DEPTH)
         serde.dumps(parsed)
-    except (InvalidJSONError, RecursionError) as error:
-        reason = error.message if isinstance(error, InvalidJSONError) else "nested too deeply"
+    except InvalidJSONError as error:
         return ToolUseBlock(
             call_id,
             name,
-            invalid=valid_unicode(reason),
+            invalid=valid_unicode(error.message),
             raw_input=valid_unicode(arguments),
             extra=extra or {},
         )

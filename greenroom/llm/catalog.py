@@ -1,89 +1,203 @@
-"""Models by name: `provider:model`, or the first vendor whose key is there."""
+"""What is known of some models: how much they take, and what they can do.
 
-import os
+Facts only, each row with the pages that they were read on and the day. What no page says is None, which is
+never 0 and never a guess, and nothing here decides whether a model may be used: one that is not listed
+works as well. There are no prices, since they change; those come from the user.
+"""
+
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from difflib import get_close_matches
 
-from greenroom.core import ConfigurationError, Price
-from greenroom.llm.anthropic import AnthropicProvider
-from greenroom.llm.offline import OfflineProvider
-from greenroom.llm.openai import OpenAIProvider
 from greenroom.llm.provider import LLMProvider
 
-__all__ = ["DEFAULT_MODELS", "default_model", "open_model"]
+__all__ = ["ABILITIES", "MODELS", "ModelProfile", "model_profile", "near_models", "without_date"]
 
-DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4", "offline": "rules"}
-"""The model of each provider where a name leaves it open, such as `openai:`."""
-
-_OPENERS: dict[str, Callable[[str, Mapping[str, str], Price | None], LLMProvider]] = {
-    "anthropic": lambda model, env, price: AnthropicProvider(model, env=env, price=price),
-    "openai": lambda model, env, price: OpenAIProvider(model, env=env, price=price),
-    "offline": lambda _model, _env, _price: OfflineProvider(),
-}
-
-_KEYS = (
-    ("anthropic", "ANTHROPIC_API_KEY"),
-    ("anthropic", "ANTHROPIC_AUTH_TOKEN"),
-    ("openai", "OPENAI_API_KEY"),
-)
-"""The keys that decide where no model is named; the first one that is set does."""
-
-_BARE_NAMES = (
-    ("anthropic", re.compile(r"claude-")),
-    ("openai", re.compile(r"(gpt|chatgpt|codex)-|o\d")),
-    ("offline", re.compile(r"offline$")),
-)
+ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching")
+"""The abilities in the order in which they are shown; each is a member of `ModelProfile`."""
 
 
-def open_model(
-    name: str | None = None,
-    env: Mapping[str, str] = os.environ,
-    *,
-    price: Price | None = None,
-) -> LLMProvider:
-    """Open the model of this name; nothing is sent yet.
+@dataclass(frozen=True, kw_only=True)
+class ModelProfile:
+    """What is known of a model; None is "not known".
 
-    Args:
-        name: `provider:model`, such as `anthropic:claude-sonnet-5`, `openai:gpt-5.4` or `offline:`;
-            a vendor's own model name alone, such as `gpt-5.4`; or None for `default_model(env)`.
-        env: where to look for keys and base URLs.
-        price: what the provider charges for this model, for the cost in `Usage` and in budgets;
-            none is known of itself, since prices change. The offline model is free.
+    Attributes:
+        name: `provider:model`.
+        context_window: the most tokens that a request and its reply may take together.
+        max_output_tokens: the most tokens that a reply may take.
+        images: whether it reads images.
+        documents: whether it reads PDF documents.
+        thinking: whether it thinks before it answers.
+        json_schema: whether the provider holds its reply to a JSON Schema.
+        tools: whether it calls tools.
+        caching: whether the provider keeps the beginning of a request for the next one.
+        sources: the pages that this was read on.
+        looked_up: the day on which they were read; None where nothing is known.
+    """
 
-    Raises:
-        ConfigurationError: no such provider, or its key is missing.
+    name: str
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    images: bool | None = None
+    documents: bool | None = None
+    thinking: bool | None = None
+    json_schema: bool | None = None
+    tools: bool | None = None
+    caching: bool | None = None
+    sources: tuple[str, ...] = ()
+    looked_up: date | None = None
+
+    @property
+    def abilities(self) -> dict[str, bool | None]:
+        """Each ability by its name: it has it, it has not, or that is not known."""
+        return {name: getattr(self, name) for name in ABILITIES}
+
+
+def model_profile(model: str | LLMProvider) -> ModelProfile:
+    """Return what is known of a model, by its name or of a provider; nothing is looked up elsewhere.
+
+    A snapshot, whose name ends in its date, has the facts of the model that it is one of.
 
     Example:
-        >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
-        (OfflineProvider(), OpenAIProvider('gpt-5.4'))
+        >>> model_profile("anthropic:claude-haiku-4-5-20251001").context_window
+        200000
+        >>> model_profile("ollama:llama3.2").context_window is None
+        True
     """
-    provider, model = _split(name or default_model(env))
-    return _OPENERS[provider](model or DEFAULT_MODELS[provider], env, price)
+    name = model if isinstance(model, str) else f"{model.name}:{model.model}"
+    found = MODELS.get(name) or MODELS.get(without_date(name)) or ModelProfile(name=name)
+    return replace(found, name=name)
 
 
-def default_model(env: Mapping[str, str] = os.environ) -> str:
-    """Name the model that is used where none is named.
-
-    The first of these keys decides: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`.
-    Without any of them it is the offline model.
+def without_date(name: str) -> str:
+    """Return the name of the model that a snapshot is one of; another name stays as it is.
 
     Example:
-        >>> default_model({})
-        'offline:rules'
+        >>> without_date("openai:gpt-5.4-2026-03-05")
+        'openai:gpt-5.4'
     """
-    found = (provider for provider, variable in _KEYS if env.get(variable, "").strip())
-    provider = next(found, "offline")
-    return f"{provider}:{DEFAULT_MODELS[provider]}"
+    return _SNAPSHOT.sub("", name)
 
 
-def _split(name: str) -> tuple[str, str]:
-    provider, colon, model = name.strip().partition(":")
-    if colon and provider in _OPENERS:
-        return provider, model
-    for vendor, pattern in _BARE_NAMES:
-        if pattern.match(name.strip()):
-            return vendor, "" if vendor == "offline" else name.strip()
-    raise ConfigurationError(
-        f"{name!r} names no model that I know",
-        hint=f"write provider:model, where the provider is one of {', '.join(sorted(_OPENERS))}",
+def near_models(name: str) -> list[str]:
+    """Return the listed models whose names are nearly this one, the nearest first.
+
+    Example:
+        >>> near_models("anthropic:claude-sonet-5")[0]
+        'anthropic:claude-sonnet-5'
+    """
+    if ":" in name:
+        return get_close_matches(name, MODELS, cutoff=0.8)
+    bare = {full.partition(":")[2]: full for full in MODELS}
+    return [bare[each] for each in get_close_matches(name, bare, cutoff=0.8)]
+
+
+_SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
+
+_ALL = dict.fromkeys(ABILITIES, True)
+_TEXT = _ALL | {"images": False, "documents": False}
+_SILENT = _ALL | {"thinking": False}
+
+_DAY = date(2026, 11, 22)
+_TABLE = "https://pypi.org/project/litellm/1.109.1/"  # its table of models
+_CLAUDE = "https://platform.claude.com/docs"
+_NEWEST_CLAUDE = f"{_CLAUDE}/about-claude/models/overview"
+_GROQ = "https://console.groq.com/docs/models"
+
+
+def _model(
+    name: str, window: int, output: int | None, abilities: Mapping[str, bool | None], *sources: str
+) -> ModelProfile:
+    return ModelProfile(
+        name=name,
+        context_window=window,
+        max_output_tokens=output,
+        sources=sources,
+        looked_up=_DAY,
+        **abilities,
     )
+
+
+_PROFILES = (
+    _model("anthropic:claude-fable-5-1", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
+    _model("anthropic:claude-opus-5-5", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
+    _model("anthropic:claude-sonnet-5-5", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
+    _model("anthropic:claude-haiku-5-5", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
+    _model(
+        "anthropic:claude-opus-5",
+        1_000_000,
+        128_000,
+        _ALL,
+        f"{_CLAUDE}/es/models/opus-5/overview.md",
+        _TABLE,
+    ),
+    _model("anthropic:claude-sonnet-5", 1_000_000, 128_000, _ALL, f"{_CLAUDE}/en/models", _TABLE),
+    _model("anthropic:claude-haiku-4-5", 200_000, 64_000, _ALL, f"{_CLAUDE}/en/models", _TABLE),
+    # It calls tools over the Responses API only.
+    _model(
+        "openai:gpt-6.1-sol",
+        1_050_000,
+        128_000,
+        _ALL | {"tools": False},
+        "https://www.w3cschool.cn/openai_api/openai-api-docs-gpt-6-1-sol.html",
+        _TABLE,
+    ),
+    _model("openai:gpt-5.5", 1_050_000, 128_000, _ALL, _TABLE),
+    _model(
+        "openai:gpt-5.4",
+        1_050_000,
+        128_000,
+        _ALL,
+        "https://docs.oxen.ai/inference-api/reference/models/gpt-5-4-2026-03-05.md",
+        _TABLE,
+    ),
+    _model(
+        "openai:gpt-5.4-mini",
+        400_000,
+        128_000,
+        _ALL,
+        "https://docs.oxen.ai/inference-api/reference/models/gpt-5-4-mini.md",
+        _TABLE,
+    ),
+    _model(
+        "openai:gpt-5-mini",
+        400_000,
+        128_000,
+        _ALL,
+        "https://openrouter.ai/openai/gpt-5-mini",
+        _TABLE,
+    ),
+    _model("openai:gpt-4.1", 1_047_576, 32_768, _SILENT, _TABLE),
+    _model("openai:gpt-4o", 128_000, 16_384, _SILENT, _TABLE),
+    _model("groq:openai/gpt-oss-120b", 131_072, 65_536, _TEXT, _GROQ, _TABLE),
+    _model("groq:openai/gpt-oss-20b", 131_072, 65_536, _TEXT, _GROQ, _TABLE),
+    # A table that gives the window as the limit of the output knows no limit.
+    _model(
+        "mistral:mistral-large-2512",
+        262_144,
+        None,
+        {"images": True, "json_schema": True, "tools": True},
+        _TABLE,
+    ),
+    _model(
+        "deepseek:deepseek-v4-pro",
+        1_000_000,
+        384_000,
+        {"images": False, "thinking": True, "json_schema": False, "tools": True, "caching": True},
+        "https://docs.evolink.ai/en/api-manual/language-series/deepseek-v4/deepseek-v4-chat.md",
+        _TABLE,
+    ),
+    _model(
+        "xai:grok-4.7",
+        500_000,
+        None,
+        {"images": True, "thinking": True, "json_schema": True, "tools": True, "caching": True},
+        "https://runware.ai/docs/models/xai-grok-4-7",
+        _TABLE,
+    ),
+)
+
+MODELS: Mapping[str, ModelProfile] = {profile.name: profile for profile in _PROFILES}
+"""The models that something is known of, by name."""

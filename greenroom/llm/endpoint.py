@@ -34,7 +34,7 @@ class Endpoint:
         Raises:
             ConfigurationError: the address is none, or a key holds what no header can carry.
         """
-        if not self.url.startswith(("http://", "https://")) or not host_of(self.url):
+        if not self.url.startswith(("http://", "https://")) or not _names_a_host(self.url):
             raise ConfigurationError(
                 f"the base URL of {self.provider} is no address: it must begin with https://",
                 hint="correct the base URL in the environment or in the call",
@@ -51,6 +51,10 @@ class Endpoint:
             for form in (secret, secret.replace("/", r"\/")):
                 body = body.replace(form.encode(), b"[key]")
         return body
+
+    def conceal_text(self, said: str) -> str:
+        """Take the keys out of a header that the other side sent."""
+        return self.conceal(said.encode(errors="replace")).decode()
 
 
 def setting(given: str | None, env: Mapping[str, str], variable: str, default: str = "") -> str:
@@ -70,6 +74,14 @@ def host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:  # such as a bracket that is not closed
         return ""
+
+
+def _names_a_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is not one
+        return False
 
 
 def is_local(url: str) -> bool:

@@ -5,12 +5,14 @@ from typing import Literal, TypeAlias
 from greenroom.core import ContentBlock, Message, Usage, Wire
 
 __all__ = [
+    "Announcement",
     "BlockDelta",
     "BlockEnd",
     "BlockStart",
     "Notice",
     "StreamEnd",
     "StreamEvent",
+    "StreamRestart",
     "StreamStart",
     "UsageUpdate",
 ]
@@ -58,6 +60,27 @@ class Notice(Wire, frozen=True, tag="notice"):
     text: str = ""
 
 
+class Announcement(Wire, frozen=True, tag="announcement"):
+    """Something that the readers of an agent are told; it is published as a `Custom` chunk.
+
+    The fields are those of `Custom`: a dotted kind, the facts as JSON, and one line of text.
+    """
+
+    kind: str
+    data: dict[str, object] = {}
+    text: str = ""
+
+
+class StreamRestart(Wire, frozen=True, tag="stream_restart"):
+    """The reply begins anew: what has come before is not part of it.
+
+    `partial` is what had come, with the usage that was reported of it, which is not in that of the
+    reply to come.
+    """
+
+    partial: Message
+
+
 class StreamEnd(Wire, frozen=True, tag="stream_end"):
     """The reply is complete: the provider said so, the connection did not just end."""
 
@@ -65,6 +88,14 @@ class StreamEnd(Wire, frozen=True, tag="stream_end"):
 
 
 StreamEvent: TypeAlias = (
-    StreamStart | BlockStart | BlockDelta | BlockEnd | UsageUpdate | Notice | StreamEnd
+    StreamStart
+    | BlockStart
+    | BlockDelta
+    | BlockEnd
+    | UsageUpdate
+    | Notice
+    | Announcement
+    | StreamRestart
+    | StreamEnd
 )
 """Anything that a model stream yields; the last event of a complete reply is its `StreamEnd`."""

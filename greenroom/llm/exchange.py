@@ -2,44 +2,46 @@
 
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import trio
 
 from greenroom.core import (
-    InvalidJSONError,
-    ModelBadRequestError,
     ModelConnectionError,
+    ModelConnectTimeoutError,
     ModelError,
+    ModelFirstEventTimeoutError,
+    ModelIdleTimeoutError,
+    ModelRequestTimeoutError,
     ModelStreamError,
     ModelTimeoutError,
     NetworkError,
     NetworkTimeoutError,
     Price,
-    serde,
 )
+from greenroom.llm.answer import SHOWING, is_object, is_stream, no_stream, refusal, reply_in
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.events import StreamEvent
-from greenroom.llm.failure import error_in_band, error_of_response, request_id
-from greenroom.llm.fields import mapping
-from greenroom.llm.sse import SSEDecoder, SSEEvent
+from greenroom.llm.failure import request_id, too_large
+from greenroom.llm.forbidden import check_call
+from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream
 from greenroom.llm.timeouts import ModelTimeouts
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpClient, HttpResponse
+    from greenroom.net import ChunkIterator, HttpTransport
 
 __all__ = ["ReplyDecoder", "exchange"]
 
-REPLY_LIMIT = 256 * 1024 * 1024
-"""The most bytes that one reply may take: far above any model's output limit."""
+REPLY_LIMIT = 512 * 1024 * 1024
+"""The most bytes that a stream may take: some millions of deltas, far above any model's limit."""
 
-_ERROR_LIMIT = 64 * 1024
-_ERROR_SECONDS = 5.0
+_PAGE_LIMIT = 64 * 1024
 _DRAIN_SECONDS = 0.25
+_BLANKS = b" \t\r\n\xef\xbb\xbf"  # and the byte order mark
 
 
 class ReplyDecoder(Protocol):
@@ -62,11 +64,24 @@ class ReplyDecoder(Protocol):
         ...
 
 
+@runtime_checkable
+class WholeReplyDecoder(ReplyDecoder, Protocol):
+    """A decoder that reads plain answers as well, of servers that do not stream."""
+
+    def whole(self, value: dict[str, object]) -> Iterable[StreamEvent]:
+        """Translate a reply that came as one JSON object; the last event is a `StreamEnd`.
+
+        Raises:
+            ModelError: the object is not a reply.
+        """
+        ...
+
+
 @asynccontextmanager
 async def exchange(
-    client: "HttpClient",
+    client: "HttpTransport",
     endpoint: Endpoint,
-    body: Mapping[str, object],
+    content: bytes,
     decoder: ReplyDecoder,
     timeouts: ModelTimeouts,
     price: Price | None = None,
@@ -75,10 +90,11 @@ async def exchange(
 
     Raises:
         ModelError: no connection, no answer in time, or an answer that is an error.
+        ModelCallForbiddenError: calls of real models are forbidden, and this is one.
     """
     async with AsyncExitStack() as stack:
         stream = _HttpStream(endpoint, decoder, timeouts, price)
-        await stream.open(client, _encoded(endpoint, body), stack)
+        await stream.open(client, content, stack)
         yield stream
         await stream.drain()
 
@@ -99,50 +115,60 @@ class _HttpStream(ModelStream):
         self._timeouts = timeouts
         self._lines = SSEDecoder()
         self._events: deque[SSEEvent] = deque()
-        self._chunks: AsyncIterator[bytes] | None = None  # None once they have ended
+        self._chunks: ChunkIterator | None = None  # None once they have ended
+        self._content_type = ""
         self._size = 0
+        self._has_begun = False
+        self._is_closed = False
         self._request_id = ""
 
-    async def open(self, client: "HttpClient", content: bytes, stack: AsyncExitStack) -> None:
-        """Send the request and wait for an answer that is a stream."""
+    async def open(self, client: "HttpTransport", content: bytes, stack: AsyncExitStack) -> None:
+        """Send the request and wait for an answer whose status is a success."""
         from greenroom.net import Timeouts
 
         endpoint, waits = self._endpoint, self._timeouts
+        check_call(endpoint, client)
         request = client.stream(
             "POST",
             endpoint.url,
             headers=endpoint.headers,
             content=content,
-            timeout=Timeouts(connect=waits.connect, response=waits.first_event, read=math.inf),
+            timeout=Timeouts(
+                connect=waits.connect,
+                response=waits.first_event,
+                read=waits.first_event,
+                total=math.inf if waits.request is None else waits.request,
+            ),
         )
-        with _as_model_errors(endpoint.provider, ModelConnectionError):
+        try:
             response = await stack.enter_async_context(request)
-        await _check(endpoint, response)
-        self._request_id = request_id(response.headers)
+        except NetworkError as error:
+            raise self._failure(error, ModelConnectionError) from error
+        if response.status != 200:
+            raise await refusal(endpoint, response)
+        self._request_id = endpoint.conceal_text(request_id(response.headers))
+        said = response.headers.get("content-type", "")
+        self._content_type = endpoint.conceal_text(said).lower()
         self._chunks = response.chunks()
 
     async def receive(self) -> Iterable[StreamEvent]:
         """Translate the next event alone, so that what precedes an error is still given."""
         try:
+            if not self._has_begun:
+                self._has_begun = True
+                return await self._begin()
             while not self._events:
+                if self._is_closed:
+                    raise ModelStreamError("the stream ended before the reply was complete")
                 if self._chunks is None:
-                    return self._decoder.close()
-                self._events.extend(await self._receive_events(self._chunks))
+                    self._is_closed = True
+                    return list(self._decoder.close())
+                await self._receive_events()
             return self._translated(self._events.popleft())
         except ModelError as error:
             error.provider = self._endpoint.provider
             error.request_id = error.request_id or self._request_id
             raise
-
-    def _translated(self, event: SSEEvent) -> Iterable[StreamEvent]:
-        """Translate an event; only an error that it reports is kept from quoting the key."""
-        try:
-            return self._decoder.feed(event)
-        except ModelError:
-            concealed = self._endpoint.conceal(event.data.encode()).decode()
-            if concealed == event.data:
-                raise
-        return self._decoder.feed(replace(event, data=concealed))  # the same error, without the key
 
     async def drain(self) -> None:
         """Read a complete reply to the end of its body, so that the connection can be used again.
@@ -151,87 +177,83 @@ class _HttpStream(ModelStream):
         """
         with trio.move_on_after(_DRAIN_SECONDS), suppress(ModelError):
             while self._draft.ended and self._chunks is not None:
-                await self._receive_events(self._chunks)
+                await self._next_piece()
 
-    async def _receive_events(self, chunks: AsyncIterator[bytes]) -> list[SSEEvent]:
-        data = await self._next_piece(chunks)
-        if data is None:
+    async def _begin(self) -> Iterable[StreamEvent]:
+        """Read what shows whether the answer is a stream; a whole reply is translated at once."""
+        body = await self._read(SHOWING)
+        if is_stream(body, self._content_type):
+            self._events.extend(self._lines.feed(body))
+            return ()
+        if is_object(body):
+            body = await self._read(EVENT_LIMIT, body)
+            if len(body) >= EVENT_LIMIT:
+                raise too_large(f"the reply is larger than {EVENT_LIMIT} bytes")
+            reply = reply_in(body, self._endpoint)
+            if isinstance(self._decoder, WholeReplyDecoder):
+                return list(self._decoder.whole(reply))
+        body = await self._read(_PAGE_LIMIT, body)
+        raise no_stream(self._endpoint, self._content_type, body)
+
+    def _translated(self, event: SSEEvent) -> Iterable[StreamEvent]:
+        """Translate an event; only an error that it reports is kept from quoting the key."""
+        try:
+            return list(self._decoder.feed(event))
+        except ModelError:
+            concealed = self._endpoint.conceal(event.data.encode()).decode()
+            if concealed == event.data:
+                raise
+        return list(self._decoder.feed(replace(event, data=concealed)))  # the error without the key
+
+    async def _receive_events(self) -> None:
+        piece = await self._next_piece()
+        self._events.extend(self._lines.close() if piece is None else self._lines.feed(piece))
+
+    async def _read(self, enough: int, beginning: bytes = b"") -> bytes:
+        """Read on until there is enough, or the answer has ended; leave out blanks before it."""
+        found = bytearray(beginning)
+        while len(found) < enough and (piece := await self._next_piece()) is not None:
+            found += piece if found else piece.lstrip(_BLANKS)
+        return bytes(found)
+
+    async def _next_piece(self) -> bytes | None:
+        """Wait for the next piece of the body; None is its end."""
+        if self._chunks is None:
+            return None
+        try:
+            piece = await anext(self._chunks)
+        except StopAsyncIteration:
             self._chunks = None
-            return self._lines.close()
-        self._size += len(data)
+            return None
+        except NetworkError as error:
+            raise self._failure(error, ModelStreamError) from error
+        self._chunks.timeout = self._timeouts.between_events
+        self._size += len(piece)
         if self._size > REPLY_LIMIT:
-            raise ModelStreamError(f"the reply is larger than {REPLY_LIMIT} bytes")
-        return self._lines.feed(data)
+            raise too_large(f"the reply is larger than {REPLY_LIMIT} bytes")
+        return piece
 
-    async def _next_piece(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+    def _failure(self, error: NetworkError, broken: type[ModelError]) -> ModelError:
+        """Turn an error of the network into a model's; `broken` is the one of a failed connection."""
+        provider = self._endpoint.provider
+        if isinstance(error, NetworkTimeoutError):
+            return self._time_out(error)
+        said = f"the connection to {provider} failed: {error.message}"
+        return broken(said, provider=provider, hint=error.hint or broken.remedy)
+
+    def _time_out(self, error: NetworkTimeoutError) -> ModelTimeoutError:
         provider, waits = self._endpoint.provider, self._timeouts
-        limit = waits.between_events if self._size else waits.first_event
-        with trio.move_on_after(limit), _as_model_errors(provider, ModelStreamError):
-            return await anext(chunks, None)
-        raise ModelTimeoutError(
-            f"{provider} sent nothing for {limit:g} seconds", provider=provider, hint="try again"
-        )
-
-
-async def _check(endpoint: Endpoint, response: "HttpResponse") -> None:
-    """Let a response pass that is a stream of events."""
-    kind = response.headers.get("content-type", "")
-    is_stream = not kind.startswith(("text/html", "application/json"))
-    if response.status == 200 and is_stream:
-        return
-    body = endpoint.conceal(await _beginning(response))
-    if response.status != 200:
-        raise error_of_response(
-            endpoint.provider, response.status, response.headers, body, hint=endpoint.hint
-        )
-    raise _no_stream(endpoint.provider, kind, body)
-
-
-async def _beginning(response: "HttpResponse") -> bytes:
-    """Read what explains an error; the status stands, even if this does not come."""
-    with trio.move_on_after(_ERROR_SECONDS), suppress(NetworkError):
-        return await response.read(_ERROR_LIMIT)
-    return b""
-
-
-def _no_stream(provider: str, kind: str, body: bytes) -> ModelError:
-    try:
-        value = serde.loads(body)
-    except InvalidJSONError:
-        value = None
-    if mapping(value).get("error"):
-        return error_in_band(provider, value)
-    return ModelBadRequestError(
-        f"{provider} answered with {kind}, not with a stream of events",
-        provider=provider,
-        status=200,
-        hint="check the base URL",
-    )
-
-
-def _encoded(endpoint: Endpoint, body: Mapping[str, object]) -> bytes:
-    try:
-        return serde.dumps(body)
-    except InvalidJSONError as error:
-        raise ModelBadRequestError(
-            f"the request can't be written as JSON: {error.message}", provider=endpoint.provider
-        ) from error
-
-
-@contextmanager
-def _as_model_errors(provider: str, broken: type[ModelError]) -> Iterator[None]:
-    """Turn the network's errors into a model's; `broken` is the one for a failed connection."""
-    try:
-        yield
-    except NetworkTimeoutError as error:
-        raise ModelTimeoutError(
-            f"{provider} did not answer in time: {error.message}",
-            provider=provider,
-            hint=error.hint,
-        ) from error
-    except NetworkError as error:
-        raise broken(
-            f"the connection to {provider} failed: {error.message}",
-            provider=provider,
-            hint=error.hint,
-        ) from error
+        kind: type[ModelTimeoutError] = ModelTimeoutError
+        said = f"{provider} did not answer in time: {error.message}"
+        if error.phase == "connect":
+            kind = ModelConnectTimeoutError
+        elif error.phase == "response":
+            kind = ModelFirstEventTimeoutError
+        elif error.phase == "read":
+            kind = ModelIdleTimeoutError if self._size else ModelFirstEventTimeoutError
+            limit = waits.between_events if self._size else waits.first_event
+            said = f"{provider} sent nothing for {limit:g} seconds"
+        elif error.phase == "total":
+            kind = ModelRequestTimeoutError
+            said = f"{provider} did not complete the reply within {waits.request or 0:g} seconds"
+        return kind(said, provider=provider, hint=kind.remedy)

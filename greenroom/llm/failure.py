@@ -13,9 +13,13 @@ from greenroom.core import (
     InvalidJSONError,
     ModelAuthenticationError,
     ModelBadRequestError,
+    ModelContentFilterError,
     ModelContextTooLongError,
     ModelError,
+    ModelNotFoundError,
     ModelOverloadedError,
+    ModelPermissionError,
+    ModelQuotaError,
     ModelRateLimitError,
     ModelStreamError,
     ModelTimeoutError,
@@ -24,59 +28,107 @@ from greenroom.core import (
     visible,
 )
 from greenroom.llm.fields import integer, items, mapping, text
-from greenroom.llm.retry_after import retry_after
+from greenroom.llm.retry_after import duration, retry_after, should_retry
 
-__all__ = ["error_in_band", "error_of_response", "request_id"]
+__all__ = ["error_in_band", "error_of_response", "request_id", "too_large"]
 
-_TOO_LONG = re.compile(
-    r"context[ _](length|window|size|limit)|maximum context|reduce the length"
-    r"|prompt[ _](is )?too long|too_many_prompt_tokens|request_too_large"
-    r"|\b(input|messages|prompt|request)\b.{0,20} too (long|large)"
-    r"|\b(input|prompt) token(s|\b).{0,40}exceed",
-    re.IGNORECASE,
+_Kind = type[ModelError]
+
+_SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (
+    (
+        ModelContextTooLongError,
+        frozenset({400, 413, 422, 500}),
+        r"context[ _](length|window|size|limit)|maximum (context|prompt|model) length"
+        r"|reduce the length|prompt[ _](is )?too long|too_many_prompt_tokens|request_too_large"
+        r"|\b(input|messages|prompt|request)\b.{0,20} too (long|large)"
+        r"|\b(input|prompt) token(s|\b).{0,40}exceed|exceed.{0,20} token limit"
+        r"|prompt exceeds max|range of input length|longer than the maximum model",
+    ),
+    (
+        ModelQuotaError,
+        frozenset({400, 403, 429}),
+        r"insufficient[ _](quota|balance|credit|funds)|billing_(error|not_active|hard_limit)"
+        r"|credit balance is too low|(monthly|spending|total|key) limit (exceeded|reached)"
+        r"|monthly spending limit|exceeded_current_quota|(any|no|out of|all available) credits"
+        r"|exceeded your current quota(?![\s\S]*resource_exhausted)|account is not active",
+    ),
+    (
+        ModelContentFilterError,
+        frozenset({400, 403, 422, 451}),
+        r"content[ _-]?filter|content[ _](policy|management policy)|responsibleaipolicyviolation"
+        r"|usage (policy|policies|guidelines)|data_inspection_failed|content exists risk"
+        r"|(input|prompt|request|content|message)\b.{0,40}\b(was|were|been) flagged|flagged_input"
+        r"|safety (system|check)|unsafe or sensitive",
+    ),
+    (
+        ModelAuthenticationError,
+        frozenset({400}),
+        r"\b(api|subscription)[ _-]?key\b.{0,40}(invalid|incorrect|not valid|missing)"
+        r"|\b(invalid|incorrect|missing)\b.{0,20}\b(api|subscription)[ _-]?key",
+    ),
+    (
+        ModelNotFoundError,
+        frozenset({400, 422}),
+        r"\bmodel\b.{0,200}\b(does not exist|not exist|not found|decommissioned)"
+        r"|\bmodel_(not_found|not_available|not_supported|decommissioned)|not a valid model"
+        r"|\b(unknown|invalid|no such)[ _]model\b|invalid model name"
+        r"|\bmodel\b.{0,200}\bnot supported by any provider",
+    ),
+    (ModelOverloadedError, frozenset({429}), r"\b(engine_)?overloaded(\b|_)"),
 )
-_BAD_KEY = re.compile(
-    r"\bapi[ _-]?key\b.{0,40}(invalid|incorrect|not valid|missing)"
-    r"|\b(invalid|incorrect|missing)\b.{0,20}\bapi[ _-]?key",
-    re.IGNORECASE,
-)
+"""What is known by its words alone, under these statuses; the first row that fits counts.
 
-_KINDS: dict[str, type[ModelError]] = {
+The statuses are those under which a provider has said it, since the same words may stand elsewhere:
+a limit of tokens in a minute does not limit the context.
+"""
+
+_NAMES: dict[str, _Kind] = {
     "authentication_error": ModelAuthenticationError,
-    "permission_error": ModelAuthenticationError,
-    "billing_error": ModelRateLimitError,
+    "unauthenticated": ModelAuthenticationError,
+    "invalid_api_key": ModelAuthenticationError,
+    "api_key_invalid": ModelAuthenticationError,
+    "permission_error": ModelPermissionError,
+    "permission_denied": ModelPermissionError,
     "rate_limit_error": ModelRateLimitError,
     "rate_limit_exceeded": ModelRateLimitError,
-    "insufficient_quota": ModelRateLimitError,
+    "resource_exhausted": ModelRateLimitError,
     "overloaded_error": ModelOverloadedError,
     "api_error": ModelOverloadedError,
     "server_error": ModelOverloadedError,
     "internal_server_error": ModelOverloadedError,
+    "internal": ModelOverloadedError,
+    "unavailable": ModelOverloadedError,
     "timeout_error": ModelTimeoutError,
+    "deadline_exceeded": ModelTimeoutError,
+    "not_found_error": ModelNotFoundError,
+    "not_found": ModelNotFoundError,
     "invalid_request_error": ModelBadRequestError,
-    "not_found_error": ModelBadRequestError,
-    "request_too_large": ModelContextTooLongError,
+    "invalid_argument": ModelBadRequestError,
 }
-"""Kinds that providers name in a body, where no status says more."""
+"""Names that providers give to errors, in lower case, where no status says more."""
 
-_STATUSES: dict[int, type[ModelError]] = {
+_STATUSES: dict[int, _Kind] = {
     401: ModelAuthenticationError,
-    402: ModelRateLimitError,
-    403: ModelAuthenticationError,
+    402: ModelQuotaError,
+    403: ModelPermissionError,
+    404: ModelNotFoundError,
+    405: ModelNotFoundError,
     408: ModelTimeoutError,
+    410: ModelNotFoundError,
     413: ModelContextTooLongError,
     429: ModelRateLimitError,
+    498: ModelOverloadedError,  # the spare capacity of Groq's cheaper tier is used up
+    501: ModelBadRequestError,
+    504: ModelTimeoutError,
+    505: ModelBadRequestError,
+    524: ModelTimeoutError,
 }
 
-_HINTS: dict[type[ModelError], str] = {
-    ModelAuthenticationError: "check the key, and what it may use",
-    ModelRateLimitError: "wait, or check the plan and its limits with the provider",
-    ModelOverloadedError: "try again later",
-    ModelContextTooLongError: "start a new session, or send less",
-    ModelTimeoutError: "try again",
-    ModelBadRequestError: "the request must be changed; sending it again will not help",
-    ModelStreamError: "try again",
-}
+_PASSING = {409, 425}
+"""Statuses of a request that is refused for the moment only: a conflict, and too early."""
+
+_TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large", re.IGNORECASE)
+"""A request that is larger than the tokens of a minute never passes, however long one waits."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +138,17 @@ class _Complaint:
     message: str = ""
     kind: str = ""
     code: str = ""
+    names: tuple[str, ...] = ()  # all of them, in lower case
     request_id: str = ""
+    wait: float | None = None
 
 
 def error_of_response(
     provider: str, status: int, headers: Mapping[str, str], body: bytes, *, hint: str = ""
 ) -> ModelError:
-    """Make the error of a response that is none of success.
+    """Make the error of a response whose status is not a success.
+
+    It is `retryable` as its class is, unless the provider or the status says otherwise.
 
     Args:
         provider: the provider's name.
@@ -102,95 +158,140 @@ def error_of_response(
         hint: what to do where the key is refused; it names where the key comes from.
     """
     complaint = _read(body)
-    kind = _kind_by_status(status, complaint)
+    kind = _kind_of(status, complaint)
     wait = retry_after(headers)
-    todo = _hint(kind, status, complaint, hint)
-    return kind(
+    error = kind(
         f"{provider} answered {status}: {complaint.message or 'no reason given'}",
         provider=provider,
         status=status,
         code=complaint.code or complaint.kind,
         request_id=request_id(headers) or complaint.request_id,
-        retry_after=wait,
-        hint=f"{todo}; it asks to wait {wait:g} seconds" if wait else todo,
+        retry_after=complaint.wait if wait is None else wait,
     )
+    return _advise(error, complaint, should_retry(headers), hint)
 
 
 def error_in_band(provider: str, value: object) -> ModelError:
     """Make the error that stands, as this JSON, in a stream whose status was a success."""
     complaint = _complaint(value)
-    kind = _kind_in_band(complaint)
-    return kind(
+    error = _kind_in_band(complaint)(
         f"{provider} broke off the reply: {complaint.message or 'no reason given'}",
         provider=provider,
         code=complaint.code or complaint.kind,
         request_id=complaint.request_id,
-        hint=_HINTS[kind],
+        retry_after=complaint.wait,
     )
+    return _advise(error, complaint, None, "")
+
+
+def too_large(said: str, provider: str = "") -> ModelStreamError:
+    """Make the error of a reply that passes a limit; another attempt would read as much again."""
+    hint = "no model says so much: check the base URL"
+    error = ModelStreamError(said, provider=provider, hint=hint)
+    error.retryable = False
+    return error
 
 
 def request_id(headers: Mapping[str, str]) -> str:
     """Return the provider's id of the request, which its support asks for; empty if there is none."""
-    return headers.get("request-id", "") or headers.get("x-request-id", "")
+    names = ("request-id", "x-request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
+    return next(filter(None, (headers.get(name, "") for name in names)), "")
 
 
-def _kind_by_status(status: int, complaint: _Complaint) -> type[ModelError]:
-    if status in {400, 413, 422, 500} and _is_too_long(complaint):
-        return ModelContextTooLongError
-    if status == 400 and _BAD_KEY.search(complaint.message):
-        return ModelAuthenticationError
+def _kind_of(status: int, complaint: _Complaint) -> _Kind:
+    """Decide by words where they say more than the status, then by the status."""
+    said = _by_words(complaint, status)
+    if said is not None:
+        return said
+    if status in _STATUSES:
+        return _STATUSES[status]
     if status >= 500:
         return ModelOverloadedError
-    return _STATUSES.get(status, ModelBadRequestError)
+    named = _by_name(complaint) if status >= 400 else None
+    # Some servers call whatever happens an `api_error`.
+    return ModelBadRequestError if named in (None, ModelOverloadedError) else named
 
 
-def _kind_in_band(complaint: _Complaint) -> type[ModelError]:
-    if _is_too_long(complaint):
-        return ModelContextTooLongError
-    for name in (complaint.kind, complaint.code):
-        if name in _KINDS:
-            return _KINDS[name]
-    if re.fullmatch("[45][0-9]{2}", complaint.code):
-        return _kind_by_status(int(complaint.code), complaint)
-    return ModelStreamError
+def _kind_in_band(complaint: _Complaint) -> _Kind:
+    kind = _by_words(complaint) or _by_name(complaint)
+    if kind is None and re.fullmatch("[45][0-9]{2}", complaint.code):
+        return _kind_of(int(complaint.code), complaint)
+    return kind or ModelStreamError
 
 
-def _is_too_long(complaint: _Complaint) -> bool:
-    said = (complaint.message, complaint.kind, complaint.code)
-    return any(_TOO_LONG.search(part) for part in said)
+def _by_words(complaint: _Complaint, status: int | None = None) -> _Kind | None:
+    said = "\n".join((complaint.message, *complaint.names))
+    for kind, statuses, words in _SIGNS:
+        if (status is None or status in statuses) and re.search(words, said, re.IGNORECASE):
+            return kind
+    return None
 
 
-def _hint(kind: type[ModelError], status: int, complaint: _Complaint, own: str) -> str:
-    if kind is ModelAuthenticationError and own:
-        return own
-    if status == 404 or status < 300:
+def _by_name(complaint: _Complaint) -> _Kind | None:
+    return next((_NAMES[name] for name in complaint.names if name in _NAMES), None)
+
+
+def _advise(
+    error: ModelError, complaint: _Complaint, should: bool | None, key_hint: str
+) -> ModelError:
+    """Say whether to try again, where that is not as the class says, and what to do."""
+    if error.status in _PASSING and should is None:
+        should = True
+    if error.status == 429 and _TOO_LARGE_FOR_A_MINUTE.search(complaint.message):
+        should = False
+    if should is not None:
+        error.retryable = should
+    error.hint = _hint(error, key_hint)
+    if error.retry_after and error.retryable:
+        error.hint += f"; it asks to wait {error.retry_after:g} seconds"
+    return error
+
+
+def _hint(error: ModelError, key_hint: str) -> str:
+    kind, status = type(error), error.status
+    if kind is ModelAuthenticationError and key_hint:
+        return key_hint
+    if status is not None and status < 300:
         return "check the model's name and the base URL"
-    if status < 400:
+    if status is not None and status < 400:
         return "check the base URL: a redirect is not followed, since it would carry the key along"
-    if complaint.code == "insufficient_quota" or status == 402:
-        return "the quota is spent: check the plan and the billing with the provider"
-    return _HINTS[kind]
+    if error.retryable is kind.retryable:
+        return kind.remedy
+    return (
+        "try again"
+        if error.retryable
+        else "trying again will not help: send less, or ask the provider"
+    )
 
 
 def _read(body: bytes) -> _Complaint:
     try:
         return _complaint(serde.loads(body))
     except InvalidJSONError:
-        plain = re.sub(r"<[^<>]{0,1000}>", " ", body[:4000].decode(errors="replace"))
-        return _Complaint(_line(plain))
+        page = body[:4000].decode(errors="replace")
+        shown = re.sub(r"(?is)<(script|style)\b.*?(</\1>|\Z)", " ", page)
+        return _Complaint(_line(re.sub(r"<[^<>]{0,1000}>", " ", shown)))
 
 
 def _complaint(value: object) -> _Complaint:
-    if isinstance(value, list):
-        return _complaint(value[0]) if value else _Complaint()
-    outer = mapping(value)
-    inner = mapping(outer.get("error")) or outer
+    outer = mapping(next(iter(items(value)), value))  # Google puts it into a list
+    several = items(outer.get("errors"))[:1]
+    inner = next(filter(None, map(mapping, (outer.get("error"), *several))), outer)
     said = (outer.get("error"), inner.get("message"), inner.get("detail"), outer.get("message"))
+    raw = text(mapping(inner.get("metadata")).get("raw"))  # what OpenRouter was told itself
+    message = ": ".join(filter(None, (next(filter(None, map(_words, said)), ""), raw)))
+    details = [mapping(item) for item in items(inner.get("details"))]
+    code = _name(inner.get("code")) or _name(outer.get("code")) or text(outer.get("error_code"))
+    inmost = mapping(inner.get("innererror") or inner.get("inner_error"))
+    names = (text(inner.get("type")), code, text(inner.get("status")), text(inmost.get("code")))
+    waits = (duration(text(detail.get("retryDelay"))) for detail in details)
     return _Complaint(
-        _line(next(filter(None, map(_words, said)), "")),
-        text(inner.get("type")),
-        _name(inner.get("code")) or _name(outer.get("code")),
+        _line(message),
+        names[0],
+        code,
+        tuple(name.lower() for name in (*names, *(text(d.get("reason")) for d in details)) if name),
         text(outer.get("request_id")),
+        next(filter(None, waits), None),
     )
 
 

@@ -3,9 +3,25 @@
 import re
 from collections.abc import Mapping
 
+from msgspec import UNSET
+
 from greenroom.core import InvalidJSONError, ModelStreamError, serde
 
-__all__ = ["event_of", "integer", "items", "latest", "mapping", "text", "without"]
+__all__ = [
+    "DEPTH",
+    "event_of",
+    "extended",
+    "integer",
+    "items",
+    "latest",
+    "mapping",
+    "not_a_reply",
+    "text",
+    "without",
+]
+
+DEPTH = 200
+"""The most levels that a piece of a reply may have: a writer takes 254, those around it included."""
 
 _ESCAPED_SURROGATE = r"\ud"
 _PAIR = re.compile(
@@ -19,12 +35,12 @@ def _whole(found: re.Match[str]) -> str:
 
 
 def event_of(data: str, provider: str) -> dict[str, object]:
-    r"""Decode the JSON object of one event; what is no object counts as an empty one.
+    r"""Decode the JSON object of one event; what is not an object counts as an empty one.
 
     Half of a surrogate pair, which no UTF-8 can carry, becomes U+FFFD.
 
     Raises:
-        ModelStreamError: the event is no JSON.
+        ModelStreamError: the event is not JSON, or is nested so deeply that it could not be sent back.
 
     Example:
         >>> event_of(r'{"text": "\ud83d\ude00 \ud83d \\ud83d"}', "acme")
@@ -34,11 +50,22 @@ def event_of(data: str, provider: str) -> dict[str, object]:
         value = serde.loads(_PAIR.sub(_whole, data) if _ESCAPED_SURROGATE in data.lower() else data)
     except InvalidJSONError as error:
         raise ModelStreamError(
-            f"{provider} sent an event that is no JSON: {error.message}",
+            f"{provider} sent an event that is not JSON: {error.message}",
             provider=provider,
             hint="the stream was cut or damaged on its way; try again",
         ) from error
+    if data.count("{") + data.count("[") > DEPTH:
+        _check_depth(value, provider)
     return mapping(value)
+
+
+def _check_depth(value: object, provider: str) -> None:
+    try:
+        serde.check_json(value, DEPTH)
+    except InvalidJSONError as error:
+        raise ModelStreamError(
+            f"{provider} sent an event that can't be used: {error.message}", provider=provider
+        ) from error
 
 
 def mapping(value: object) -> dict[str, object]:
@@ -79,3 +106,33 @@ def latest(older: Mapping[str, object], newer: Mapping[str, object]) -> dict[str
 def without(value: Mapping[str, object], *names: str) -> dict[str, object]:
     """Return what an object holds besides these fields and besides nulls."""
     return {key: item for key, item in value.items() if key not in names and item is not None}
+
+
+def not_a_reply(provider: str) -> ModelStreamError:
+    """Make the error of an answer in JSON that is neither a reply nor an error."""
+    error = ModelStreamError(
+        f"{provider} answered with JSON that is not a reply",
+        provider=provider,
+        hint="check the base URL",
+    )
+    error.retryable = False
+    return error
+
+
+def extended(made: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
+    """Add fields to an object, and to the objects in it; `msgspec.UNSET` removes one.
+
+    An object that says its own `type` replaces what was there.
+
+    Example:
+        >>> extended({"type": "file", "file": {"name": "a"}}, {"file": {"id": 1}, "type": UNSET})
+        {'file': {'name': 'a', 'id': 1}}
+    """
+    whole = {**made, **extra}
+    for name, value in extra.items():
+        older = made.get(name)
+        if value is UNSET:
+            del whole[name]
+        elif isinstance(older, dict) and isinstance(value, dict) and "type" not in value:
+            whole[name] = extended(older, value)
+    return whole

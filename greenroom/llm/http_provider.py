@@ -1,18 +1,27 @@
 """What providers over HTTP have in common; a new one says only what is its own."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from greenroom.core import ConfigurationError, Message, ModelRequest, Price
+from greenroom.core import (
+    ConfigurationError,
+    InvalidJSONError,
+    Message,
+    ModelBadRequestError,
+    ModelRequest,
+    Price,
+)
+from greenroom.llm.drop_notices import DropNotices
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.exchange import ReplyDecoder, exchange
+from greenroom.llm.request_encoder import assemble
 from greenroom.llm.stream import ModelStream, collect
 from greenroom.llm.timeouts import ModelTimeouts
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpClient
+    from greenroom.net import HttpTransport
 
 __all__ = ["HttpProvider"]
 
@@ -28,7 +37,7 @@ class HttpProvider(ABC):
         self,
         model: str,
         endpoint: Endpoint,
-        client: "HttpClient | None",
+        client: "HttpTransport | None",
         timeouts: ModelTimeouts | None,
         price: Price | None = None,
         connections: int | None = None,
@@ -48,6 +57,7 @@ class HttpProvider(ABC):
         self.model = model
         self.price = price
         self._endpoint = endpoint
+        self._notices = DropNotices(endpoint.provider)
         self._timeouts = timeouts or ModelTimeouts()
         self._client = client or _open_client(connections)
         self._owns_client = client is None
@@ -63,14 +73,34 @@ class HttpProvider(ABC):
     def decoder(self) -> ReplyDecoder:
         """Make the translator of one reply."""
 
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    async def content(self, request: ModelRequest) -> bytes:
+        """Make the bytes of that body; ours are made by a `RequestEncoder`, which keeps what it wrote.
+
+        Raises:
+            ModelBadRequestError: the request holds something that can't be sent.
+            InvalidJSONError: it holds something that JSON can't express.
+        """
+        return assemble(self.encode(request))
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
         """Send a request and stream the reply.
 
         Raises:
             ModelError: the request failed; raised on entering the block, or between two events.
         """
-        body, decoder = self.encode(request), self.decoder()
-        return exchange(self._client, self._endpoint, body, decoder, self._timeouts, self.price)
+        try:
+            content = await self.content(request)
+        except InvalidJSONError as error:
+            raise ModelBadRequestError(
+                f"the request can't be written as JSON: {error.message}", provider=self.name
+            ) from error
+        async with exchange(
+            self._client, self._endpoint, content, self.decoder(), self._timeouts, self.price
+        ) as stream:
+            if notice := self._notices.notice(request):
+                stream.announce(notice)
+            yield stream
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply.
@@ -86,7 +116,7 @@ class HttpProvider(ABC):
             await self._client.aclose()
 
 
-def _open_client(connections: int | None) -> "HttpClient":
+def _open_client(connections: int | None) -> "HttpTransport":
     from greenroom.net import HttpClient
 
     return HttpClient() if connections is None else HttpClient(connections=connections)

@@ -3,10 +3,10 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from greenroom.core import Message, ModelRequest
+from greenroom.core import Message, ModelRequest, OutputSchema
 from greenroom.llm.stream import ModelStream
 
-__all__ = ["LLMProvider"]
+__all__ = ["KnowsSchemas", "LLMProvider"]
 
 
 @runtime_checkable
@@ -18,6 +18,10 @@ class LLMProvider(Protocol):
 
     A provider that knows what it charges has a member `price: Price` as well, and fills in the cost
     of each reply's usage. Without it, a budget that limits the cost refuses the model's calls.
+
+    One that can hold its replies to a JSON Schema, `ModelRequest.output`, has a method
+    `accepts_output(output: OutputSchema) -> bool` that says so of a schema. Without it,
+    `generate_structured` uses a tool.
     """
 
     @property
@@ -48,4 +52,13 @@ class LLMProvider(Protocol):
 
     async def aclose(self) -> None:
         """Close the connections that the provider keeps."""
+        ...
+
+
+@runtime_checkable
+class KnowsSchemas(Protocol):
+    """What a provider has besides, whose API has a mode for replies of a type."""
+
+    def accepts_output(self, output: OutputSchema) -> bool:
+        """Whether a request may ask for this type in that mode."""
         ...

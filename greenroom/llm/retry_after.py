@@ -1,49 +1,119 @@
 """How long a provider asks to wait, from the headers of an error response."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from greenroom.core import clock
 
-__all__ = ["retry_after"]
+__all__ = ["duration", "retry_after", "should_retry"]
+
+_LONGEST = 86_400.0
+"""The most seconds that are believed: who asks for more than a day does not mean a pause."""
+
+_UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
+_PART = r"(\d{1,15}(?:\.\d{1,15})?)(ms|us|ns|d|h|m|s)"
+_EPOCH = 1e9
+_EPOCH_IN_MS = 1e12
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait, or None where the headers say nothing usable.
+    """Return the seconds to wait, at most a day, or None where the headers say nothing usable.
 
     Reads `retry-after-ms` (milliseconds) and `retry-after` (seconds, or an HTTP date, RFC 9110
     section 10.2.3). Azure sends both, the finer one rounded down to 0, so the longer wait counts.
+    Where neither is there, the limits that are used up say when they are renewed: each header such as
+    `anthropic-ratelimit-tokens-reset` or `x-ratelimit-reset-requests` beside which `remaining` is 0.
+
     Only an error's headers mean a wait: some providers send them with every answer.
 
     Example:
         >>> retry_after({"retry-after": "1", "retry-after-ms": "0"})
         1.0
+        >>> retry_after({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"})
+        360.0
     """
-    waits = (
-        _seconds(headers.get("retry-after-ms", ""), 0.001),
-        _seconds(headers.get("retry-after", ""), 1.0),
-        _until(headers.get("retry-after", "")),
-    )
-    return max((wait for wait in waits if wait is not None), default=None)
+    asked = headers.get("retry-after", "")
+    waits = (_number(headers.get("retry-after-ms", ""), 0.001), _number(asked), _until_date(asked))
+    longest = _longest(waits)
+    return _longest(_renewals(headers)) if longest is None else longest
 
 
-def _seconds(value: str, unit: float) -> float | None:
+def should_retry(headers: Mapping[str, str]) -> bool | None:
+    """Return what the provider says in `x-should-retry`, or None where it says nothing.
+
+    Example:
+        >>> should_retry({"x-should-retry": "false"}), should_retry({})
+        (False, None)
+    """
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+
+
+def duration(value: str) -> float | None:
+    """Read a duration as Go and protobuf write it, in seconds, at most a day; else None.
+
+    Example:
+        >>> duration("1m30s"), duration("120ms"), duration("soon")
+        (90.0, 0.12, None)
+    """
+    if not re.fullmatch(f"(?:{_PART}){{1,7}}", value, re.ASCII):
+        return None
+    parts = re.findall(_PART, value, re.ASCII)
+    return min(sum(float(count) * _UNITS[unit] for count, unit in parts), _LONGEST)
+
+
+def _longest(waits: Iterable[float | None]) -> float | None:
+    found = max((wait for wait in waits if wait is not None), default=None)
+    return None if found is None else min(found, _LONGEST)
+
+
+def _renewals(headers: Mapping[str, str]) -> list[float | None]:
+    """Return when each limit is renewed of which nothing is left, in seconds from now."""
+    return [
+        _until_renewal(value.strip())
+        for name, value in headers.items()
+        if "ratelimit" in name
+        and "reset" in name
+        and _number(headers.get(name.replace("reset", "remaining"), "")) == 0
+    ]
+
+
+def _until_renewal(value: str) -> float | None:
+    """Read seconds, a duration, a time (RFC 3339), or seconds or milliseconds since 1970."""
+    number = _number(value)
+    if number is None:
+        wait = duration(value)
+        return _until_time(value) if wait is None else wait
+    if number < _EPOCH:
+        return number
+    since = number / 1000 if number >= _EPOCH_IN_MS else number
+    return max(0.0, since - clock.now().timestamp())
+
+
+def _number(value: str, unit: float = 1.0) -> float | None:
     try:
-        seconds = float(value) * unit
+        number = float(value) * unit
     except ValueError:
         return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    return number if math.isfinite(number) and number >= 0 else None
 
 
-def _until(value: str) -> float | None:
+def _until_date(value: str) -> float | None:
     try:
-        wait = _in_utc(parsedate_to_datetime(value)) - clock.now()
+        return _until(parsedate_to_datetime(value))
     except (ValueError, OverflowError, TypeError):  # the parser lets its own mistakes through
         return None
-    return max(0.0, wait.total_seconds())
 
 
-def _in_utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _until_time(value: str) -> float | None:
+    try:
+        return _until(datetime.fromisoformat(value))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _until(moment: datetime) -> float:
+    in_utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (in_utc - clock.now()).total_seconds())

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from greenroom.core import ModelStreamError
+from greenroom.llm.failure import too_large
 
 __all__ = ["EVENT_LIMIT", "SSEDecoder", "SSEEvent"]
 
@@ -116,7 +116,7 @@ class SSEDecoder:
 
     def _check(self, size: int) -> None:
         if size > self._limit:
-            raise ModelStreamError(f"an event of the stream is larger than {self._limit} bytes")
+            raise too_large(f"an event of the stream is larger than {self._limit} bytes")
 
 
 def _text(data: bytes) -> str:

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 
 import trio
 
-from greenroom.core import Message, Price
+from greenroom.core import Message, ModelError, Price
 from greenroom.llm.draft import Draft
-from greenroom.llm.events import StreamEvent
+from greenroom.llm.events import Announcement, StreamEvent
 
 __all__ = ["ModelStream", "collect"]
 
@@ -43,16 +43,25 @@ class ModelStream(ABC):
         """Return the next event; each is a cancellation point.
 
         Raises:
-            ModelError: the reply broke off; the subclass says why.
+            ModelError: the reply broke off; the subclass says why, and its `partial` is what had come.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while not self._ready:
-            if self._draft.ended:
-                raise StopAsyncIteration
-            self._ready.extend(await self.receive())
-        event = self._ready.popleft()
-        self._draft.add(event)
+        try:
+            while not self._ready:
+                if self._draft.ended:
+                    raise StopAsyncIteration
+                self._ready.extend(await self.receive())
+            event = self._ready.popleft()
+            self._draft.add(event)
+        except ModelError as error:
+            error.hint = error.hint or error.remedy
+            error.partial = error.partial or self._draft.so_far()  # an inner stream knows best
+            raise
         return event
+
+    def announce(self, announcement: Announcement) -> None:
+        """Give this as the next event."""
+        self._ready.appendleft(announcement)
 
     def partial(self) -> Message:
         """Return what has been read so far, as a message that may stand in a history.
@@ -76,7 +85,8 @@ async def collect(opening: AbstractAsyncContextManager[ModelStream]) -> Message:
     """Read a stream to its end and return the message: `generate` as the fold of `stream`.
 
     Raises:
-        ModelError: the request failed or the reply broke off; the subclass says why.
+        ModelError: the request failed or the reply broke off; the subclass says why, and `partial` is
+            what had come of the reply.
     """
     async with opening as stream:
         async for _ in stream:

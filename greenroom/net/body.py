@@ -1,5 +1,6 @@
 """Bodies: the pieces of a response, decompressed a bounded piece at a time."""
 
+import math
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -8,7 +9,7 @@ import trio
 
 from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
-from greenroom.net.errors import network_error
+from greenroom.net.errors import network_error, too_slow_in_total
 
 __all__ = ["ACCEPTED_ENCODING", "ChunkIterator"]
 
@@ -25,10 +26,22 @@ class ChunkIterator:
 
     An iterator object and no async generator: leaving it half read leaves nothing behind that has
     to be closed, since the response closes it.
+
+    Attributes:
+        timeout: seconds to wait for each next piece; it may be changed between two pieces.
     """
 
-    def __init__(self, raw: AsyncIterator[bytes], host: str, encoding: str, timeout: float) -> None:
+    def __init__(
+        self,
+        raw: AsyncIterator[bytes],
+        host: str,
+        encoding: str,
+        timeout: float,
+        deadline: float = math.inf,
+    ) -> None:
         """Read from `raw`, undo the encoding, and wait at most `timeout` seconds for each piece.
+
+        None is awaited beyond the deadline, a moment of trio's clock.
 
         Raises:
             NetworkError: the encoding is one that we did not ask for.
@@ -37,7 +50,8 @@ class ChunkIterator:
             raise NetworkError(f"{host}: the body is compressed in a way we did not ask for")
         self._raw = raw
         self._host = host
-        self._timeout = timeout
+        self.timeout = timeout
+        self._deadline = deadline
         self._inflater = _Inflater() if encoding == ACCEPTED_ENCODING else None
         self._reads = 0
         self._reading = False
@@ -60,7 +74,8 @@ class ChunkIterator:
             if self._closed:
                 raise trio.ClosedResourceError("the response has been closed")
             self._reads += 1
-            if self._reads % _BREATH == 0:
+            # A few bytes may expand to any number of pieces, none of which waits for anything.
+            if self._inflater or self._reads % _BREATH == 0:
                 await trio.lowlevel.checkpoint()
             piece = self._inflated(b"") if self._inflater else b""
             if piece:
@@ -88,8 +103,9 @@ class ChunkIterator:
             raise StopAsyncIteration
         self._reading = True
         self._ended = True  # unless the read gives something
+        limit = trio.current_time() + self.timeout
         try:
-            with trio.CancelScope(deadline=trio.current_time() + self._timeout):
+            with trio.CancelScope(deadline=min(limit, self._deadline)):
                 data = await self._raw.__anext__()
                 self._ended = False
                 return data
@@ -99,8 +115,11 @@ class ChunkIterator:
             if self._inflater and not self._inflater.complete:
                 raise NetworkError(f"{self._host}: the compressed body is cut short") from None
             raise
+        if limit > self._deadline:
+            raise too_slow_in_total(self._host)
         raise NetworkTimeoutError(
-            f"{self._host}: nothing came for {self._timeout:g} seconds",
+            f"{self._host}: nothing came for {self.timeout:g} seconds",
+            phase="read",
             hint="the other side stalls; try again",
         )
 

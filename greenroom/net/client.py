@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
+import trio
+
 from greenroom.core import ConfigurationError, NetworkError
 from greenroom.net.backend import httpx
 from greenroom.net.body import ChunkIterator
@@ -29,7 +31,8 @@ class HttpClient:
     It opens nothing before the first request, and can be opened again after it has been closed. The
     proxy and TLS variables of the environment hold: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
     `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR`. Redirects are not followed, and nothing is retried:
-    that is for the caller to decide.
+    that is for the caller to decide. One case is none: where a server gives a kept connection up just
+    when a request is sent on it, which no byte has answered, the request is sent on a new one.
 
     At most `connections` are open at a time. A request beyond waits for one, as long as that takes:
     there is no time-out but the cancel scopes around it, and no limit to how many wait. First come,
@@ -121,10 +124,12 @@ class HttpClient:
         pinned = None if proxy else address
         route = Route(proxy, target.scheme, target.host, target.port, pinned)
         async with self._pool.lend(route) as connection:
-            answer = await connection.send(method, target, fields, content, timeout)
+            deadline = trio.current_time() + timeout.total
+            answer = await connection.send(method, target, fields, content, timeout, deadline)
             try:
                 encoding = answer.headers.get("content-encoding", "").strip().lower()
-                chunks = ChunkIterator(answer.aiter_raw(), target.host, encoding, timeout.read)
+                raw = answer.aiter_raw()
+                chunks = ChunkIterator(raw, target.host, encoding, timeout.read, deadline)
                 try:
                     yield HttpResponse(answer.status_code, answer.headers, url, chunks)
                 finally:

@@ -1,7 +1,8 @@
 """One connection: where it leads, and one exchange after another on it."""
 
+import math
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Literal, NamedTuple, Protocol, cast
 
 import trio
@@ -10,7 +11,7 @@ from greenroom._version import __version__
 from greenroom.core import ConfigurationError, NetworkTimeoutError
 from greenroom.net.backend import httpx
 from greenroom.net.body import ACCEPTED_ENCODING
-from greenroom.net.errors import mapped_errors
+from greenroom.net.errors import mapped_errors, too_slow_in_total
 from greenroom.net.timeouts import Timeouts
 
 __all__ = ["Connection", "Route"]
@@ -35,7 +36,35 @@ class Route(NamedTuple):
 
 
 class _Stream(Protocol):
+    read: "Callable[[int, float | None], Awaitable[bytes]]"
+
     def get_extra_info(self, info: Literal["socket"]) -> trio.socket.SocketType: ...
+
+
+class _Content(httpx.AsyncByteStream):
+    """The body of a request; the library's own is a generator, which a cancel leaves half read."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _Once(self._content)
+
+
+class _Once:
+    """An iterator of one piece, or of none where it is empty."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = content
+
+    def __aiter__(self) -> "_Once":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._rest:
+            raise StopAsyncIteration
+        piece, self._rest = self._rest, b""
+        return piece
 
 
 class Connection:
@@ -61,6 +90,8 @@ class Connection:
         self._library = _open(context, route.proxy)
         self._socket: trio.socket.SocketType | None = None
         self._answer: httpx.Response | None = None
+        self._is_new = False  # the connection was made for the last request
+        self._has_heard = False  # since that request
 
     async def send(
         self,
@@ -69,8 +100,13 @@ class Connection:
         headers: Mapping[str, str],
         content: bytes | None,
         timeout: Timeouts,
+        deadline: float = math.inf,
     ) -> httpx.Response:
         """Send a request, and return the answer when its headers have come; the caller closes it.
+
+        They are not awaited beyond the deadline, a moment of trio's clock. Where the other side
+        closes a kept connection at once, and without a byte of an answer, it had given it up before
+        the request came: then the request is sent again, this once, on a new connection.
 
         Raises:
             NetworkTimeoutError: connecting, sending or the answer took too long.
@@ -80,24 +116,39 @@ class Connection:
         request = self._library.build_request(
             method, url, headers=headers, content=content, timeout=None
         )
+        request.stream = _Content(content or b"")
         if self.route.address:
             _pin(request, self.route.address)
+        self._is_new = self._has_heard = False
+        began = trio.current_time()
+        with mapped_errors(url.host):
+            try:
+                return await self._attempt(request, url.host, timeout, deadline)
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                late = trio.current_time() - began > _AT_ONCE
+                if self._is_new or self._has_heard or late:
+                    raise
+            return await self._attempt(request, url.host, timeout, deadline)
+
+    async def _attempt(
+        self, request: httpx.Request, host: str, timeout: Timeouts, deadline: float
+    ) -> httpx.Response:
         is_connected = False
 
         async def follow(event: str, info: Mapping[str, object]) -> None:
             nonlocal is_connected
-            if event.endswith(".connect_tcp.complete"):
-                stream = cast("_Stream", info["return_value"])
-                self._socket = stream.get_extra_info("socket")
+            if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+                self._follow(cast("_Stream", info["return_value"]))
             # To ask a proxy for a tunnel belongs to connecting.
             is_tunnel = getattr(info.get("request"), "method", b"") == b"CONNECT"
             if event in _WAITS and not is_tunnel:
                 is_connected = True
-                scope.deadline = trio.current_time() + timeout.response
+                scope.deadline = min(trio.current_time() + timeout.response, deadline)
 
         request.extensions["trace"] = follow
+        start = min(trio.current_time() + timeout.connect, deadline)
         try:
-            with mapped_errors(url.host), trio.fail_after(timeout.connect) as scope:
+            with trio.fail_at(start) as scope:
                 if self._library.is_closed:
                     raise trio.ClosedResourceError
                 self._answer = await self._library.send(
@@ -105,7 +156,22 @@ class Connection:
                 )
                 return self._answer
         except trio.TooSlowError:
-            raise _too_slow(url.host, timeout, is_connected=is_connected) from None
+            if trio.current_time() >= deadline:
+                raise too_slow_in_total(host) from None
+            raise _too_slow(host, timeout, is_connected=is_connected) from None
+
+    def _follow(self, stream: "_Stream") -> None:
+        """Take note of a new connection's socket, and of the first bytes that come on it."""
+        self._is_new = True
+        read = stream.read
+
+        async def heard(max_bytes: int, timeout: float | None = None) -> bytes:
+            data = await read(max_bytes, timeout)
+            self._has_heard = self._has_heard or bool(data)
+            return data
+
+        stream.read = heard  # the library tells of an answer only when its headers are whole
+        self._socket = stream.get_extra_info("socket")
 
     @property
     def is_reusable(self) -> bool:
@@ -125,6 +191,9 @@ class Connection:
             if self._socket is not None:
                 self._socket.close()  # the library loses one whose TLS handshake is cancelled
 
+
+_AT_ONCE = 2.0
+"""Seconds within which the news of a closed connection comes; later, the request may have counted."""
 
 _WAITS = ("http11.send_request_headers.started", "http11.receive_response_headers.started")
 
@@ -162,9 +231,11 @@ def _too_slow(host: str, timeout: Timeouts, *, is_connected: bool) -> NetworkTim
     if is_connected:
         return NetworkTimeoutError(
             f"{host}: no answer within {timeout.response:g} seconds",
+            phase="response",
             hint="the other side is slow or stuck; try again",
         )
     return NetworkTimeoutError(
         f"{host}: no connection within {timeout.connect:g} seconds",
+        phase="connect",
         hint="check the network and the proxy settings, or try again",
     )

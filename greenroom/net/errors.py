@@ -10,7 +10,7 @@ import trio
 from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
 
-__all__ = ["mapped_errors", "network_error"]
+__all__ = ["mapped_errors", "network_error", "too_slow_in_total"]
 
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"
@@ -67,6 +67,15 @@ def network_error(error: Exception, host: str) -> NetworkError:
             if isinstance(cause, cause_type):
                 return kind(f"{host}: {told}", hint=advice)
     return kind(f"{host}: {what}", hint=hint)
+
+
+def too_slow_in_total(host: str) -> NetworkTimeoutError:
+    """Return the error of an exchange that took longer than all of it may take."""
+    return NetworkTimeoutError(
+        f"{host}: the exchange was not complete in time",
+        phase="total",
+        hint="the other side is slow or stuck; try again, or allow more time",
+    )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -124,6 +124,8 @@ class PermissionManager:
         self.read_only = read_only
         self._rules: tuple[PermissionRule, ...] = ()
         self._parent: PermissionManager | None = None
+        self._own: PermissionManager | None = None  # of one that is beneath another
+        self._consents = frozenset[str]()
         self._spawner: _Who | None = None
         self._pass_grants = False
         self._bound: dict[str, _Binding] = {}
@@ -308,6 +310,29 @@ class PermissionManager:
         child._pass_grants = pass_grants
         return child
 
+    def beneath(
+        self,
+        caller: "PermissionManager",
+        *,
+        context: AgentContext,
+        consents: Iterable[str] = (),
+    ) -> "PermissionManager":
+        """Make the manager of an agent that has this one, and that a call of another agent has started.
+
+        The effective decision is the stricter of this manager's and the caller's, as with `child`. Of
+        the tools in `consents`, the program has said itself that they may run: what the caller denies
+        or has a rule about holds for these as well, and where it has none, this manager decides.
+
+        Args:
+            caller: what holds for the agent that calls.
+            context: that agent; what is denied to its session or type is denied here, too.
+            consents: names of tools.
+        """
+        made = PermissionManager(mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only)
+        made._own, made._parent, made._spawner = self, caller, _Who.of(context)
+        made._consents = frozenset(consents)
+        return made
+
     def remember(
         self,
         explanation: Explanation,
@@ -348,8 +373,9 @@ class PermissionManager:
                 manager.add_rules(rules)
 
     def _line(self) -> "tuple[PermissionManager, ...]":
-        """Return this manager and those above it."""
-        return (self, *self._parent._line()) if self._parent else (self,)
+        """Return this manager, the one that it stands for, and those above it."""
+        own = self._own._line() if self._own else ()
+        return (self, *own, *self._parent._line()) if self._parent else (self, *own)
 
     @classmethod
     def load_from_file(
@@ -382,7 +408,9 @@ class PermissionManager:
     def _seen(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
-        if self._rules or self._parent is None:
+        if self._own is not None:
+            found.append(self._own._judge(call, who))
+        elif self._rules or self._parent is None:
             rules = self._index(call.tool, call.category, who)
             verdicts = apply_mode(
                 judge(call, rules),
@@ -396,8 +424,16 @@ class PermissionManager:
         if self._parent is not None:
             spawner = self._spawner
             below = who.below(spawner, pass_grants=self._pass_grants) if spawner else who
-            found.append(self._parent._seen(call, below))
+            above = self._parent._seen(call, below)
+            if not (call.tool in self._consents and _says_nothing(above)):
+                found.append(above)
         return max(found, key=lambda each: STRICTNESS[each[0]])
+
+
+def _says_nothing(found: tuple[RuleDecision, tuple[Verdict, ...]]) -> bool:
+    """Tell whether a call is asked about only since no rule is about it."""
+    asked = (verdict for verdict in found[1] if verdict.decision is not RuleDecision.ALLOW)
+    return found[0] is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)
 
 
 def _index(rules: Iterable[PermissionRule], tool: str, category: str, who: _Who) -> RuleIndex:

@@ -1,8 +1,64 @@
-"""Limits and delays that work alone, on any code: budgets, back-off."""
+"""Policies that work alone, on any async code: retry, breaker, limits, budgets.
+
+A policy that calls has `await policy.call(fn, *args)`, so that they compose: `retry.call(breaker.call,
+fn, x)`. Modules: `retry` with `backoff` (how long to wait) and `attempt` (a retry inside a retry makes one),
+`breaker`, `rate_limit`, `concurrency`, `budget`, and `meter` (who may refuse a wait).
+"""
 
 from greenroom.resilience.backoff import Backoff as Backoff
-from greenroom.resilience.budget import Budget as Budget
-from greenroom.resilience.budget import BudgetStatistics as BudgetStatistics
-from greenroom.resilience.budget import Limit as Limit
+from greenroom.resilience.breaker import (
+    CircuitBreaker as CircuitBreaker,
+    CircuitCall as CircuitCall,
+    CircuitState as CircuitState,
+    CircuitStatistics as CircuitStatistics,
+    is_outage as is_outage,
+)
+from greenroom.resilience.budget import (
+    Budget as Budget,
+    BudgetStatistics as BudgetStatistics,
+    Limit as Limit,
+)
+from greenroom.resilience.concurrency import (
+    ConcurrencyLimit as ConcurrencyLimit,
+    ConcurrencyStatistics as ConcurrencyStatistics,
+)
+from greenroom.resilience.meter import (
+    Meter as Meter,
+    current_meter as current_meter,
+    metered as metered,
+)
+from greenroom.resilience.rate_limit import (
+    RateLimit as RateLimit,
+    RateLimitStatistics as RateLimitStatistics,
+    Reservation as Reservation,
+)
+from greenroom.resilience.retry import (
+    Attempts as Attempts,
+    Retry as Retry,
+    is_retryable as is_retryable,
+    retry_after as retry_after,
+)
 
-__all__ = ["Backoff", "Budget", "BudgetStatistics", "Limit"]
+__all__ = [
+    "Attempts",
+    "Backoff",
+    "Budget",
+    "BudgetStatistics",
+    "CircuitBreaker",
+    "CircuitCall",
+    "CircuitState",
+    "CircuitStatistics",
+    "ConcurrencyLimit",
+    "ConcurrencyStatistics",
+    "Limit",
+    "Meter",
+    "RateLimit",
+    "RateLimitStatistics",
+    "Reservation",
+    "Retry",
+    "current_meter",
+    "is_outage",
+    "is_retryable",
+    "metered",
+    "retry_after",
+]

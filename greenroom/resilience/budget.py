@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
+from greenroom.resilience.concurrency import ConcurrencyLimit
 
 __all__ = ["Budget", "BudgetStatistics", "Limit"]
 
@@ -112,7 +113,7 @@ class Budget:
             "tool_calls": before.tool_calls,
         }
         self._deadline = math.inf
-        self._slots = None if concurrency is None else _Slots(concurrency)
+        self._slots = None if concurrency is None else ConcurrencyLimit(concurrency)
         self.number = next(_numbers)
         """Which budget of this process it is. Whoever takes slots of several takes them newest
         first, so that no two callers can wait for each other."""
@@ -172,7 +173,7 @@ class Budget:
         Until as many have been released as were taken beyond the limit, nobody gets another.
         """
         if self._slots is not None:
-            self._slots.acquire_nowait()
+            self._slots.force()
 
     def release(self) -> None:
         """Give a slot back that was acquired; who has waited longest gets it."""
@@ -206,7 +207,7 @@ class Budget:
 
     def statistics(self) -> BudgetStatistics:
         """Return all of its figures as they are now."""
-        slots = self._slots
+        slots = self._slots.statistics() if self._slots else None
         return BudgetStatistics(
             limits=dict(self._limits),
             used=self.used,
@@ -215,36 +216,6 @@ class Budget:
             running=slots.running if slots else 0,
             waiting=slots.waiting if slots else 0,
         )
-
-
-class _Slots:
-    """A fair semaphore of which more can be taken than there is, by who can't wait."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lot = trio.lowlevel.ParkingLot()
-        self.running = 0
-
-    @property
-    def waiting(self) -> int:
-        return len(self._lot)
-
-    async def acquire(self) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self.running < self._limit and not self._lot:
-            self.running += 1
-            await trio.lowlevel.cancel_shielded_checkpoint()
-        else:
-            await self._lot.park()  # `release` hands a slot over
-
-    def acquire_nowait(self) -> None:
-        self.running += 1
-
-    def release(self) -> None:
-        self.running -= 1
-        if self.running < self._limit and self._lot:
-            self._lot.unpark()
-            self.running += 1
 
 
 def _check(what: Limit, limit: object) -> None:

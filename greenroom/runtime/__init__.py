@@ -11,42 +11,54 @@ are about subagents, `failure` about what an error ends; `limits` and `outcome` 
 - `output`: chunks in a ring, and their readers.
 - `budgets`: where steps, model calls and tool calls are counted and limited.
 - `supervision`: who is started again after a crash, and who is told of an end.
+- `thread`: a runtime in a thread of its own, reached from asyncio and from other threads.
 - `introspection`: the tree, figures, the dump, and the watchdog of the event loop.
 """
 
 from greenroom.runtime.actor import Unattended as Unattended
 from greenroom.runtime.budgets.budget import BudgetScope as BudgetScope
-from greenroom.runtime.budgets.model_call import Model as Model
-from greenroom.runtime.budgets.model_call import ModelCallScope as ModelCallScope
+from greenroom.runtime.budgets.model_call import Model as Model, ModelCallScope as ModelCallScope
 from greenroom.runtime.budgets.tool_call import ToolCallScope as ToolCallScope
 from greenroom.runtime.budgets.tool_slot import ToolSlot as ToolSlot
+from greenroom.runtime.caller import calling_agent as calling_agent
 from greenroom.runtime.fan_out import fan_out as fan_out
 from greenroom.runtime.handle import AgentHandle as AgentHandle
 from greenroom.runtime.internals import AgentInternals as AgentInternals
-from greenroom.runtime.introspection.statistics import AgentStatistics as AgentStatistics
-from greenroom.runtime.introspection.statistics import RuntimeStatistics as RuntimeStatistics
 from greenroom.runtime.introspection.statistics import (
+    AgentStatistics as AgentStatistics,
+    RuntimeStatistics as RuntimeStatistics,
     SubscriptionStatistics as SubscriptionStatistics,
+    SupervisorStatistics as SupervisorStatistics,
 )
-from greenroom.runtime.introspection.statistics import SupervisorStatistics as SupervisorStatistics
-from greenroom.runtime.introspection.tree import AgentNode as AgentNode
-from greenroom.runtime.introspection.tree import OpenPrompt as OpenPrompt
-from greenroom.runtime.introspection.tree import OpenTool as OpenTool
-from greenroom.runtime.introspection.tree import OpenWait as OpenWait
-from greenroom.runtime.introspection.tree import RuntimeTree as RuntimeTree
+from greenroom.runtime.introspection.tree import (
+    AgentNode as AgentNode,
+    OpenPrompt as OpenPrompt,
+    OpenTool as OpenTool,
+    OpenWait as OpenWait,
+    RuntimeTree as RuntimeTree,
+)
 from greenroom.runtime.limits import RuntimeLimits as RuntimeLimits
-from greenroom.runtime.outcome import InterruptReport as InterruptReport
-from greenroom.runtime.outcome import Outcome as Outcome
-from greenroom.runtime.outcome import Receipt as Receipt
-from greenroom.runtime.outcome import SupervisorOutcome as SupervisorOutcome
-from greenroom.runtime.outcome import TurnResult as TurnResult
-from greenroom.runtime.output.subscription import Subscription as Subscription
-from greenroom.runtime.output.subscription import TurnStream as TurnStream
+from greenroom.runtime.outcome import (
+    InterruptReport as InterruptReport,
+    Outcome as Outcome,
+    Receipt as Receipt,
+    SupervisorOutcome as SupervisorOutcome,
+    TurnResult as TurnResult,
+)
+from greenroom.runtime.output.subscription import (
+    Subscription as Subscription,
+    TurnStream as TurnStream,
+)
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.spawning import spawn_subagent as spawn_subagent
 from greenroom.runtime.supervision.monitor import Monitor as Monitor
-from greenroom.runtime.supervision.supervisor import SupervisedChild as SupervisedChild
-from greenroom.runtime.supervision.supervisor import Supervisor as Supervisor
+from greenroom.runtime.supervision.supervisor import (
+    SupervisedChild as SupervisedChild,
+    Supervisor as Supervisor,
+)
+from greenroom.runtime.thread.crossed_items import CrossedItems as CrossedItems
+from greenroom.runtime.thread.runtime_thread import RuntimeThread as RuntimeThread
+from greenroom.runtime.turns.turn import Turn as Turn
 from greenroom.runtime.view import ParentInfo as ParentInfo
 
 __all__ = [
@@ -56,6 +68,7 @@ __all__ = [
     "AgentRuntime",
     "AgentStatistics",
     "BudgetScope",
+    "CrossedItems",
     "InterruptReport",
     "Model",
     "ModelCallScope",
@@ -68,6 +81,7 @@ __all__ = [
     "Receipt",
     "RuntimeLimits",
     "RuntimeStatistics",
+    "RuntimeThread",
     "RuntimeTree",
     "Subscription",
     "SubscriptionStatistics",
@@ -77,9 +91,11 @@ __all__ = [
     "SupervisorStatistics",
     "ToolCallScope",
     "ToolSlot",
+    "Turn",
     "TurnResult",
     "TurnStream",
     "Unattended",
+    "calling_agent",
     "fan_out",
     "spawn_subagent",
 ]

@@ -10,6 +10,7 @@ from greenroom.core import (
     AgentContext,
     AgentNotRunningError,
     AgentState,
+    Credentials,
     Hook,
     InvalidJSONError,
     OutputChunk,
@@ -29,8 +30,8 @@ from greenroom.runtime.input.approvals import Approvals
 from greenroom.runtime.input.client_results import ClientResults
 from greenroom.runtime.input.mailbox import Mailbox
 from greenroom.runtime.output.output import Output
+from greenroom.runtime.turns.agent_turns import Turns
 from greenroom.runtime.turns.cleanup import Cleanups, CleanupScope
-from greenroom.runtime.turns.turn import Turns
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
@@ -152,6 +153,8 @@ class Actor:
         self.killed = False
         self.ended = trio.Event()
         self.outcome: Outcome | None = None
+        # One for the whole tree, so that a person is asked once; a restart keeps it.
+        self.credentials: Credentials = parent.credentials if parent else Credentials()
         self._workspace = workspace
         self.context = self._make_context()
         self._kept_metadata = session.metadata
@@ -160,6 +163,8 @@ class Actor:
         session, workspace = self.session, self._workspace
         assert session.store is not None  # bound by the runtime
         folder = session.store.folder(session.session_id)
+        resources = ResourceMap(shared=self.runtime.resources)
+        resources.insert(self.credentials)
         return AgentContext(
             session_id=session.session_id,
             agent_type=session.agent_type,
@@ -170,11 +175,12 @@ class Actor:
             current_turn=self.turns.count,
             workspace=workspace.copy(),
             metadata=dict(session.metadata),
-            resources=ResourceMap(shared=self.runtime.resources),
+            resources=resources,
             spill_folder=os.path.join(folder, "output") if folder else "",
             on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
             on_cleanup=lambda call_id, grace: CleanupScope(self.cleanups, grace, call_id),
             on_abandon=self.cleanups.abandon,
+            on_client_result=self.client_results.take,
         )
 
     # -- lives ----------------------------------------------------------------------------------

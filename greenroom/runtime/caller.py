@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import EventLoopError, SelfWaitError
+from greenroom.core import AgentContext, EventLoopError, SelfWaitError
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "actor_of",
+    "calling_agent",
     "correct_context",
     "current_actor",
     "entered_from_thread",
@@ -73,6 +74,16 @@ def current_actor() -> "Actor | None":
     return _of_context.get() if is_system else actor
 
 
+def calling_agent() -> AgentContext | None:
+    """Return the context of the agent in whose task tree or tool call the caller is, or None.
+
+    So code learns whether an agent has called it, without being handed anything. A task that a tool
+    has started in a nursery of the application's is not part of the agent.
+    """
+    actor = current_actor()
+    return None if actor is None else actor.context
+
+
 def entered_from_thread() -> bool:
     """Whether the caller runs in a system task of trio's, as what a thread calls back to does."""
     return trio.lowlevel.in_trio_task() and _climb(trio.lowlevel.current_task())[1]
@@ -122,7 +133,8 @@ def require_loop(runtime: "AgentRuntime", what: str) -> None:
     if not is_ours:
         raise EventLoopError(
             f"{what} was called outside of the runtime's event loop",
-            hint="in another thread, write trio.from_thread.run(handle.ask, text, trio_token=token),"
-            " or from_thread.run_sync for what does not wait; token is what"
+            hint="with a RuntimeThread, write await greenroom.run(handle.interrupt), or run_sync in a plain"
+            " thread; else trio.from_thread.run(handle.ask, text, trio_token=token), or"
+            " from_thread.run_sync for what does not wait; token is what"
             " trio.lowlevel.current_trio_token() returned in the loop",
         )

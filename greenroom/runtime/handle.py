@@ -194,6 +194,18 @@ class AgentHandle(AgentView):
         answer = Answer(RuleDecision(decision), remember, message or "", by, input)
         return self._actor.approvals.answer(request_id, answer)
 
+    async def give_credential(self, name: str, value: str) -> None:
+        """Give a credential to this agent and to all agents of its tree; it is kept in memory alone.
+
+        Where a `PermissionRequest` asks for it, answer that with allow afterwards.
+
+        Raises:
+            ValueError: there is nothing in it.
+        """
+        require_loop(self._actor.runtime, "give_credential()")
+        await trio.lowlevel.checkpoint()
+        self._actor.credentials.give(name, value)
+
     async def interrupt(self, mode: InterruptMode = "now", grace: float = 2.0) -> InterruptReport:
         """Stop the turn in flight, and return when nothing of it is left.
 
@@ -298,7 +310,9 @@ class AgentHandle(AgentView):
         """
         if timeout is not None:
             check_grace(timeout)
-        message = self._input(content, sender, metadata)
+        return await self._answer(self._input(content, sender, metadata), timeout)
+
+    async def _answer(self, message: UserInput, timeout: float | None) -> TurnResult:
         async with Wait(self._actor, "ask") as wait:
             try:
                 result = await self._ask(message, timeout)
@@ -307,6 +321,15 @@ class AgentHandle(AgentView):
                 raise
             wait.learn_answer(result)
         return result
+
+    async def _answer_or_give_up(self, message: UserInput, timeout: float | None) -> TurnResult:
+        """Wait as `ask` does; a cancel interrupts the turn, or takes the input back."""
+        try:
+            return await self._answer(message, timeout)
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):  # an interrupt is over within its grace
+                await self._give_up(message)
+            raise
 
     async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:
         turns, waiter = self._actor.turns, _TurnWaiter()

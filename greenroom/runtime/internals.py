@@ -119,7 +119,7 @@ class AgentInternals(Boundaries):
 
     # -- turns ----------------------------------------------------------------------------------
 
-    def turn(self, message: ConversationInput, *, steer: bool = False) -> Turn:
+    def turn(self, message: ConversationInput, *, steer: bool = False, append: bool = True) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
 
         Entering answers calls that are open as not run, and appends the message to the history; for a
@@ -132,6 +132,8 @@ class AgentInternals(Boundaries):
             message: the input that the turn answers, as `inputs()` or `receive()` gave it.
             steer: let input that arrives meanwhile join this turn: at each `step()` what waits in
                 the mailbox is appended to the history. What comes after the last step stays queued.
+            append: whether the message is appended. If not, the body does so, with
+                `session.add_message`, once it knows what of the message may be kept.
 
         Raises:
             TypeError: it is not an input.
@@ -144,7 +146,7 @@ class AgentInternals(Boundaries):
                 f"a turn answers an input, not {message!r}: "
                 "write agent.turn(message) with what agent.inputs() gave, or a UserInput of yours"
             )
-        return self._actor.turns.make(message, steer=steer)
+        return self._actor.turns.make(message, steer=steer, append=append)
 
     def cleanup(self, grace: float) -> CleanupScope:
         """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
@@ -217,6 +219,8 @@ class AgentInternals(Boundaries):
         sandbox: SandboxReport | None = None,
         effects: PermissionEffects = _NO_EFFECTS,
         claim: str = "",
+        options: tuple[str, ...] | None = None,
+        credential: str = "",
         timeout: float | None = None,
     ) -> Answer:
         """Ask whoever answers for this agent, or for one above it, and wait for the answer.
@@ -259,6 +263,8 @@ class AgentInternals(Boundaries):
             effects=effects,
             warnings=await _warnings(action, details, diff, *texts_in(input)),
             claim=claim,
+            options=options,
+            credential=credential,
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)

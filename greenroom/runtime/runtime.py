@@ -91,6 +91,11 @@ class AgentRuntime(Introspection):
         # The agent that has opened this runtime, or None.
         self._host: Actor | None = None
 
+    @property
+    def store(self) -> "SessionStore | None":
+        """Where sessions live that have no store of their own; None for the default folder."""
+        return self._store
+
     async def __aenter__(self) -> Self:
         if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")

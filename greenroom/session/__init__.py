@@ -16,46 +16,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from greenroom.session.durability import Durability as Durability
-from greenroom.session.files.store import FileStore as FileStore
-from greenroom.session.files.store import default_store as default_store
+from greenroom.session.files.store import FileStore as FileStore, default_store as default_store
 from greenroom.session.history.branches import Branch as Branch
 from greenroom.session.history.checkpoints import checkpoints_after as checkpoints_after
-from greenroom.session.history.lines import START as START
-from greenroom.session.history.lines import History as History
-from greenroom.session.history.lines import Position as Position
-from greenroom.session.history.lines import encode_line as encode_line
-from greenroom.session.history.lines import read_on as read_on
-from greenroom.session.history.page import Page as Page
-from greenroom.session.history.page import backwards as backwards
-from greenroom.session.history.page import read_page as read_page
+from greenroom.session.history.lines import (
+    START as START,
+    History as History,
+    Position as Position,
+    encode_line as encode_line,
+    read_on as read_on,
+)
+from greenroom.session.history.page import (
+    Page as Page,
+    backwards as backwards,
+    read_page as read_page,
+)
 from greenroom.session.history.pairing import WENT_ON as WENT_ON
 from greenroom.session.history.questions import OpenQuestion as OpenQuestion
-from greenroom.session.holder import fenced_error as fenced_error
-from greenroom.session.holder import locked_error as locked_error
+from greenroom.session.holder import fenced_error as fenced_error, locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
-from greenroom.session.metadata import Origin as Origin
-from greenroom.session.metadata import SessionMetadata as SessionMetadata
-from greenroom.session.metadata import decode_metadata as decode_metadata
-from greenroom.session.metadata import encode_metadata as encode_metadata
+from greenroom.session.metadata import (
+    Origin as Origin,
+    SessionMetadata as SessionMetadata,
+    decode_metadata as decode_metadata,
+    encode_metadata as encode_metadata,
+)
 from greenroom.session.repair import RepairReport as RepairReport
 from greenroom.session.session import AgentSession as AgentSession
 from greenroom.session.shelf.deletion import descendants as descendants
-from greenroom.session.shelf.search import SearchHit as SearchHit
-from greenroom.session.shelf.search import SearchReport as SearchReport
-from greenroom.session.shelf.search import SessionSearch as SessionSearch
-from greenroom.session.statistics import MemoryStoreStatistics as MemoryStoreStatistics
-from greenroom.session.statistics import SessionStatistics as SessionStatistics
-from greenroom.session.statistics import StoreStatistics as StoreStatistics
-from greenroom.session.store import SessionStore as SessionStore
-from greenroom.session.store import SessionWriter as SessionWriter
-from greenroom.session.store import StoredPage as StoredPage
-from greenroom.session.store import StoredSession as StoredSession
-from greenroom.session.store import StoreSurvey as StoreSurvey
+from greenroom.session.shelf.search import (
+    SearchHit as SearchHit,
+    SearchReport as SearchReport,
+    SessionSearch as SessionSearch,
+)
+from greenroom.session.statistics import (
+    MemoryStoreStatistics as MemoryStoreStatistics,
+    SessionStatistics as SessionStatistics,
+    StoreStatistics as StoreStatistics,
+)
+from greenroom.session.store import (
+    SessionStore as SessionStore,
+    SessionWriter as SessionWriter,
+    StoredPage as StoredPage,
+    StoredSession as StoredSession,
+    StoreSurvey as StoreSurvey,
+)
 
 if TYPE_CHECKING:
     from greenroom.session.export.document import LONGEST_IMPORT as LONGEST_IMPORT
-    from greenroom.session.export.exporter import ExportFormat as ExportFormat
-    from greenroom.session.export.exporter import export_session as export_session
+    from greenroom.session.export.exporter import (
+        ExportFormat as ExportFormat,
+        export_session as export_session,
+    )
     from greenroom.session.export.importer import import_session as import_session
     from greenroom.session.sqlite.store import SQLiteStore as SQLiteStore
 

@@ -11,9 +11,9 @@ from greenroom.core import (
     SessionNotFoundError,
     Used,
     check_session_id,
+    clock as wall_clock,
     new_id,
 )
-from greenroom.core import clock as wall_clock
 from greenroom.session.files.store import default_store
 from greenroom.session.history.branches import Branch, as_left, branches
 from greenroom.session.history.decisions import decisions

@@ -14,7 +14,7 @@ from greenroom.session.history.pending import decode_pending, encode_pending, is
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.holder import changed_error
 from greenroom.session.journal import Journal
-from greenroom.session.metadata import SessionMetadata
+from greenroom.session.metadata import FORKED_FROM, SessionMetadata
 from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import SessionStatistics
 from greenroom.session.store import SessionStore, StoredSession
@@ -70,18 +70,20 @@ class StoredConversation(Conversation):
         return SessionStatistics(*self._transcript.size, self._journal.is_open)
 
     def adopt(self, parent_session_id: str, parent_tool_use_id: str | None) -> None:
-        """Make it the child of another session, before it is first saved.
+        """Make it the child of another session, before it is first saved; a fork may be saved already.
 
         Raises:
             InvalidSessionIdError: the parent's id is none.
             SessionError: it is stored already, or has another parent.
         """
         check_session_id(parent_session_id)
-        if self._journal.metadata or self.parent_session_id not in (None, parent_session_id):
+        is_placed = self._journal.metadata and FORKED_FROM not in self.metadata
+        if is_placed or self.parent_session_id not in (None, parent_session_id):
             raise SessionError(
                 f"{self!r} has its place already",
                 session_id=self.session_id,
-                hint="a subagent takes a new session, or one that this agent has given it before",
+                hint="a subagent takes a new session, or one that this agent has given it before; to"
+                " take up the conversation of another, pass `await session.fork()`",
             )
         self._touch(parent_session_id=parent_session_id, parent_tool_use_id=parent_tool_use_id)
 

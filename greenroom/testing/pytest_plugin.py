@@ -6,7 +6,7 @@ itself is imported in every test run of its environment, also in those that have
 coverage begins to count.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,15 +24,34 @@ from trio.testing import MockClock
 
 from greenroom.runtime import AgentRuntime
 from greenroom.session import MemoryStore
-from greenroom.testing.agent_run import AgentRun
-from greenroom.testing.agent_run import run_agent as run_agent_in
+from greenroom.testing.agent_run import AgentRun, run_agent as run_agent_in
+from greenroom.testing.real_calls import forbid_model_calls as forbid_calls
 
 if TYPE_CHECKING:
     from trio.abc import Clock, Instrument
 
-__all__ = ["agent_runtime", "memory_store", "run_agent"]
+__all__ = ["agent_runtime", "forbid_model_calls", "memory_store", "run_agent"]
 
 _PYTEST_TRIO = "trio"  # the name under which it registers
+
+
+_INI = "forbid_model_calls"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the setting and the option that forbid calls of real models in all tests."""
+    text = "fail whatever would call a real model, in every test"
+    parser.addini(_INI, text, type="bool", default=False)
+    parser.getgroup("greenroom").addoption("--forbid-model-calls", action="store_true", help=text)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Forbid calls of real models while tests run, where the setting or the option says so."""
+    if session.config.getini(_INI) or session.config.getoption("--forbid-model-calls"):
+        with forbid_calls():
+            return (yield)
+    return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -51,6 +70,13 @@ def _run(
 ) -> object:
     jumping = clock or MockClock(autojump_threshold=0)
     return trio.run(function, clock=jumping, instruments=instruments)
+
+
+@pytest.fixture
+def forbid_model_calls() -> Iterator[None]:
+    """Forbid calls of real models during the test."""
+    with forbid_calls():
+        yield
 
 
 @pytest.fixture

@@ -16,42 +16,49 @@ for threads, `blocking`. The rooms:
 from typing import TYPE_CHECKING
 
 from greenroom.tools.adapted_tool import as_tool as as_tool
-from greenroom.tools.execution import Call as Call
-from greenroom.tools.execution import Gate as Gate
-from greenroom.tools.execution import run_batch as run_batch
-from greenroom.tools.function_tool import FunctionTool as FunctionTool
-from greenroom.tools.function_tool import tool as tool
+from greenroom.tools.execution import Call as Call, Gate as Gate, run_batch as run_batch
+from greenroom.tools.function_tool import FunctionTool as FunctionTool, tool as tool
+from greenroom.tools.isolation.function_reference import is_worker as is_worker
 from greenroom.tools.isolation.process_limits import ProcessLimits as ProcessLimits
-from greenroom.tools.isolation.worker_pool import WorkerPool as WorkerPool
-from greenroom.tools.isolation.worker_pool import WorkerPoolStatistics as WorkerPoolStatistics
-from greenroom.tools.protocol import Tool as Tool
+from greenroom.tools.isolation.worker_pool import (
+    WorkerPool as WorkerPool,
+    WorkerPoolStatistics as WorkerPoolStatistics,
+)
+from greenroom.tools.protocol import OPTIONAL_MEMBERS as OPTIONAL_MEMBERS, Tool as Tool
 from greenroom.tools.registered_tool import RegisteredTool as RegisteredTool
-from greenroom.tools.registry import ToolRegistry as ToolRegistry
-from greenroom.tools.registry import ToolRegistryStatistics as ToolRegistryStatistics
+from greenroom.tools.registry import (
+    ToolRegistry as ToolRegistry,
+    ToolRegistryStatistics as ToolRegistryStatistics,
+)
 from greenroom.tools.sandbox.examination import examine_sandbox as examine_sandbox
-from greenroom.tools.sandbox.policy import Sandbox as Sandbox
-from greenroom.tools.sandbox.policy import SandboxLimits as SandboxLimits
+from greenroom.tools.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
+from greenroom.tools.typed_dict import portable as portable
 
 if TYPE_CHECKING:
-    from greenroom.tools.builtin import Bash as Bash
-    from greenroom.tools.builtin import Edit as Edit
-    from greenroom.tools.builtin import FileStamps as FileStamps
-    from greenroom.tools.builtin import Glob as Glob
-    from greenroom.tools.builtin import Grep as Grep
-    from greenroom.tools.builtin import Read as Read
-    from greenroom.tools.builtin import Todo as Todo
-    from greenroom.tools.builtin import TodoList as TodoList
-    from greenroom.tools.builtin import WebFetch as WebFetch
-    from greenroom.tools.builtin import Write as Write
-    from greenroom.tools.builtin import builtin_tools as builtin_tools
-    from greenroom.tools.workspace import Packs as Packs
-    from greenroom.tools.workspace import PackWriter as PackWriter
-    from greenroom.tools.workspace import Window as Window
-    from greenroom.tools.workspace import WorkspaceRecorder as WorkspaceRecorder
-    from greenroom.tools.workspace import look_at as look_at
-    from greenroom.tools.workspace import put_back as put_back
+    from greenroom.tools.builtin import (
+        Bash as Bash,
+        Edit as Edit,
+        FileStamps as FileStamps,
+        Glob as Glob,
+        Grep as Grep,
+        Read as Read,
+        Todo as Todo,
+        TodoList as TodoList,
+        WebFetch as WebFetch,
+        Write as Write,
+        builtin_tools as builtin_tools,
+    )
+    from greenroom.tools.workspace import (
+        Packs as Packs,
+        PackWriter as PackWriter,
+        Window as Window,
+        WorkspaceRecorder as WorkspaceRecorder,
+        look_at as look_at,
+        put_back as put_back,
+    )
 
 __all__ = [
+    "OPTIONAL_MEMBERS",
     "Bash",
     "Call",
     "Edit",
@@ -81,7 +88,9 @@ __all__ = [
     "as_tool",
     "builtin_tools",
     "examine_sandbox",
+    "is_worker",
     "look_at",
+    "portable",
     "put_back",
     "run_batch",
     "tool",

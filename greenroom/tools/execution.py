@@ -64,9 +64,9 @@ async def execute_tool(
     try:
         fault = tool.fault(input)
         if fault:
-            return ToolResult.error(fault)
+            return ToolResult.error(fault, could_run=False)
         with trio.move_on_after(tool.timeout):
-            return _checked(
+            return _check_result(
                 tool, await capped(await _run(tool, input, context), tool.name, context)
             )
     except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
@@ -88,7 +88,7 @@ async def _run(
     return result
 
 
-def _checked(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
+def _check_result(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
     """Make sure that a result can be stored and sent: what it holds is typed, and is Unicode."""
     try:
         return serde.decode(serde.encode(result), ToolResult).with_error_message()
@@ -108,7 +108,7 @@ def _failed(tool: "RegisteredTool", error: BaseException) -> ToolResult:
         raise error
     if passing:
         raise BaseExceptionGroup(f"{tool.name} was stopped", passing) from None
-    return ToolResult.error(describe_failure(error))
+    return ToolResult.error(describe_failure(error), could_run=is_a(error, ToolError))
 
 
 def describe_failure(error: BaseException) -> str:

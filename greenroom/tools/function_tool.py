@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
-from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
+from greenroom.core import AgentContext, Credential, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.docstring import parse_docstring
 from greenroom.tools.isolation.function_reference import FunctionReference
@@ -15,13 +15,16 @@ from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_inf
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.schema import Arguments, to_json
 
-__all__ = ["FunctionTool", "Isolation", "to_result", "tool"]
+__all__ = ["FunctionTool", "Isolation", "RunsOn", "to_result", "tool"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Isolation: TypeAlias = Literal["thread", "process"]
 """Where a plain function runs: in a thread of this process, or in a process that can be killed."""
+
+RunsOn: TypeAlias = Literal["runtime", "client"]
+"""Who runs the calls: the function here, or the client, which hands the results in."""
 
 
 class _Function(Protocol):
@@ -38,6 +41,8 @@ class FunctionTool(Generic[P, R]):
             `greenroom.tools.Tool`.
         isolation: where a plain function runs.
         sandbox: what its process is held to, or None.
+        runs_on: who runs the calls.
+        credentials: what the person has to give before a call runs.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class FunctionTool(Generic[P, R]):
         isolation: Isolation = "thread",
         limits: ProcessLimits | None = None,
         sandbox: Sandbox | None = None,
+        runs_on: RunsOn = "runtime",
+        credentials: Sequence[Credential] = (),
     ) -> None:
         """Make a tool of a function; `tool` says how.
 
@@ -77,7 +84,15 @@ class FunctionTool(Generic[P, R]):
         self.isolation = isolation
         self._limits = limits or ProcessLimits()
         self.sandbox = sandbox
+        self.runs_on = runs_on
+        self.credentials = tuple(credentials)
         _check_isolation(self.name, isolation, limits or sandbox, self._is_async)
+        _check_runs_on(self.name, runs_on, isolation)
+        if self.credentials and isolation == "process":
+            raise ToolError(
+                f"tool {self.name}: a credential does not reach a process of its own",
+                hint="make it an async function, or leave isolation='process' out",
+            )
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
         )
@@ -108,6 +123,8 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the input does not fit the function, or its result can't be written as JSON.
         """
+        if self.runs_on == "client":
+            return await context.client_result()
         if self._reference:
             self._reference.check(self._function, self)
             return await run_isolated(
@@ -153,6 +170,8 @@ def tool(
     isolation: Isolation = "thread",
     limits: ProcessLimits | None = None,
     sandbox: Sandbox | None = None,
+    runs_on: RunsOn = "runtime",
+    credentials: Sequence[Credential] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None,
@@ -167,6 +186,8 @@ def tool(
     isolation: Isolation = "thread",
     limits: ProcessLimits | None = None,
     sandbox: Sandbox | None = None,
+    runs_on: RunsOn = "runtime",
+    credentials: Sequence[Credential] = (),
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -200,6 +221,10 @@ def tool(
         isolation: where a plain function runs; it means nothing to an async one.
         limits: what one call may use, with `isolation="process"`.
         sandbox: what the operating system holds that process to; see `greenroom.tools.Sandbox`.
+        runs_on: "client" for a function that is only described here: it is never called, and its body may be
+            `...`. Whoever holds the handle sees the `ToolStart`, and hands the result in with
+            `handle.send_tool_result` before the timeout.
+        credentials: what the person has to give before a call runs; see `greenroom.Credential`.
 
     Raises:
         ToolError: a parameter has no type, or one that no schema can express; it says which. Or the
@@ -230,6 +255,8 @@ def tool(
             isolation=isolation,
             limits=limits,
             sandbox=sandbox,
+            runs_on=runs_on,
+            credentials=credentials,
         )
 
     return decorate if function is None else decorate(function)
@@ -268,6 +295,16 @@ def _check_isolation(
         raise ToolError(
             f"tool {name}: limits and a sandbox hold in a process of its own",
             hint="add isolation='process'",
+        )
+
+
+def _check_runs_on(name: str, runs_on: str, isolation: str) -> None:
+    if runs_on not in ("runtime", "client"):
+        raise ToolError(f"tool {name}: runs_on is {runs_on!r}", hint="give 'runtime' or 'client'")
+    if runs_on == "client" and isolation == "process":
+        raise ToolError(
+            f"tool {name}: the client runs it, so it has no process here",
+            hint="leave isolation='process' out",
         )
 
 

@@ -21,6 +21,7 @@ OPTIONAL_MEMBERS = (
     "effects",
     "sandbox",
     "sandbox_files",
+    "credentials",
 )
 """What a tool may have besides its six members."""
 
@@ -38,6 +39,7 @@ class Tool(Protocol):
     - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
       permission rules judge. Without it a tool states none, and is judged by its name and category.
     - `sandbox: Sandbox | None = None`: what each call is held to, for the person who is asked.
+    - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.
 
     Example:

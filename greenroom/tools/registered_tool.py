@@ -8,6 +8,7 @@ from typing import cast
 
 from greenroom.core import (
     AgentContext,
+    Credential,
     Effect,
     Opaque,
     SandboxReport,
@@ -47,6 +48,7 @@ class RegisteredTool:
         timeout: seconds that one call may take.
         concurrent: whether a call may run beside others.
         sandbox: what each call is held to, or None.
+        credentials: what the person has to give before a call runs.
     """
 
     name: str
@@ -57,6 +59,7 @@ class RegisteredTool:
     timeout: float = DEFAULT_TIMEOUT
     concurrent: bool = False
     sandbox: Sandbox | None = None
+    credentials: tuple[Credential, ...] = ()
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
 
@@ -86,6 +89,7 @@ class RegisteredTool:
             timeout=_timeout(tool),
             concurrent=bool(getattr(tool, "concurrent", False)),
             sandbox=_sandbox(tool),
+            credentials=_credentials(tool),
             tool=tool,
             validator=InputValidator(name, parameters),
         )
@@ -186,6 +190,16 @@ def _sandbox(tool: Tool) -> Sandbox | None:
             f"tool {tool.name}: its sandbox is {value!r}", hint="give a Sandbox, or None"
         )
     return value
+
+
+def _credentials(tool: Tool) -> tuple[Credential, ...]:
+    values = tuple(cast("Sequence[object]", getattr(tool, "credentials", ())))
+    for value in values:
+        if not isinstance(value, Credential):
+            raise ToolError(
+                f"tool {tool.name}: {value!r} is not a Credential", hint="write Credential(name)"
+            )
+    return cast("tuple[Credential, ...]", values)
 
 
 def _timeout(tool: Tool) -> float:

@@ -95,11 +95,12 @@ class ToolRegistry:
         return found.category if found else None
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return what a model is told of the tools, in the order of registration."""
-        return tuple(
-            ToolDefinition(tool.name, tool.description, tool.parameters)
-            for tool in self._all().values()
-        )
+        """Return what a model is told of the tools, sorted by name.
+
+        So the order in which they were registered changes no request, and costs no cache.
+        """
+        tools = sorted(self._all().values(), key=lambda tool: tool.name)
+        return tuple(ToolDefinition(each.name, each.description, each.parameters) for each in tools)
 
     def info(self, name: str, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Say what a call would do, for a person. Never raises, whatever the name and the input."""
@@ -128,7 +129,8 @@ class ToolRegistry:
         found = self.get(name)
         if found is None:
             known = ", ".join(self._all()) or "none"
-            return ToolResult.error(f"There is no tool named {name!r}. The tools are: {known}.")
+            text = f"There is no tool named {name!r}. The tools are: {known}."
+            return ToolResult.error(text, could_run=False)
         return await found.execute(input, context)
 
 

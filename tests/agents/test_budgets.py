@@ -5,8 +5,7 @@ from contextvars import Context
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.agents import Task, run_tools, stream_reply

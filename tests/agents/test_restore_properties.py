@@ -7,8 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import trio
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from greenroom.agents import FileCheckpoints, plan_restore
 from greenroom.core import (

@@ -15,7 +15,7 @@ from tests.cli.shelf import Shelf
 from tests.terminal_program import SECONDS, TerminalProgram
 
 COMMAND = [sys.executable, "-m", "greenroom"]
-VENDORS = ("ANTHROPIC", "OPENAI")
+VENDORS = ("ANTHROPIC", "OPENAI", "GREENROOM_MODEL", "GROQ", "MISTRAL")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from greenroom.cli.console.agent_view import AgentView
 from greenroom.cli.drawing.painter import Painter
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import (
+    Custom,
     Done,
     EndStatus,
     Error,
@@ -54,6 +55,18 @@ def test_a_thought_is_live_until_it_is_complete():
     assert seen.live == "let me\n"
     assert seen.feed(ThinkingDelta("see"), ThinkingComplete("let me see")) == "let me see\n"
     assert seen.live == ""
+
+
+def test_a_reply_that_begins_anew_leaves_what_was_said_and_says_so_and_the_wait_is_a_line():
+    seen = Seen()
+    seen.feed(TextDelta("half a"))
+    shown = seen.feed(
+        Custom("reply.restarted", {}, "it begins anew"),
+        Custom("model.retry", {"seconds": 1.0}, "busy; attempt 2 of 4 in 1.0 s"),
+        TextDelta("a whole"),
+    )
+    assert shown == "half a\n\nit begins anew\nbusy; attempt 2 of 4 in 1.0 s\n"
+    assert seen.live == "a whole\n"
 
 
 def test_what_an_interrupt_cuts_off_is_printed_as_far_as_it_came():

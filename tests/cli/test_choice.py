@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.utils import get_cwidth
 

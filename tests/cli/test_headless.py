@@ -53,7 +53,7 @@ def test_the_json_result_is_one_object_that_says_how_it_went(run):
     assert result["session_id"].startswith("s-")
     assert result["denials"] == []
     assert result["error"] is None
-    assert {"input_tokens", "cost"} <= set(result["usage"])
+    assert {"input_tokens", "cost", "saved", "cached"} <= set(result["usage"])
 
 
 def test_what_no_rule_allows_is_denied_and_listed_and_the_run_is_done(run, project):

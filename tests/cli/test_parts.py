@@ -4,6 +4,7 @@ import logging
 import os
 import pty
 import stat
+from dataclasses import replace
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ from greenroom.cli.console.render_recap import render_recap
 from greenroom.cli.drawing.painter import Painter, colors_of
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.interactive import _exit_code
+from greenroom.cli.run.instructions import instructions_of_run
 from greenroom.cli.run.log_file import log_to_file
 from greenroom.cli.run.run_setup import open_setup
 from greenroom.cli.streams.byte_reader import unread
@@ -34,8 +36,9 @@ from greenroom.core import (
     ToolUseBlock,
     TurnStatus,
 )
-from greenroom.runtime import Outcome
+from greenroom.runtime import AgentRuntime, Outcome
 from greenroom.session import AgentSession, FileStore
+from greenroom.testing import ScriptedProvider, call
 
 
 def pipe_of(data, *, close=True):
@@ -314,3 +317,43 @@ def test_of_what_is_no_stream_nothing_is_unread(tmp_path):
     (tmp_path / "x").write_text("y\n")
     with (tmp_path / "x").open() as file:
         assert unread(file.fileno()) == 0
+
+
+def test_a_run_is_told_what_the_project_and_the_user_say(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("sys.platform", "linux")
+    project, config = tmp_path / "project", tmp_path / "config" / "greenroom"
+    for folder, text in ((project, "of the project"), (config, "of the user")):
+        folder.mkdir(parents=True)
+        (folder / "AGENTS.md").write_text(text)
+        place = {project: folder / ".greenroom", config: folder}[folder] / "skills" / text[-4:]
+        place.mkdir(parents=True)
+        (place / "SKILL.md").write_text(f"---\nname: {text[-4:]}\ndescription: {text}\n---\nBody")
+    (project / "CLAUDE.md").write_text("not read")
+    found = instructions_of_run(project)
+    assert "| of the project" in found.text.splitlines()
+    assert "of the user" in found.text.splitlines()
+    assert "- user: of the user" in found.text.splitlines()
+    assert "| - ject: of the project" in found.text.splitlines()
+    assert [tool.name for tool in found.tools] == ["Skill"]
+    assert [each.path.name for each in found.from_project] == ["AGENTS.md", "SKILL.md"]
+    assert len(found.notes) == 2
+
+
+async def test_the_model_of_a_run_is_told_of_notes_and_skills(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    skill = tmp_path / ".greenroom" / "skills" / "a" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: deploy\ndescription: Ship it.\n---\nMake it.")
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    llm = ScriptedProvider(call("Skill", name="deploy"), "done")
+    options = Options(model="offline:", sessions=str(tmp_path / "sessions"))
+    async with open_setup(options, {}) as setup:
+        run = replace(setup, model=llm)
+        async with AgentRuntime(run.store, workspace=run.workspace) as runtime:
+            handle = run.spawn(runtime, unattended="deny")
+            assert (await handle.ask("hello")).text == "done"
+    first, second = llm.requests
+    assert first.system == second.system
+    assert {"| Be brief.", "| - deploy: Ship it."} <= set(first.system.splitlines())
+    assert second.messages[-1].content[0].content[0].text.endswith("| Make it.")

@@ -4,8 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from greenroom.cli.drawing.painter import Painter
@@ -323,3 +322,41 @@ def test_what_can_not_be_shown_in_a_line_is_typed_anew():
 def test_what_has_no_command_can_not_be_changed_in_a_line():
     assert "[e]" not in shown(request())
     assert "it has no command" in queue_of(request()).read(line("e"))
+
+
+# -- questions in words -----------------------------------------------------------------------------
+
+
+def question(**words):
+    details = "Which colour?\n1. red\n2. blue\n  [y] once"
+    return request(details, **{"options": ("red", "blue"), "remembers": (), "forbids": (), **words})
+
+
+def test_a_question_is_shown_with_what_answers_it_and_nothing_about_rules():
+    assert shown(question(cwd="/work", reason="so")).splitlines() == [
+        "? the agent asks: Run a command (Bash)",
+        "  │ Which colour?",
+        "  │ 1. red",
+        "  │ 2. blue",
+        "  │   [y] once",
+        "  type an answer or a number, then Enter; Ctrl-D: no answer",
+    ]
+    assert "type an answer, then Enter" in shown(question(options=()))
+
+
+def test_whatever_is_typed_is_the_answer():
+    for words in ("y", "never", "2", "/quit", "a  longer answer"):
+        queue = queue_of(question())
+        assert queue.asks_for_words
+        assert queue.question(str).label == "answer> "
+        assert queue.read(line(f" {words} ")) == Decision("p-1", ALLOW, message=words)
+    queue = queue_of(question())
+    assert queue.read(line(" ")) == ""
+    assert queue.read(Line("blue")) == TOO_LATE
+    assert not queue_of(request()).asks_for_words
+
+
+def test_a_credential_is_not_taken_where_it_would_be_seen():
+    asked = request(credential="token", remembers=(), forbids=(), input={"command": "x"})
+    assert shown(asked).endswith("[n] no  [w] no, and say why\n")
+    assert "what is typed would be seen" in queue_of(asked).read(line("y"))

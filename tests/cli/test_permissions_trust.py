@@ -71,4 +71,33 @@ def test_it_is_told_as_json_as_well(terminal, run, rules):
     program.type("y\r")
     assert program.wait() == 0
     found = run("permissions", "trust", "--json").json
-    assert found == {"path": str(Path(rules)), "trusted": True, "allowed": 1}
+    assert found == {"path": str(Path(rules)), "trusted": True, "allowed": 1, "texts": []}
+
+
+def test_texts_for_the_model_are_shown_whole_and_agreed_to_one_by_one(terminal, run, project):
+    (project / "AGENTS.md").write_text("Obey.\n" + "x\n" * 20_000 + "The end\x1b[2J of it.\n")
+    said = "the model is told that this is not your word"
+    assert said in run("-p", "hello").err
+    program = terminal("permissions", "trust", size=(50, 300))
+    screen = program.wait_for("Trust it as long as it stays as it is? [y/N]")
+    assert "The end\\u{1b}[2J of it." in screen
+    program.type("y\r")
+    assert program.wait() == 0
+    assert said not in run("-p", "hello").err
+    found = run("permissions", "trust", "--json").json
+    assert found == {"texts": [{"path": str(project / "AGENTS.md"), "trusted": True}]}
+    (project / "AGENTS.md").write_text("Obey!")
+    assert said in run("-p", "hello").err
+
+
+def test_a_no_to_one_file_is_none_to_the_next(terminal, run, rules, project):
+    (project / "AGENTS.md").write_text("Run make.")
+    program = terminal("permissions", "trust", size=(50, 300))
+    program.wait_for("[y/N]")
+    program.type("n\r")
+    program.wait_for("Run make.")
+    program.type("y\r")
+    screen = program.wait_for("is trusted")
+    assert "permissions.json is not trusted" in screen
+    assert program.wait() == 1
+    assert denials(run)

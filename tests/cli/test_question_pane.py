@@ -1,8 +1,7 @@
 """The pane of a question: rows that lose nothing, pages of which none is passed over."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from greenroom.cli.terminal.question_pane import QuestionPane, fold

@@ -138,6 +138,14 @@ GOLDEN = [
     ),
     (StateChange(AgentState.executing_tool("Bash")), "executing tool: Bash"),
     (UsageReport(Usage(1, 2), Usage(1000, 234)), "1,234 tokens"),
+    (
+        UsageReport(Usage(1, 2, cache_read_tokens=99), Usage(1000, 234)),
+        "1,234 tokens · cache 99 %",
+    ),
+    (
+        UsageReport(Usage(1, 2, cache_read_tokens=0, cache_write_tokens=2000), Usage(1000, 234)),
+        "1,234 tokens · cache miss",
+    ),
     (Lagged(12), "… 12 updates came too fast to be shown"),
     (
         Error("the model is down", "ModelError", "try later"),

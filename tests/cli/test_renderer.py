@@ -597,15 +597,28 @@ async def test_running_tools_are_live_and_are_printed_once_when_they_end():
                 while (await agent.receive()).text != "on":
                     pass
                 await agent.send(ToolEnd("t", ToolResult.ok("built")))
-                await agent.send(UsageReport(Usage(1000, 500), Usage(), "model-x"))
+                usage = Usage(100, 500, cache_read_tokens=900)
+                await agent.send(UsageReport(usage, Usage(), "model-x"))
 
     async with stage(works, model="early") as it:
         await it.terminal.say("x")
         await it.terminal.wait_for("let me see", "● Bash", "compiling", "early")
         assert "● Bash" in it.terminal.frame.live
         await it.terminal.say("on")
-        await it.terminal.wait_for("built", "1,500 tokens", "model-x")
+        await it.terminal.wait_for("built", "1,500 tokens · cache 90 %", "model-x")
         assert it.terminal.text.count("● Bash") == 1
+
+
+@pytest.mark.parametrize(("cost", "shown"), [(1.23456, " · 1.2346 EUR"), (0.0, ""), (None, "")])
+async def test_the_cost_is_shown_where_it_is_known_and_something_was_charged(cost, shown):
+    async def costly(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(UsageReport(Usage(100, 500, cost=cost), Usage(), "model-x"))
+
+    async with stage(costly, currency="EUR") as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for(f"model-x · 600 tokens{shown} · /help")
 
 
 async def test_a_long_output_is_printed_even_while_the_reader_lags_behind():
@@ -679,3 +692,23 @@ async def test_a_question_that_is_decided_before_it_is_shown_is_passed_over(monk
         await it.terminal.wait_for("? actor asks: action 2")
         await it.terminal.answer("y")
         await it.terminal.wait_for("2: allow", "idle", without=["? actor asks: action 0"])
+
+
+async def test_a_question_in_words_is_answered_with_a_line_and_ctrl_d_gives_none():
+    async def asks(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                answer = await agent.request_permission(
+                    "AskPerson", "Answer a question", details="Which?", options=()
+                )
+                await agent.send(TextComplete(f"told: {answer.decision} {answer.message}."))
+
+    async with stage(asks) as it:
+        await it.terminal.say("go")
+        await it.terminal.wait_for("Which?", "type an answer")
+        await it.terminal.answer("/quit")
+        await it.terminal.wait_for("told: allow /quit.")
+        await it.terminal.say("again")
+        await it.terminal.wait_for("type an answer")
+        await it.terminal.press(CTRL_D)
+        await it.terminal.wait_for("told: deny .")

@@ -157,3 +157,14 @@ def test_no_file_of_a_project_makes_a_decision_less_strict(folders):
                 write(project / ".greenroom", theirs)
                 both = decide(rules_of_run(project, mode=mode), project, "Bash", command="make")
                 assert strictness.index(both) >= strictness.index(alone), (own, theirs, mode)
+
+
+def test_the_user_s_own_skills_may_be_read_and_nothing_else_beside_them(folders):
+    project, config = folders
+    (config / "skills").mkdir()
+    found = rules_of_run(project)
+    assert decide(found, project, "Read", file_path=str(config / "skills" / "a" / "b.md")) is ALLOW
+    assert decide(found, project, "Read", file_path=str(config / "permissions.json")) is ASK
+    assert (
+        decide(found, project, "Write", file_path=str(config / "skills" / "a"), content="") is ASK
+    )

@@ -1,8 +1,7 @@
 """What tokens cost."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import ConfigurationError, Price, Usage
 
@@ -42,3 +41,29 @@ def test_a_usage_without_a_price_has_no_cost():
 def test_what_is_no_price_is_refused(price):
     with pytest.raises(ConfigurationError, match="no price"):
         Price(1, price)
+
+
+def test_what_a_cache_saved_is_what_it_would_cost_without_one():
+    price = Price(input=3, output=15, cache_read=0.3, cache_write=3.75)
+    million = 1_000_000
+    assert price.charged(Usage(million, million, million, 0)).saved == pytest.approx(2.7)
+    assert price.charged(Usage(0, 0, 0, million)).saved == pytest.approx(-0.75)
+    assert price.charged(Usage(million, million)).saved is None
+    assert Price(3, 15).charged(Usage(1, 1, million)).saved == 0
+
+
+@pytest.mark.parametrize(
+    ("usage", "share", "note"),
+    [
+        (Usage(), None, ""),
+        (Usage(5000, 10), None, ""),  # nothing is reported of a cache
+        (Usage(100, 10, 0, 0), 0, ""),  # too little to be cached
+        (Usage(5000, 10, 0, 0), 0, "cache miss"),
+        (Usage(10, 10, 0, 5000), 0, "cache miss"),
+        (Usage(5, 10, 995, 0), 0.995, "cache 99 %"),
+        (Usage(0, 10, 7, None), 1, "cache 100 %"),
+    ],
+)
+def test_a_miss_is_something_else_than_no_report(usage, share, note):
+    assert (usage.cached, usage.cache_note) == (share, note)
+    assert usage.is_cache_miss is (note == "cache miss")

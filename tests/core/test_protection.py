@@ -1,8 +1,7 @@
 """Protected names are found in every spelling that leads to the same file, and in no others."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, own_rules, protected_names
 

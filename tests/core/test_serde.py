@@ -44,6 +44,11 @@ def test_what_json_cannot_express_is_a_typed_error():
         serde.dumps({"a": object()})
     with pytest.raises(InvalidJSONError):
         serde.loads("{")
+    deep = []
+    for _ in range(2000):
+        deep = [deep]
+    with pytest.raises(InvalidJSONError):
+        serde.dumps(deep)
 
 
 @pytest.mark.parametrize("value", [(1,), {1: 2}, float("inf"), {"a": {b"b"}}, 2**70, object()])
@@ -61,3 +66,9 @@ def test_a_plain_value_is_copied():
 
 def test_pretty_text_is_sorted_and_indented():
     assert serde.dumps({"b": 1, "a": [2]}, pretty=True) == b'{\n  "a": [\n    2\n  ],\n  "b": 1\n}'
+
+
+def test_a_key_that_stands_twice_is_found_among_many_in_one_pass():
+    keys = ",".join(f'"k{number}":1' for number in range(200_000))  # in pairs it would take minutes
+    with pytest.raises(InvalidJSONError, match="the key 'k199999' stands twice"):
+        loads_object(f'{{{keys},"k199999":2}}')

@@ -1,8 +1,7 @@
 """Text is valid, visible, and cut on character borders."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import clip, valid_unicode, visible
 

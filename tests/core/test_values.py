@@ -5,8 +5,7 @@ from datetime import UTC
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     InputMessage,

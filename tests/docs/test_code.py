@@ -6,8 +6,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
+
+from tests.warm_python import WarmProgram
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -21,13 +24,18 @@ def project(tmp_path):
     return tmp_path
 
 
+def environment(folder):
+    """The variables of somebody with nothing but Greenroom installed."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
+
+
 def run(*command, cwd):
     """Run a program as somebody with nothing but Greenroom installed."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         command,
         cwd=cwd,
-        env={"PATH": path, "HOME": str(cwd / "home"), "LANG": "C.UTF-8"},
+        env=environment(cwd),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -47,13 +55,24 @@ def blocks(language):
 
 @pytest.mark.parametrize("source", list(blocks("python")))
 def test_python_runs_and_prints_what_it_says(source, project):
-    # In an interpreter of its own, since what pytest has imported would hide what a block forgets
+    # In an interpreter that has imported nothing of ours, since that would hide what a block forgets
     # to; and in a file, since other processes may have to load it.
     (project / "program.py").write_text(source)
-    done = run(sys.executable, "-I", "-W", "error", "program.py", cwd=project)
-    promised = re.findall(r"^ *# > (.*)$", source, re.MULTILINE)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == promised
+    with TemporaryFile("w+") as printed, TemporaryFile("w+") as errors:
+        program = WarmProgram(
+            [str(project / "program.py")],
+            printed.fileno(),
+            project,
+            environment(project),
+            errors.fileno(),
+            has_imported="libraries",
+        )
+        code = program.wait(300)
+        printed.seek(0)
+        errors.seek(0)
+        assert code == 0, errors.read()
+        promised = re.findall(r"^ *# > (.*)$", source, re.MULTILINE)
+        assert printed.read().splitlines() == promised
 
 
 def commands():

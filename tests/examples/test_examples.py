@@ -1,22 +1,29 @@
 """Each program in `examples/` does what it says."""
 
+import json
 import os
 import subprocess
 import sys
+import urllib.request
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
+
+from greenroom import AgentSession, FileStore
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name, *arguments, cwd):
+def run(name, *arguments, cwd, text=""):
     environment = {"PATH": os.environ["PATH"], "HOME": str(cwd / "home")}
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=cwd,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        input=text,
         capture_output=True,
         text=True,
         timeout=60,
@@ -76,6 +83,35 @@ def test_budgets_of_a_block_and_of_a_purse(tmp_path):
     ]
 
 
+def test_structured_output(tmp_path):
+    assert run("structured_output.py", cwd=tmp_path).splitlines() == [
+        "invoice 4711: 2 items, 65.00 euros",
+        "the model was told:",
+        "  This answer can't be used:",
+        "  - number: Input should be a valid string",
+        "  - items[0].count: Input should be greater than or equal to 1",
+        "  Answer again, with the whole JSON object and nothing else.",
+        "gave up: the answer is not a JSON object",
+    ]
+
+
+def test_a_model_to_fall_back_on_and_a_tool_with_a_breaker(tmp_path):
+    assert run("resilience.py", cwd=tmp_path).splitlines() == [
+        "model.retry: the first model is overloaded; attempt 2 of 2",
+        "model.fallback: the first model is overloaded; second:script answers instead",
+        "look_up: ConnectionError: the dictionary does not answer",
+        "model.retry: the first model is overloaded; attempt 2 of 2",
+        "model.fallback: the first model has failed 3 times lately, so it is not called for now; "
+        "second:script answers instead",
+        "look_up: look_up was not run: the dictionary has failed 1 time lately, so it is not called "
+        "for now",
+        "model.fallback: the first model has failed 3 times lately, so it is not called for now; "
+        "second:script answers instead",
+        "reply: I can't look it up.",
+        "the first model's circuit is open",
+    ]
+
+
 def test_a_killable_tool_is_stopped_by_its_limit_and_by_an_interrupt(tmp_path):
     assert run("killable_tool.py", cwd=tmp_path).splitlines() == [
         "tool: a green room",
@@ -118,3 +154,84 @@ def test_what_is_allowed_can_still_not_do_everything_in_a_sandbox(tmp_path):
         "reach a host: no network",
         "fill the disk: 1048576",
     ]
+
+
+def test_a_chatbot_of_twenty_lines_remembers(tmp_path):
+    assert len((EXAMPLES / "chatbot.py").read_text().splitlines()) <= 20
+    for text in ("hello\nhow are you?\n", "goodbye\n"):
+        said = run("chatbot.py", "ann", cwd=tmp_path, text=text)
+        assert said.count("I am the offline model") == text.count("\n")
+    store = FileStore(tmp_path / "conversations")
+    session = trio.run(partial(AgentSession.load, "ann", store=store))
+    said = [message.text for message in session.history if message.role == "user"]
+    assert said == ["hello", "how are you?", "goodbye"]
+
+
+def test_typed_dependencies(tmp_path):
+    assert run("dependencies.py", cwd=tmp_path).splitlines() == [
+        "It was on shelf 3. Enjoy it!",
+        "['Emma']",
+        "You talk to Ann. 0 books are lent.",
+        "You talk to Ann. 0 books are lent.",
+        "You talk to Ann. 1 books are lent.",
+        "the tool find wants RunContext[Library], and the agent gives str: "
+        "write Agent(…, deps_type=Library)",
+    ]
+
+
+def test_a_writer_asks_a_researcher(tmp_path):
+    assert run("researcher_writer.py", cwd=tmp_path).splitlines() == [
+        "researcher: Cats sleep 13 hours a day.",
+        "writer: More than half the day, a cat is away.",
+        "tokens of both: 60",
+    ]
+
+
+def test_a_run_comes_to_a_value(tmp_path):
+    said = run("agent_output.py", cwd=tmp_path).splitlines()
+    assert said == ["5 pleased 2", "the answer is not a JSON object"]
+
+
+def test_a_guard_stops_a_stream(tmp_path):
+    said = run("guard.py", cwd=tmp_path).splitlines()
+    assert said[-2:] == ["failed no_codes has rejected the text: it holds a code", "False"]
+    assert "4711" not in "".join(said)
+
+
+@contextmanager
+def approval_service(cwd):
+    """Serve until the block ends, and then kill the process; give a function that posts to it."""
+
+    def post(path, **body):
+        url, data = f"http://127.0.0.1:{port}{path}", json.dumps(body).encode()
+        with urllib.request.urlopen(url, data, timeout=60) as response:
+            return json.load(response)
+
+    command = [sys.executable, str(EXAMPLES / "approval_service.py"), "0"]
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True) as service:
+        try:
+            port = int(service.stdout.readline())
+            yield post
+        finally:
+            service.kill()
+
+
+def test_an_approval_outlives_the_service(tmp_path):
+    with approval_service(tmp_path) as post:
+        asked = post("/ask", text="Ship 1.2")
+    assert asked["status"] == "waiting"
+    assert "deploy" in asked["asks"]
+    assert not (tmp_path / "deployed.txt").exists()
+    with approval_service(tmp_path) as post:
+        done = post("/answer", session=asked["session"], request=asked["request"], allow=True)
+    assert (done["status"], done["text"]) == ("completed", "Done: 1.2 is live.")
+    assert (tmp_path / "deployed.txt").read_text() == "1.2\n"
+
+
+def test_a_session_goes_on_after_a_kill(tmp_path):
+    with pytest.raises(subprocess.CalledProcessError):
+        run("resume.py", "--crash", cwd=tmp_path)
+    first, second, third, answer = run("resume.py", "--again", cwd=tmp_path).splitlines()
+    assert (first, third) == ("tool: nothing in the attic", "tool: nothing in the garden")
+    assert "nothing in the cellar" not in second
+    assert answer == "It was in the garden after all."

@@ -29,15 +29,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in pieces. Its end: whole, cut (no final chunk), reset, or hanging until released.
+    """An answer in pieces. Its end: whole, cut (no final chunk), reset, hanging until released, closed
+    (whole, and the connection with it), or endless (the last piece again and again, without haste).
 
-    It begins `after` this event, or at once.
+    It begins `after` this event, or at once. One that is `bare` has no status line and no framing.
     """
 
     pieces: tuple[bytes, ...] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
-    end: Literal["whole", "cut", "reset", "hang"] = "whole"
+    end: Literal["whole", "cut", "reset", "hang", "closed", "endless"] = "whole"
+    bare: bool = False
     after: trio.Event | None = None
 
     @classmethod
@@ -57,11 +59,13 @@ class ModelServer:
         self.url = ""
         self.requests: list[Request] = []
         self.connections = 0
+        self.open = 0  # connections at the moment
         self.client_left = trio.Event()  # a client closed a connection that was waiting
         self._answer = answer
 
     async def serve(self, stream: trio.SocketStream) -> None:
         self.connections += 1
+        self.open += 1
         received = bytearray()
         try:
             while request := await _read_request(stream, received):
@@ -71,6 +75,7 @@ class ModelServer:
         except trio.BrokenResourceError:
             self.client_left.set()
         finally:
+            self.open -= 1
             await trio.aclose_forcefully(stream)
 
     async def _send(self, stream: trio.SocketStream, answer: Answer) -> bool:
@@ -79,10 +84,18 @@ class ModelServer:
             await answer.after.wait()
         lines = [f"HTTP/1.1 {answer.status} Here", "transfer-encoding: chunked"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
-        await stream.send_all("\r\n".join([*lines, "", ""]).encode())
-        for piece in answer.pieces:
-            await stream.send_all(b"%x\r\n%b\r\n" % (len(piece), piece))
-        if answer.end == "whole":
+        if not answer.bare:
+            await stream.send_all("\r\n".join([*lines, "", ""]).encode())
+        framed = [
+            piece if answer.bare else b"%x\r\n%b\r\n" % (len(piece), piece)
+            for piece in answer.pieces
+        ]
+        for piece in framed:
+            await stream.send_all(piece)
+        while answer.end == "endless":
+            await stream.send_all(framed[-1])
+            await trio.sleep(0.002)
+        if answer.end in {"whole", "closed"} and not answer.bare:
             await stream.send_all(b"0\r\n\r\n")
         if answer.end == "reset":
             stream.setsockopt(
@@ -94,14 +107,16 @@ class ModelServer:
 
 
 @asynccontextmanager
-async def model_server(answer: Answer | Callable[[Request], Answer]) -> AsyncIterator[ModelServer]:
+async def model_server(
+    answer: Answer | Callable[[Request], Answer], *, limit: float = 60
+) -> AsyncIterator[ModelServer]:
     """Run a server that gives every request this answer, or what the function says."""
     server = ModelServer((lambda _: answer) if isinstance(answer, Answer) else answer)
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     server.url = f"http://127.0.0.1:{port}"
     # A safety net: no test waits for anything that does not come at once.
-    with trio.fail_after(60):
+    with trio.fail_after(limit):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.serve_listeners, server.serve, listeners)
             yield server
@@ -121,7 +136,10 @@ async def _read_request(stream: trio.SocketStream, received: bytearray) -> Reque
     }
     length = int(headers.get("content-length", "0"))
     while len(rest) < length:
-        rest += await stream.receive_some()
+        data = await stream.receive_some()
+        if not data:
+            return None
+        rest += data
     received[:] = rest[length:]
     method, path, _ = first.split(" ")
     return Request(method, path, headers, rest[:length])

@@ -1,8 +1,7 @@
 """Anthropic's replies, translated."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
@@ -23,11 +22,14 @@ from greenroom.llm import (
     BlockEnd,
     BlockStart,
     Draft,
+    Endpoint,
     Notice,
+    SSEEvent,
     StreamEnd,
     StreamStart,
     UsageUpdate,
 )
+from greenroom.llm.answer import reply_in
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from tests.llm.wire import (
     STOP,
@@ -231,6 +233,27 @@ def test_a_server_tool_whose_input_is_cut_keeps_what_its_start_said():
     assert reply.content[0].raw["input"] == {}
 
 
+def test_a_server_tool_whose_input_could_not_be_sent_back_keeps_what_its_start_said():
+    deep = '{"a": ' * 300 + "1" + "}" * 300
+    reply = message_of(
+        block_start(0, type="server_tool_use", id="s1", name="web_search", input={}),
+        delta(0, "input_json_delta", partial_json=deep),
+        block_stop(0),
+    )
+    assert reply.content[0].raw["input"] == {}
+
+
+@pytest.mark.parametrize("kind", ["tool_use", "web_search_tool_result"])
+def test_what_is_nested_too_deeply_to_be_sent_back_breaks_the_stream(kind):
+    deep = '{"a": ' * 300 + "1" + "}" * 300
+    block = f'{{"type": "{kind}", "id": "t1", "name": "Read", "input": {deep}, "content": {deep}}}'
+    event = f'{{"type": "content_block_start", "index": 0, "content_block": {block}}}'
+    with pytest.raises(ModelStreamError, match="nested"):
+        AnthropicDecoder().feed(SSEEvent(event))
+    with pytest.raises(ModelStreamError, match="nested"):
+        reply_in(f'{{"content": [{block}]}}'.encode(), Endpoint("acme", "https://a.b", {}))
+
+
 def test_pieces_of_unknown_kinds_are_merged_and_noticed():
     events = events_of(
         anthropic(
@@ -295,6 +318,34 @@ def test_a_block_that_was_not_ended_is_ended_with_the_reply():
     assert events_of(data)[-1].message.text == "a"
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_block_under_an_index_that_was_used_replaces_none(ends):
+    # Gateways that translate another API begin every block under index 0.
+    blocks = (
+        text_block(0, "Let me see."),
+        tool_block(0, "t1", "Read", "{}"),
+        text_block(1, "Done."),
+    )
+    pieces = [piece for each in blocks for piece in (each if ends else each[:-1])]
+    events = events_of(anthropic(*pieces))
+    text, call, rest = events[-1].message.content
+    assert (text.text, call.name, rest.text) == ("Let me see.", "Read", "Done.")
+    seen = Draft("anthropic")
+    for event in events[:-1]:
+        seen.add(event)
+    assert seen.partial().content == (text, call, rest)
+
+
+@pytest.mark.parametrize(("kind", "field"), [("text", "text"), ("thinking", "thinking")])
+def test_text_that_comes_with_the_start_of_its_block_is_shown(kind, field):
+    piece = delta(0, f"{kind}_delta", **{field: "lo"})
+    data = anthropic(block_start(0, **{"type": kind, field: "Hel"}), piece, block_stop(0))
+    events = events_of(data)
+    shown = [(each.kind, each.text) for each in events if isinstance(each, BlockDelta)]
+    assert shown == [(kind, "Hel"), (kind, "lo")]
+    assert getattr(events[-1].message.content[0], field) == "Hello"
+
+
 def test_the_end_of_a_block_that_is_not_open_is_noticed():
     assert Notice("content_block_stop", "block 3 is not open") in events_of(
         anthropic(block_stop(3))
@@ -329,7 +380,7 @@ def test_an_overflow_is_told_by_its_words():
 
 
 def test_an_event_that_is_no_json_breaks_the_stream():
-    with pytest.raises(ModelStreamError, match="no JSON"):
+    with pytest.raises(ModelStreamError, match="not JSON"):
         events_of(b"data: {oops\n\n")
 
 
@@ -390,3 +441,55 @@ class _Kept:
     def _keep(self, event):
         self._draft.add(event)
         return event
+
+
+def test_after_a_fallback_the_reply_names_the_model_that_answered():
+    hops = [("claude-test-1", "claude-b"), ("claude-b", "claude-c")]
+    blocks = [
+        {"type": "fallback", "from": {"model": old}, "to": {"model": new}, "trigger": {}}
+        for old, new in hops
+    ]
+    streamed = [e for i, b in enumerate(blocks) for e in (block_start(i, **b), block_stop(i))]
+    reply = message_of(*streamed, *text_block(2, "Yes."))
+    assert (reply.model, reply.text) == ("claude-c", "Yes.")
+    assert reply.content[0] == UnknownBlock(blocks[0])
+
+
+def test_fields_beside_the_last_delta_are_kept():
+    edits = {"applied_edits": []}
+    data = sse(message_start(), message_delta() | {"context_management": edits}, STOP)
+    assert events_of(data)[-1].message.extra["context_management"] == edits
+
+
+def test_an_answer_in_one_piece_is_the_reply_that_the_stream_would_be():
+    content = [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "text", "text": "Hello", "citations": [{"cited_text": "x"}]},
+        {"type": "tool_use", "id": "t1", "name": "A", "input": {"b": 1}},
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+    ]
+    whole = message_start()["message"] | {"content": content, "stop_reason": "tool_use"}
+    events = list(AnthropicDecoder().whole(whole))
+    reply = events[-1].message
+    assert reply.content == (
+        ThinkingBlock("hm", "s"),
+        TextBlock("Hello", {"citations": [{"cited_text": "x"}]}),
+        ToolUseBlock("t1", "A", {"b": 1}),
+        UnknownBlock(content[3]),
+    )
+    assert (reply.stop_reason, reply.usage) == (StopReason.TOOL_USE, Usage(10, 1, 0))
+    assert (
+        "".join(e.text for e in events if isinstance(e, BlockDelta) and e.kind == "text") == "Hello"
+    )
+
+
+@pytest.mark.parametrize("answer", [{}, [], None, {"content": "text"}])
+def test_json_that_is_not_a_reply_is_refused(answer):
+    with pytest.raises(ModelStreamError, match="not a reply"):
+        list(AnthropicDecoder().whole(answer))
+
+
+def test_an_answer_in_one_piece_may_be_an_error():
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    with pytest.raises(ModelOverloadedError):
+        list(AnthropicDecoder().whole(error))

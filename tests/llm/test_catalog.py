@@ -1,81 +1,47 @@
-"""Models by name."""
+"""What is known of models: facts with their sources, and unknown where there are none."""
 
-import subprocess
-import sys
+from dataclasses import fields
+from datetime import date
 
 import pytest
 
-from greenroom.core import ConfigurationError
-from greenroom.llm import (
-    DEFAULT_MODELS,
-    AnthropicProvider,
-    LLMProvider,
-    OfflineProvider,
-    OpenAIProvider,
-    default_model,
-    open_model,
-)
-
-KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
+from greenroom.llm import MODELS, VENDORS, ModelProfile, OpenAIProvider, model_profile
+from greenroom.llm.catalog import ABILITIES
 
 
-@pytest.mark.parametrize(
-    ("name", "provider", "model"),
-    [
-        ("anthropic:claude-x", AnthropicProvider, "claude-x"),
-        ("openai:gpt-x", OpenAIProvider, "gpt-x"),
-        ("openai:llama3.2:3b", OpenAIProvider, "llama3.2:3b"),
-        ("openai:org/name", OpenAIProvider, "org/name"),
-        ("anthropic:", AnthropicProvider, DEFAULT_MODELS["anthropic"]),
-        ("claude-x-1", AnthropicProvider, "claude-x-1"),
-        ("gpt-5-mini", OpenAIProvider, "gpt-5-mini"),
-        ("o3-mini", OpenAIProvider, "o3-mini"),
-        (" o4 ", OpenAIProvider, "o4"),
-        ("offline:", OfflineProvider, "rules"),
-        ("offline", OfflineProvider, "rules"),
-        (None, AnthropicProvider, DEFAULT_MODELS["anthropic"]),
-    ],
-)
-def test_a_name_opens_its_provider(name, provider, model):
-    opened = open_model(name, KEYS)
-    assert type(opened) is provider
-    assert isinstance(opened, LLMProvider)
-    assert opened.model == model
+@pytest.mark.parametrize("model", MODELS.values(), ids=str)
+def test_each_row_says_where_and_when_it_was_looked_up_and_guesses_nothing(model):
+    vendor, _, name = model.name.partition(":")
+    assert vendor in VENDORS
+    assert name
+    assert model.sources
+    assert all(source.startswith("https://") for source in model.sources)
+    assert isinstance(model.looked_up, date)
+    assert model.context_window is None or model.context_window >= 1000
+    assert model.max_output_tokens is None or 0 < model.max_output_tokens <= model.context_window
 
 
-@pytest.mark.parametrize("name", ["mystery:model", "llama3.2", ":x", "omega", "offliner"])
-def test_an_unknown_name_lists_the_providers(name):
-    with pytest.raises(ConfigurationError, match="anthropic, offline, openai"):
-        open_model(name, KEYS)
+def test_there_are_no_prices():
+    assert not [field.name for field in fields(ModelProfile) if "price" in field.name]
 
 
-def test_a_named_model_without_its_key_is_an_error_and_not_another_model():
-    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
-        open_model("gpt-5", {"ANTHROPIC_API_KEY": "sk-a"})
+def test_a_model_that_is_not_listed_is_unknown_in_all_and_works():
+    profile = model_profile("ollama:llama3.2")
+    assert profile == ModelProfile(name="ollama:llama3.2")
+    assert set(profile.abilities.values()) == {None}
+    assert tuple(profile.abilities) == ABILITIES
 
 
-@pytest.mark.parametrize(
-    ("env", "provider"),
-    [
-        (KEYS, "anthropic"),
-        ({"OPENAI_API_KEY": "sk-o", "ANTHROPIC_AUTH_TOKEN": "t"}, "anthropic"),
-        ({"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": " "}, "openai"),
-        ({}, "offline"),
-    ],
-)
-def test_without_a_name_the_first_key_decides(env, provider):
-    assert default_model(env) == f"{provider}:{DEFAULT_MODELS[provider]}"
-    assert open_model(None, env).name == provider
+@pytest.mark.parametrize("date", ["-20260630", "-2026-06-30"])
+def test_a_snapshot_has_the_facts_of_its_model_and_its_own_name(date):
+    name = f"anthropic:claude-sonnet-5{date}"
+    snapshot = model_profile(name)
+    assert snapshot.name == name
+    assert snapshot.context_window == MODELS["anthropic:claude-sonnet-5"].context_window
 
 
-def test_the_package_loads_no_http_before_a_provider_needs_it():
-    code = (
-        "import sys, greenroom.llm as llm\n"
-        "loaded = lambda: {'httpx', 'greenroom.net'} & set(sys.modules)\n"
-        "assert not loaded(), loaded()\n"
-        "llm.open_model('offline:')\n"
-        "assert not loaded(), loaded()\n"
-        "llm.AnthropicProvider('m', api_key='k')\n"
-        "assert len(loaded()) == 2\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+def test_a_provider_is_looked_up_by_its_own_name_and_model():
+    remote = OpenAIProvider("gpt-4o", api_key="k", env={})
+    local = OpenAIProvider("gpt-4o", base_url="http://localhost:11434/v1", env={})
+    assert model_profile(remote).context_window == 128_000
+    assert model_profile(local).context_window is None

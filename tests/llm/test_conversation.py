@@ -5,8 +5,7 @@ import re
 from itertools import pairwise
 
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     DocumentBlock,
@@ -21,11 +20,11 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import ModelRequest
-from greenroom.llm.anthropic.encode import encode as encode_anthropic
 from greenroom.llm.conversation import turns
-from greenroom.llm.openai.encode import encode as encode_openai
-from greenroom.llm.portable_calls import PLAIN, portable_calls
+from greenroom.llm.portable_calls import PLAIN, CallRules, PortableCalls
+from tests.llm.dialects import encode_anthropic, encode_openai
 
+RULES = CallRules(forbidden=PLAIN)
 TEXTS = st.sampled_from(["", " ", "\n", "a", "b c"])
 EXTRAS = st.sampled_from([{}, {"x": 1}])
 IDS = st.sampled_from(["t1", "t:2", "t_2", "t_2_2", "", "x" * 41, "x" * 42])
@@ -43,6 +42,7 @@ MESSAGES = st.lists(
         st.sampled_from(["user", "assistant"]),
         st.lists(BLOCKS, max_size=4).map(tuple),
         provider=st.sampled_from(["", "anthropic", "openai"]),
+        extra=st.sampled_from([{}, {}, {}, {"name": "Ann"}]),
     ),
     max_size=8,
 )
@@ -52,7 +52,9 @@ MESSAGES = st.lists(
 def test_turns_alternate_and_none_is_empty(messages):
     made = turns(messages, "anthropic")
     assert all(turn.blocks for turn in made)
-    assert all(one.role != other.role for one, other in pairwise(made))
+    assert all(
+        one.role != other.role or one.fields or other.fields for one, other in pairwise(made)
+    )
 
 
 @given(MESSAGES)
@@ -97,16 +99,16 @@ def test_any_history_is_sent_with_names_and_ids_that_are_taken(messages):
     ]
     for calls in (theirs, others):
         assert len({call["id"] for call in calls}) == len(calls)
-        assert all(0 < len(call["id"]) <= 40 for call in calls)
-    assert plain([call["id"] for call in theirs], 40)
-    assert plain([call["name"] for call in theirs], 64)
+    assert all(0 < len(call["id"]) <= 40 for call in others)
+    assert plain([call["id"] for call in theirs], 99)
+    assert plain([call["name"] for call in theirs], 128)
     assert plain([call["function"]["name"] for call in others], 64)
 
 
 @given(MESSAGES, MESSAGES)
 def test_what_is_said_later_changes_no_id_of_what_was_said_before(messages, later):
     def ids(messages):
-        made = portable_calls(turns(messages, "acme"), PLAIN)
+        made = map(PortableCalls(RULES).rename, turns(messages, "acme"))
         return [b.id for turn in made for b in turn.blocks if isinstance(b, ToolUseBlock)]
 
     # An assistant brings no results: the strategy does so to try what is broken.

@@ -1,8 +1,10 @@
 """Requests in the words of both wire formats."""
 
 import base64
+import re
 
 import pytest
+from msgspec import UNSET
 
 from greenroom.core import (
     DocumentBlock,
@@ -17,23 +19,22 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.llm import ModelRequest, NamedTool
-from greenroom.llm.anthropic.encode import encode as encode_anthropic
-from greenroom.llm.openai.encode import encode as encode_openai
+from greenroom.llm import HOSTS, AnthropicProvider, ModelRequest, NamedTool
+from tests.llm.dialects import encode_anthropic, encode_openai
 
 READ = ToolDefinition("Read", "Reads a file.", {"type": "object", "properties": {}})
 PNG = ImageBlock("image/png", "aGk=")
 CALL = ToolUseBlock("t1", "Read", {"file_path": "a.py"})
 
 
-def anthropic(*messages, **fields):
-    request = ModelRequest(messages=messages or [Message.user("hi")], **fields)
+def anthropic(*messages, cache=False, **fields):
+    request = ModelRequest(messages=messages or [Message.user("hi")], cache=cache, **fields)
     return encode_anthropic(request, model="m", max_tokens=100)
 
 
-def openai(*messages, **fields):
+def openai(*messages, host="openai", **fields):
     request = ModelRequest(messages=messages or [Message.user("hi")], **fields)
-    return encode_openai(request, model="m")
+    return encode_openai(request, model="m", host=HOSTS[host])
 
 
 def own(provider, *blocks):
@@ -112,9 +113,7 @@ def test_sampling_is_written_in_each_form_and_zero_is_a_value():
 
 
 def test_other_servers_know_the_limit_by_its_old_name():
-    body = encode_openai(
-        ModelRequest(messages=()), model="m", max_tokens=7, limit_field="max_tokens"
-    )
+    body = encode_openai(ModelRequest(messages=()), model="m", max_tokens=7, host=HOSTS["ollama"])
     assert body["max_tokens"] == 7
     assert "max_completion_tokens" not in body
 
@@ -139,6 +138,26 @@ def test_options_have_the_last_word():
     assert anthropic(options=options)["max_tokens"] == 1
     assert openai(options=options)["service_tier"] == "flex"
     assert openai(options=options)["stream_options"] is None
+
+
+def test_an_option_that_is_unset_takes_a_field_out():
+    assert "stream_options" not in openai(options={"stream_options": UNSET})
+    assert "system" not in anthropic(system="Be brief.", options={"system": UNSET}, cache=True)
+    assert "messages" not in anthropic(options={"messages": UNSET}, cache=True)
+
+
+def test_a_conversation_has_a_key_of_its_own_where_the_server_takes_one():
+    def key(conversation, host="openai", model="m"):
+        request = ModelRequest(messages=[Message.user("hi")], conversation=conversation)
+        return encode_openai(request, model=model, host=HOSTS[host]).get("prompt_cache_key")
+
+    assert key("s-1") == key("s-1")
+    assert key("s-1") != key("s-2")
+    assert key("") is None
+    assert key("s-1", "groq") is None
+    assert key("s-1", "azure", "my-gpt-5.4") == key("s-1", "mistral") == key("s-1")
+    assert key("s-1", "azure", "grok-4") is None  # Azure serves other vendors' models, too
+    assert "s-1" not in key("s-1")
 
 
 # Messages for Anthropic
@@ -300,7 +319,7 @@ def test_long_ids_are_cut_for_chat_completions_and_keep_their_letters():
     [
         ("multi_tool_use.parallel", "multi_tool_use_parallel"),
         ("", "unnamed"),
-        ("x" * 80, "x" * 64),
+        ("x" * 64, "x" * 64),
         ("größe", "gr__e"),
     ],
 )
@@ -308,6 +327,12 @@ def test_names_that_no_tool_can_have_are_sent_as_ones_that_are_taken(name, sent)
     call = own("", ToolUseBlock("t1", name))
     assert anthropic(call)["messages"][0]["content"][0]["name"] == sent
     assert openai(call)["messages"][0]["tool_calls"][0]["function"]["name"] == sent
+
+
+def test_names_are_cut_where_each_vendor_does():
+    call = own("", ToolUseBlock("t1", "x" * 200))
+    assert len(anthropic(call)["messages"][0]["content"][0]["name"]) == 128
+    assert len(openai(call)["messages"][0]["tool_calls"][0]["function"]["name"]) == 64
 
 
 @pytest.mark.parametrize("blocks", [[], [TextBlock("so")]])
@@ -325,7 +350,7 @@ def test_thinking_never_ends_a_message_to_anthropic(thought, blocks):
     "messages", [[], [Message.user("  ")], [Message.user(())], [Message.assistant(" ")]]
 )
 def test_a_conversation_is_never_empty(messages):
-    request = ModelRequest(messages=messages)
+    request = ModelRequest(messages=messages, cache=False)
     theirs = encode_anthropic(request, model="m", max_tokens=1)["messages"]
     assert theirs == [{"role": "user", "content": [{"type": "text", "text": "(empty)"}]}]
     assert encode_openai(request, model="m")["messages"] == [{"role": "user", "content": "(empty)"}]
@@ -348,7 +373,7 @@ def test_a_document_that_is_not_base64_is_refused_with_a_reason():
 def test_a_reply_goes_back_with_its_calls_and_its_reasoning_where_it_came():
     signature = {"extra_content": {"google": {"thought_signature": "s"}}}
     message = own(
-        "openai",
+        "openrouter",
         ThinkingBlock("hm, ", extra={"field": "reasoning_content"}),
         TextBlock("One. "),
         ThinkingBlock("so", extra={"field": "reasoning_content"}),
@@ -356,7 +381,7 @@ def test_a_reply_goes_back_with_its_calls_and_its_reasoning_where_it_came():
         ToolUseBlock("c1", "Read", {"file_path": "ü"}, extra=signature),
     )
     function = {"name": "Read", "arguments": '{"file_path":"ü"}'}
-    assert openai(message)["messages"] == [
+    assert openai(message, host="openrouter")["messages"] == [
         {
             "role": "assistant",
             "content": "One. Two.",
@@ -371,12 +396,12 @@ def test_details_of_reasoning_go_back_merged():
         return {"reasoning_details": [{"type": "reasoning.text", "index": 0, **fields}]}
 
     message = own(
-        "openai",
+        "openrouter",
         ThinkingBlock("a", extra={"field": "reasoning", **detail(text="a")}),
         TextBlock("x"),
         ThinkingBlock("", extra=detail(signature="sig")),
     )
-    assert openai(message)["messages"][0] == {
+    assert openai(message, host="openrouter")["messages"][0] == {
         "role": "assistant",
         "content": "x",
         "reasoning": "a",
@@ -401,9 +426,9 @@ def test_a_content_that_came_as_a_list_goes_back_as_one():
 
 
 def test_a_call_alone_has_no_content_and_thinking_alone_an_empty_one():
-    assert openai(own("openai", CALL))["messages"][0]["content"] is None
+    assert openai(own("openrouter", CALL), host="openrouter")["messages"][0]["content"] is None
     thought = ThinkingBlock("hm", extra={"field": "reasoning"})
-    assert openai(own("openai", thought))["messages"][0] == {
+    assert openai(own("openrouter", thought), host="openrouter")["messages"][0] == {
         "role": "assistant",
         "content": "",
         "reasoning": "hm",
@@ -519,3 +544,159 @@ def test_tool_results_lead_their_turn(encode):
     )["messages"]
     first = sent[1]["content"][0]["type"] if encode is anthropic else sent[1]["role"]
     assert first in ("tool_result", "tool")
+
+
+# What has no typed place
+
+
+def test_extra_of_a_tool_reaches_both_vendors():
+    late = ToolDefinition("late", "d", {"type": "object"}, {"defer_loading": True})
+    assert anthropic(tools=[late])["tools"][0]["defer_loading"] is True
+    strict = ToolDefinition("s", "d", {"type": "object"}, {"function": {"strict": True}})
+    [sent] = openai(tools=[strict])["tools"]
+    assert sent["function"] == {
+        "name": "s", "description": "d", "parameters": {"type": "object"}, "strict": True
+    }  # fmt: skip
+
+
+def test_tools_of_the_options_join_the_typed_ones():
+    tools = [ToolDefinition(name, "d", {"type": "object"}) for name in ("a", "b", "c")]
+    search = {"type": "web_search_20260318", "name": "web_search"}
+    options = {"tools": [search, {"name": "b", "defer_loading": True}]}
+    sent = anthropic(tools=tools, options=options)["tools"]
+    assert [tool["name"] for tool in sent] == ["a", "c", "web_search", "b"]
+    assert sent[3] == {"name": "b", "description": "d", "input_schema": {"type": "object"},
+                       "defer_loading": True}  # fmt: skip
+    [strict] = openai(tools=tools[:1], options={"tools": [{"name": "a", "strict": True}]})["tools"]
+    assert strict["function"]["strict"] is True
+    assert strict.keys() == {"type", "function"}
+    custom = {"type": "custom", "custom": {"name": "sql"}}
+    assert openai(tools=tools[:1], options={"tools": [custom]})["tools"][1] == custom
+    assert anthropic(options={"tools": [search]}, tool_choice="any")["tool_choice"] == {
+        "type": "any"
+    }
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_message_may_have_a_role_of_its_own_in_the_middle(role):
+    said = Message("user", (TextBlock("Now be brief."),), extra={"role": role})
+    messages = [Message.user("a"), said, Message.user("b"), Message.user("c")]
+    plain = [message["role"] for message in openai(*messages)["messages"]]
+    assert plain == [message["role"] for message in anthropic(*messages)["messages"]]
+    assert plain == ["user", role, "user"]
+
+
+def test_fields_of_a_message_go_to_the_provider_that_it_came_from_and_to_no_other():
+    fields = {"name": "Ann", "role": "developer"}
+    named = Message("user", (TextBlock("hi"),), extra=fields, provider="openai")
+    assert openai(named)["messages"] == [{"role": "developer", "content": "hi", "name": "Ann"}]
+    assert set(anthropic(named)["messages"][0]) == {"role", "content"}
+    assert anthropic(named)["messages"][0]["role"] == "user"
+
+
+def test_of_a_reply_only_what_its_server_takes_back_goes_back():
+    extra = {"extra_content": {"google": {"thought_signature": "s"}}, "system_fingerprint": "f"}
+    reply = Message("assistant", (TextBlock("a"),), provider="gemini-openai", extra=extra)
+    [sent] = openai(reply, host="gemini-openai")["messages"]
+    assert sent == {"role": "assistant", "content": "a", "extra_content": extra["extra_content"]}
+    assert openai(reply)["messages"] == [{"role": "assistant", "content": "a"}]
+
+
+def test_what_openrouter_sent_is_not_sent_to_openai():
+    details = {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 0}]}
+    thought = ThinkingBlock("hm", extra={"field": "reasoning"} | details)
+    reply = own("openrouter", thought, TextBlock("a"))
+    assert openai(reply, host="openrouter")["messages"][0]["reasoning_details"]
+    assert openai(reply)["messages"] == [{"role": "assistant", "content": "a"}]
+
+
+def test_a_server_that_takes_no_reasoning_back_gets_none_of_its_own():
+    reply = own(
+        "perplexity", ThinkingBlock("hm", extra={"field": "reasoning_content"}), TextBlock("a")
+    )
+    assert openai(reply, host="perplexity")["messages"] == [{"role": "assistant", "content": "a"}]
+
+
+def test_an_id_that_holds_a_signature_goes_back_whole():
+    call_id = "call_1__thought__" + "x" * 900
+    messages = [
+        own("litellm", ToolUseBlock(call_id, "Read")),
+        Message.user([ToolResultBlock(call_id)]),
+    ]
+    sent = openai(*messages, host="litellm")["messages"]
+    assert sent[0]["tool_calls"][0]["id"] == sent[1]["tool_call_id"] == call_id
+
+
+def test_mistral_gets_ids_of_nine_letters():
+    messages = [own("openai", ToolUseBlock("call_abcdefgh", "Read"), ToolUseBlock("abcDEF123", "Read")),
+                Message.user([ToolResultBlock("call_abcdefgh"), ToolResultBlock("abcDEF123")])]  # fmt: skip
+    sent = openai(*messages, host="mistral")["messages"]
+    ids = [call["id"] for call in sent[0]["tool_calls"]]
+    assert ids == [message["tool_call_id"] for message in sent[1:]]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", ids[0])
+    assert ids[1] == "abcDEF123"
+
+
+def test_a_custom_call_goes_back_as_one_and_elsewhere_as_a_call_with_its_text():
+    call = ToolUseBlock("c1", "sql", {"input": "SELECT 1"}, extra={"type": "custom"})
+    assert openai(own("openai", call))["messages"][0]["tool_calls"] == [
+        {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
+    ]
+    [elsewhere] = openai(own("openai", call), host="groq")["messages"][0]["tool_calls"]
+    assert elsewhere["function"] == {"name": "sql", "arguments": '{"input":"SELECT 1"}'}
+
+
+def test_results_hold_blocks_of_unknown_kinds_and_fields_of_their_own():
+    reference = UnknownBlock({"type": "tool_reference", "tool_name": "x"})
+    result = ToolResultBlock("t1", (reference,), extra={"cache_control": {"type": "ephemeral"}})
+    assert anthropic(Message.user([result]))["messages"][0]["content"] == [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [reference.raw],
+         "cache_control": {"type": "ephemeral"}}
+    ]  # fmt: skip
+    named = ToolResultBlock("t1", (TextBlock("a"),), extra={"name": "Read"})
+    assert openai(Message.user([named]))["messages"][0]["name"] == "Read"
+
+
+def test_a_file_that_lies_with_one_provider_goes_to_no_other():
+    there = ImageBlock(extra={"source": {"type": "file", "file_id": "f1"}})
+    message = Message("user", (TextBlock("a"), there), provider="anthropic")
+    assert anthropic(message)["messages"][0]["content"][1]["source"]["file_id"] == "f1"
+    assert openai(message)["messages"] == [{"role": "user", "content": "a"}]
+    known = DocumentBlock(extra={"file": {"file_id": "f2"}})
+    sent = openai(Message.user([TextBlock("a"), known]))["messages"][0]["content"]
+    assert sent[1] == {"type": "file", "file": {"file_id": "f2"}}
+
+
+def test_what_a_newer_version_of_ours_wrote_goes_to_no_provider():
+    message = Message("user", (TextBlock("a"),), extra={"unknown_fields": {"x": 1}})
+    assert openai(message)["messages"] == [{"role": "user", "content": "a"}]
+
+
+# The version of the API of 2026-10-21
+
+
+def later(*messages, **fields):
+    provider = AnthropicProvider("m", api_key="sk-1", version="2026-10-21", env={})
+    return provider.encode(ModelRequest(messages=messages or [Message.user("hi")], **fields))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"temperature": 0.0}, {"top_p": 1.0}, {"options": {"top_k": 5}}]
+)
+def test_the_later_version_has_no_sampling_parameters(fields):
+    with pytest.raises(ModelBadRequestError, match="2026-10-21"):
+        later(**fields)
+    assert anthropic(**fields)
+
+
+def test_the_later_version_takes_no_citations_in_what_the_user_says():
+    cited = TextBlock("a", {"citations": [{"cited_text": "b"}]})
+    assert later(Message.user([cited]))["messages"][0]["content"][0]["text"] == "a"
+    assert "citations" not in later(Message.user([cited]))["messages"][0]["content"][0]
+    assert later(own("anthropic", cited))["messages"][0]["content"][0]["citations"]
+
+
+def test_the_version_is_named_in_a_header():
+    for version in ("2023-06-01", "2026-10-21"):
+        provider = AnthropicProvider("m", api_key="sk-1", version=version, env={})
+        assert provider._endpoint.headers["anthropic-version"] == version

@@ -7,8 +7,12 @@ import pytest
 from greenroom.core import (
     ModelAuthenticationError,
     ModelBadRequestError,
+    ModelContentFilterError,
     ModelContextTooLongError,
+    ModelNotFoundError,
     ModelOverloadedError,
+    ModelPermissionError,
+    ModelQuotaError,
     ModelRateLimitError,
     ModelStreamError,
     ModelTimeoutError,
@@ -34,16 +38,22 @@ def said(message, **fields):
         (301, ModelBadRequestError),
         (400, ModelBadRequestError),
         (401, ModelAuthenticationError),
-        (402, ModelRateLimitError),
-        (403, ModelAuthenticationError),
-        (404, ModelBadRequestError),
+        (402, ModelQuotaError),
+        (403, ModelPermissionError),
+        (404, ModelNotFoundError),
+        (405, ModelNotFoundError),
         (408, ModelTimeoutError),
+        (409, ModelBadRequestError),
         (413, ModelContextTooLongError),
         (418, ModelBadRequestError),
         (422, ModelBadRequestError),
         (429, ModelRateLimitError),
+        (498, ModelOverloadedError),
         (500, ModelOverloadedError),
+        (501, ModelBadRequestError),
+        (502, ModelOverloadedError),
         (503, ModelOverloadedError),
+        (504, ModelTimeoutError),
         (529, ModelOverloadedError),
     ],
 )
@@ -67,6 +77,8 @@ def test_the_status_decides_the_kind(status, kind):
         said("Input is too long for requested model."),
         said("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
         said("Please reduce the length of the messages."),
+        said("This model's maximum prompt length is 131072 but the request contains 187654"),
+        said("Invalid request: Your request exceeded model token limit: 8192"),
     ],
 )
 def test_a_conversation_that_is_too_long_is_told_by_its_words(said_):
@@ -82,6 +94,11 @@ def test_a_conversation_that_is_too_long_is_told_by_its_words(said_):
         "temperature: range is 0..1",
         "tools.0.name: String should have at most 64 characters",
         "messages: text content blocks must be non-empty",
+        "Unsupported value: 'messages[0].role' does not support 'developer' with this model.",
+        "This model does not support effort level 'xhigh'.",
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Invalid file data: 'input[3].output[0].file_data'.",
+        "No tool output found for tool call call-a.",
     ],
 )
 def test_other_bad_requests_are_not_taken_for_too_long(words):
@@ -91,6 +108,91 @@ def test_other_bad_requests_are_not_taken_for_too_long(words):
 def test_a_limit_on_tokens_per_minute_is_no_overflow():
     error = error_of(429, said("Request too large for gpt-4 on tokens per min (TPM)"))
     assert type(error) is ModelRateLimitError
+    assert not error.retryable
+    assert "send less" in error.hint
+
+
+FILTERED = {"innererror": {"code": "ResponsibleAIPolicyViolation"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        # The quota or the credit is spent, under whatever status.
+        (429, said("x", code="insufficient_quota"), ModelQuotaError),
+        (429, said("x", type="insufficient_quota"), ModelQuotaError),
+        (429, said("You exceeded your current quota, please check your plan."), ModelQuotaError),
+        (429, said("x", type="exceeded_current_quota_error"), ModelQuotaError),
+        (403, said("x", type="billing_error"), ModelQuotaError),
+        (400, said("Your credit balance is too low to access the API."), ModelQuotaError),
+        (402, said("Insufficient Balance"), ModelQuotaError),
+        (403, said("Key limit exceeded (total limit)"), ModelQuotaError),
+        (403, {"code": "x", "error": "Your team has used all available credits"}, ModelQuotaError),
+        # The same words for a limit that is renewed within a minute.
+        (
+            429,
+            said("You exceeded your current quota.", status="RESOURCE_EXHAUSTED"),
+            ModelRateLimitError,
+        ),
+        # A model or an address that is not there.
+        (404, said("x", type="not_found_error"), ModelNotFoundError),
+        (400, said("x", code="model_not_found"), ModelNotFoundError),
+        (400, said("The requested model 'm' does not exist."), ModelNotFoundError),
+        (400, said("Model Not Exist"), ModelNotFoundError),
+        (400, said("acme/m is not a valid model ID"), ModelNotFoundError),
+        (400, {"message": "Invalid model: m", "type": "invalid_model"}, ModelNotFoundError),
+        (400, {"code": "invalid argument", "error": "Model not found: m"}, ModelNotFoundError),
+        # A content filter.
+        (400, said("x", code="content_filter"), ModelContentFilterError),
+        (400, said("x", **FILTERED), ModelContentFilterError),
+        (400, said("Azure OpenAI's content management policy"), ModelContentFilterError),
+        (400, said("Output blocked by content filtering policy"), ModelContentFilterError),
+        (400, said("x", code="content_policy_violation"), ModelContentFilterError),
+        (403, said("It requires moderation. Your input was flagged."), ModelContentFilterError),
+        (400, said("Content Exists Risk"), ModelContentFilterError),
+        # A key that is refused, or that may not do this.
+        (403, said("x", type="permission_error"), ModelPermissionError),
+        (403, said("The API key is missing a scope."), ModelPermissionError),
+        (400, said("x", type="permission_error"), ModelPermissionError),
+        (403, {"error_code": "PERMISSION_DENIED", "message": "x"}, ModelPermissionError),
+        (400, said("x", details=[{"reason": "API_KEY_INVALID"}]), ModelAuthenticationError),
+        # Names that say more than the status, and one that does not.
+        (429, said("x", type="engine_overloaded_error"), ModelOverloadedError),
+        (400, said("x", type="rate_limit_error"), ModelRateLimitError),
+        (401, said("Unauthorized", type="api_error"), ModelAuthenticationError),
+        (400, said("x", type="api_error"), ModelBadRequestError),
+        (500, said("prompt is too long"), ModelContextTooLongError),
+    ],
+)
+def test_the_body_says_more_than_the_status(status, body, kind):
+    error = error_of(status, body)
+    assert type(error) is kind
+    assert error.retryable is kind.retryable
+    assert error.hint.startswith(
+        "check ACME_KEY" if kind is ModelAuthenticationError else kind.remedy
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "should", "retryable"),
+    [
+        (400, None, False),
+        (400, "true", True),
+        (409, None, True),
+        (409, "false", False),
+        (429, None, True),
+        (429, "false", False),
+        (429, "perhaps", True),
+        (500, "false", False),
+        (501, None, False),
+        (529, "true", True),
+    ],
+)
+def test_the_provider_and_the_status_say_whether_to_try_again(status, should, retryable):
+    error = error_of(status, said("no"), **({"x_should_retry": should} if should else {}))
+    assert error.retryable is retryable
+    assert ("will not" in error.hint) is (not retryable)
+    assert type(error).retryable == type(error)("fresh").retryable
 
 
 @pytest.mark.parametrize("words", ["API key not valid.", "Incorrect API key provided: xai-…"])
@@ -113,11 +215,16 @@ def test_a_refused_key_may_come_as_a_bad_request(words):
         (b'{"object":"error","message":"m","type":"t","code":40001}', "m", "40001"),
         (b'[{"error":{"message":"m","code":400,"status":"INVALID"}}]', "m", "400"),
         (b"<html><body><h1>Bad</h1> gateway</body></html>", "Bad gateway", ""),
+        (b"<style>a{b:c}</style><title>Bad</title><script>if(a<b)", "Bad", ""),
+        (b'{"success":false,"errors":[{"code":7003,"message":"m"}]}', "m", "7003"),
+        (b'{"error":{"message":"m","code":502,"metadata":{"raw":"n"}}}', "m: n", "502"),
+        (b'{"error_code":"c","message":"m"}', "m", "c"),
         (b"plain \n text", "plain text", ""),
         (b"", "no reason given", ""),
         (b"[]", "no reason given", ""),
         (b"7", "no reason given", ""),
         (b'{"error":{"message":["odd"]}}', "no reason given", ""),
+        (b"[" * 1000 + b"]" * 1000, "no reason given", ""),
         (b"\xff\xfe", "\ufffd\ufffd", ""),
     ],
 )
@@ -139,6 +246,8 @@ def test_a_message_is_one_line_of_bounded_length_without_control_characters():
     [
         ({"request_id": "r1"}, {}, "r1"),
         ({"x_request_id": "r2"}, {}, "r2"),
+        ({"apim_request_id": "r4"}, {}, "r4"),
+        ({"cf_ray": "r5"}, {"request_id": "r3"}, "r5"),
         ({}, {"request_id": "r3"}, "r3"),
         ({}, {}, ""),
     ],
@@ -163,6 +272,9 @@ def test_hints_say_what_to_do():
         (said("x", type="odd", code="rate_limit_exceeded"), ModelRateLimitError),
         (said("x", code=503), ModelOverloadedError),
         (said("Token limit reached", code=400), ModelBadRequestError),
+        (said("x", code="content_filter"), ModelContentFilterError),
+        (said("x", code=402), ModelQuotaError),
+        (said("x", status="UNAVAILABLE", code=503), ModelOverloadedError),
         (said("x", code=12), ModelStreamError),
         (said("x", code="9" * 5000), ModelStreamError),
         (said("x", code="0400" + "0" * 5000), ModelStreamError),
@@ -178,6 +290,10 @@ def test_an_error_in_a_stream_is_told_by_its_body(value, kind):
 
 
 # How long to wait
+
+
+def _limit(reset, value, left="0"):
+    return {reset: value, reset.replace("reset", "remaining"): left}
 
 
 @pytest.fixture
@@ -205,6 +321,26 @@ def _noon():
         ({"retry-after": "inf"}, None),
         ({"retry-after": ""}, None),
         ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +9999999999999"}, None),
+        ({"retry-after": "1e300"}, 86_400.0),
+        ({"retry-after": "Thu, 01 Jan 2099 12:02:00 GMT"}, 86_400.0),
+        (_limit("anthropic-ratelimit-tokens-reset", "2026-01-01T12:00:30Z"), 30.0),
+        (_limit("anthropic-ratelimit-requests-reset", "2026-01-01T11:00:00Z"), 0.0),
+        (_limit("anthropic-ratelimit-tokens-reset", "2026-01-01T12:00:30Z", left="1"), None),
+        (_limit("anthropic-ratelimit-tokens-reset", "9999-99-99T12:00:30Z"), None),
+        (_limit("anthropic-ratelimit-unified-5h-reset", "1767268860"), 60.0),
+        (_limit("x-ratelimit-reset-requests", "1s"), 1.0),
+        (_limit("x-ratelimit-reset-tokens", "6m0s"), 360.0),
+        (_limit("x-ratelimit-reset-tokens", "120ms"), 0.12),
+        (_limit("x-ratelimit-reset-tokens", "999999999999999h"), 86_400.0),
+        (_limit("x-ratelimit-reset-tokens", "1h" * 100), None),
+        (_limit("x-ratelimit-reset-tokens", "120ms", left=""), None),
+        (_limit("x-ratelimit-reset", "1767268860000"), 60.0),
+        (_limit("x-ratelimit-reset-requests", "1s") | {"retry-after": "5"}, 5.0),
+        (
+            _limit("x-ratelimit-reset-requests", "1s") | _limit("x-ratelimit-reset-tokens", "2s"),
+            2.0,
+        ),
+        ({"x-ratelimit-reset-requests": "1s"}, None),
     ],
 )
 def test_the_wait_is_read_in_every_form(headers, seconds):
@@ -213,6 +349,13 @@ def test_the_wait_is_read_in_every_form(headers, seconds):
 
 def test_an_error_carries_the_wait():
     assert error_of(429, {}, retry_after="7").retry_after == 7.0
+
+
+def test_a_wait_may_be_in_the_body():
+    delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48s"}
+    error = error_of(429, said("x", details=[{"links": []}, delay]))
+    assert error.retry_after == 48.0
+    assert error_of(429, said("x", details=[{"retryDelay": "soon"}])).retry_after is None
 
 
 def test_how_long_the_provider_asks_to_wait_is_told():

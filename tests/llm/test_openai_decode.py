@@ -1,8 +1,7 @@
 """Replies of Chat Completions, translated."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
@@ -81,6 +80,17 @@ def test_with_neither_the_reply_is_not_complete():
 def test_the_mark_of_the_end_suffices_where_the_finish_reason_is_blank():
     reply = events_of(raw(chunk({"content": "a"}), chunk({}, ""), "[DONE]"))[-1].message
     assert (reply.stop_reason, reply.native_stop_reason) == (StopReason.UNKNOWN, "")
+
+
+@pytest.mark.parametrize("counts", [[], [chunk({}, usage=USAGE), chunk({"content": " more"})]])
+def test_the_mark_of_the_end_alone_completes_nothing(counts):
+    with pytest.raises(ModelStreamError, match="before the reply was complete"):
+        events_of(raw(chunk({"content": "cut"}), *counts, "[DONE]"))
+
+
+def test_where_no_reason_is_given_counts_and_the_mark_of_the_end_complete_a_reply():
+    reply = events_of(raw(chunk({"content": "all"}), chunk({"content": ""}, usage=USAGE), "[DONE]"))
+    assert reply[-1].message.text == "all"
 
 
 def test_a_finish_reason_that_is_repeated_counts_once_and_a_later_null_changes_nothing():
@@ -333,6 +343,22 @@ def test_a_new_id_under_the_same_index_is_a_new_call():
     assert reply.tool_uses == (ToolUseBlock("c1", "A"), ToolUseBlock("c2", "B", {"x": 1}))
 
 
+@pytest.mark.parametrize("call_id", ["", None])
+def test_a_name_after_whole_arguments_without_an_id_is_a_new_call(call_id):
+    uses = reply_to(
+        call(0, call_id, "A", '{"x":'),
+        call(0, call_id, "A", ' {"y": 1}}'),
+        call(0, call_id, "A", '{"x": 2}'),
+        call(0, call_id, "B", "{}"),
+    ).tool_uses
+    assert [(use.name, use.input) for use in uses] == [
+        ("A", {"x": {"y": 1}}),
+        ("A", {"x": 2}),
+        ("B", {}),
+    ]
+    assert len({use.id for use in uses}) == 3
+
+
 def test_fragments_without_index_go_by_id_and_then_to_the_last_call():
     reply = reply_to(
         call(None, "c1", "A", '{"x":'), call(None, "c1", None, "1"), call(None, None, None, "}")
@@ -433,3 +459,77 @@ def test_a_reply_is_the_same_however_its_bytes_are_cut(size):
 def test_a_reply_that_is_cut_before_its_finish_reason_is_never_complete(cut):
     with pytest.raises(ModelStreamError):
         events_of(REPLY[:cut])
+
+
+def test_a_custom_tool_is_called_with_free_text():
+    first = {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT"}}
+    more = {"index": 0, "custom": {"input": " 1"}}
+    [use] = reply_to({"tool_calls": [first]}, {"tool_calls": [more]}).tool_uses
+    assert use == ToolUseBlock("c1", "sql", {"input": "SELECT 1"}, extra={"type": "custom"})
+
+
+def test_probabilities_are_joined_on_the_message():
+    chunks = [chunk({"content": piece}) for piece in "ab"]
+    for at, piece in zip(chunks, "ab", strict=True):
+        at["choices"][0]["logprobs"] = {
+            "content": [{"token": piece, "logprob": -1}],
+            "refusal": None,
+        }
+    reply = events_of(raw(*chunks, chunk({}, "stop"), "[DONE]"))[-1].message
+    assert [token["token"] for token in reply.extra["logprobs"]["content"]] == ["a", "b"]
+
+
+def plain(message, finish="stop", **fields):
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return {"id": "chatcmpl-1", "model": "gpt-test", "choices": [choice], "usage": USAGE} | fields
+
+
+def test_an_answer_in_one_piece_is_the_reply_that_the_stream_would_be():
+    calls = [
+        {"id": "", "type": "function", "function": {"name": "A", "arguments": "{}"}},
+        {"id": "", "type": "function", "function": {"name": "A", "arguments": '{"b": 1}'}},
+    ]
+    said = {"reasoning_content": "hm", "content": "Hello", "tool_calls": calls}
+    events = list(OpenAIDecoder().whole(plain({"role": "assistant"} | said, "tool_calls")))
+    reply = events[-1].message
+    assert (reply.text, reply.stop_reason) == ("Hello", StopReason.TOOL_USE)
+    assert reply.content[0] == ThinkingBlock("hm", extra={"field": "reasoning_content"})
+    assert [use.input for use in reply.tool_uses] == [{}, {"b": 1}]
+    assert len({use.id for use in reply.tool_uses}) == 2
+    assert (
+        "".join(e.text for e in events if isinstance(e, BlockDelta) and e.kind == "text") == "Hello"
+    )
+    assert reply.usage == Usage(16, 9, 4, None, 3)
+
+
+def test_an_answer_in_one_piece_may_come_as_an_event():
+    said = {"role": "assistant", "content": "Hello"} | call(0, "c1", "A", "{}")
+    events = events_of(raw(plain(said, "tool_calls"), "[DONE]"))
+    reply = events[-1].message
+    assert (reply.text, [use.name for use in reply.tool_uses]) == ("Hello", ["A"])
+    assert BlockDelta(0, "text", "Hello") in events
+
+
+def test_a_message_beside_a_delta_says_nothing_new():
+    chunks = [chunk({"content": piece}) for piece in ("Hel", "lo")]
+    for at, so_far in zip(chunks, ("Hel", "Hello"), strict=True):
+        at["choices"][0]["message"] = {"content": so_far}
+    assert events_of(raw(*chunks, chunk({}, "stop"), "[DONE]"))[-1].message.text == "Hello"
+
+
+@pytest.mark.parametrize("answer", [{}, [], None, {"choices": []}, {"choices": [{"text": "x"}]}])
+def test_json_that_is_not_a_reply_is_refused(answer):
+    with pytest.raises(ModelStreamError, match="not a reply"):
+        list(OpenAIDecoder().whole(answer))
+
+
+def test_an_answer_in_one_piece_may_be_an_error():
+    with pytest.raises(ModelBadRequestError):
+        list(OpenAIDecoder().whole({"error": {"message": "no", "type": "invalid_request_error"}}))
+
+
+def test_a_host_may_count_cached_tokens_apart():
+    report = {"prompt_tokens": 200, "prompt_tokens_details": {"cached_tokens": 150}}
+    decoder = OpenAIDecoder("azure", counts_cache_apart=True)
+    reply = run(decoder, raw(chunk({"content": "a"}, "stop"), chunk(usage=report), "[DONE]"))
+    assert reply[-1].message.usage == Usage(200, None, 150)

@@ -15,15 +15,17 @@ from greenroom.core import (
     ModelBadRequestError,
     ModelConnectionError,
     ModelError,
+    ModelFirstEventTimeoutError,
+    ModelIdleTimeoutError,
     ModelOverloadedError,
     ModelRateLimitError,
     ModelStreamError,
-    ModelTimeoutError,
     StopReason,
     ToolDefinition,
     serde,
 )
 from greenroom.llm import (
+    HOSTS,
     AnthropicProvider,
     BlockDelta,
     LLMProvider,
@@ -46,6 +48,7 @@ class Vendor:
     """What a test needs to know of a wire format, so that one test holds for both."""
 
     def __init__(self, provider, reply, path, base, first):
+        self.key = "ANTHROPIC" if provider is AnthropicProvider else "OPENAI"
         self.provider, self.reply, self.path, self.base = provider, reply, path, base
         self.first = first  # the bytes up to where the first text has come
 
@@ -148,6 +151,12 @@ async def test_the_environment_configures_openai():
     assert headers["authorization"] == f"Bearer {KEY}"
     assert headers["openai-organization"] == "org-1"
     assert headers["openai-project"] == "proj-1"
+
+
+def test_another_vendor_is_not_told_the_organisation():
+    env = {"GROQ_API_KEY": "gsk-1", "OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
+    endpoint = OpenAIProvider("m", host=HOSTS["groq"], env=env)._endpoint
+    assert not {"openai-organization", "openai-project"} & endpoint.headers.keys()
 
 
 async def test_a_local_server_needs_no_key(vendor):
@@ -343,6 +352,20 @@ async def test_an_event_without_end_is_refused(vendor, monkeypatch):
 # Errors of every kind
 
 
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_server_that_repeats_the_key_in_its_headers_gets_no_error_to_quote_it(
+    vendor, status
+):
+    said = {"content-type": f"text/{KEY}", "x-request-id": f"id-{KEY}"}
+    async with model_server(Answer((b"hello",), status, said)) as server:
+        provider = vendor.open(server)
+        with pytest.raises(ModelBadRequestError) as caught:
+            await provider.generate(HELLO)
+        await provider.aclose()
+    assert KEY not in f"{caught.value} {vars(caught.value)}"
+    assert caught.value.request_id == "id-[key]"
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
@@ -397,7 +420,7 @@ async def test_a_refused_key_names_the_variable_to_look_at(vendor):
         with pytest.raises(ModelAuthenticationError) as caught:
             await provider.generate(HELLO)
         await provider.aclose()
-    assert caught.value.hint == f"check {provider.name.upper()}_API_KEY"
+    assert caught.value.hint == f"check {vendor.key}_API_KEY"
 
 
 async def test_an_unknown_model_says_where_to_look(vendor):
@@ -471,7 +494,7 @@ async def test_a_server_that_says_nothing_is_given_up(vendor):
     timeouts = ModelTimeouts(first_event=0.05)
     async with model_server(Answer.stream(end="hang")) as server:
         provider = vendor.open(server, timeouts=timeouts)
-        with pytest.raises(ModelTimeoutError, match=r"nothing for 0\.05 seconds"):
+        with pytest.raises(ModelFirstEventTimeoutError, match=r"nothing for 0\.05 seconds"):
             await provider.generate(HELLO)
         await server.client_left.wait()
         await provider.aclose()
@@ -483,7 +506,7 @@ async def test_a_server_that_falls_silent_is_given_up_and_the_text_kept(vendor):
     async with model_server(answer) as server:
         provider = vendor.open(server, timeouts=timeouts)
         stream, error = await broken(provider)
-        assert type(error) is ModelTimeoutError
+        assert type(error) is ModelIdleTimeoutError
         assert stream.partial().text == "Hel"
         await provider.aclose()
 
@@ -491,9 +514,9 @@ async def test_a_server_that_falls_silent_is_given_up_and_the_text_kept(vendor):
 async def test_a_server_that_takes_the_request_and_never_answers_is_given_up(vendor):
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    timeouts = ModelTimeouts(connect=0.02, first_event=0.05)
+    timeouts = ModelTimeouts(first_event=0.05)
     provider = vendor.provider("m", base_url=f"http://127.0.0.1:{port}", env={}, timeouts=timeouts)
-    with pytest.raises(ModelTimeoutError, match="in time"):
+    with pytest.raises(ModelFirstEventTimeoutError, match="in time"):
         await provider.generate(HELLO)
     await provider.aclose()
     await listeners[0].aclose()

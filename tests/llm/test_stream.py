@@ -2,8 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
@@ -122,6 +121,15 @@ def test_a_server_tool_without_its_result_is_left_out_of_a_partial():
     assert draft.partial().content == ()
     draft.add(BlockEnd(1, found))
     assert draft.partial().content == (search, found)
+
+
+@pytest.mark.parametrize("odd", [{}, ["s1"], None])
+def test_a_server_tool_whose_id_is_not_a_text_is_left_out_of_a_partial(odd):
+    draft = Draft("acme")
+    found = UnknownBlock({"type": "web_search_tool_result", "tool_use_id": odd})
+    draft.add(BlockEnd(0, UnknownBlock({"type": "server_tool_use", "id": odd})))
+    draft.add(BlockEnd(1, found))
+    assert draft.partial().content == (found,)
 
 
 def test_a_partial_knows_the_usage_so_far_and_ignores_notices():

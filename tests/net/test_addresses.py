@@ -5,8 +5,7 @@ import socket
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AddressRefusedError, NetworkError, NetworkTimeoutError
 from greenroom.net import is_public, public_address

@@ -9,8 +9,7 @@ from random import Random
 import pytest
 import trio
 import trio.testing
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
 from greenroom.net import HttpClient, HttpStatistics, Timeouts

@@ -3,8 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AddressRefusedError
 from greenroom.net import checked_url, port_of, redirect_target, same_host

@@ -1,8 +1,7 @@
 """An approval is bound to what runs: every byte that matters changes the digest."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     AgentContext,

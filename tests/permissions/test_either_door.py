@@ -1,8 +1,7 @@
 """A call is judged alike whether the tool itself or only its name is given, and odd input is asked about."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher

@@ -1,8 +1,7 @@
 import re
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from greenroom.core import RuleFileError
 from greenroom.permissions.rules.expression import MAX_TEXT, Expression

@@ -3,8 +3,7 @@ import sys
 from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.permissions.facts.glob import Glob
 from greenroom.permissions.facts.host import Host

@@ -4,8 +4,7 @@ import string
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, exact
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher

@@ -64,7 +64,7 @@ def test_the_published_schema_is_current():
         ('{"version": 2, "rules": []}', (1, 13), "version"),
         ('{"rules": []}', (1, 1), "version"),
         ('{"version": 1,\n "rules": [}', (2, 12), "JSON"),
-        ('{"version": 1, "version": 1}', (None, None), "twice"),
+        ('{"version": 1, "version": 1}', (1, 16), "twice"),
         ("[]", (None, None), "object"),
         ('{"version": 1, "rules": [{"decision": "allow"}]}', (1, 26), "matcher"),
         ('{"version": 1, "rules": [{"decision": "deny", "regex": "(a+)+"}]}', (1, 26), "repeats"),

@@ -3,8 +3,7 @@ import tempfile
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher

@@ -1,8 +1,7 @@
 """What an "always" would store: the narrowest useful rule for each part, or none."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule

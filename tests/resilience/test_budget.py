@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Usage, Used
 from greenroom.resilience import Budget

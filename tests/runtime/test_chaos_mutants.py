@@ -6,8 +6,7 @@ The program that notices a mutant keeps all promises under the runtime as it is.
 import pytest
 import trio
 
-from greenroom.core import SubAgentResult
-from greenroom.core import failure as core_failure
+from greenroom.core import SubAgentResult, failure as core_failure
 from greenroom.runtime import lifecycle, waiting
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.budgets.budgets import Budgets
@@ -21,8 +20,8 @@ from greenroom.runtime.output.ring import OutputRing
 from greenroom.runtime.registry import Registry
 from greenroom.runtime.supervision.monitor import Monitor
 from greenroom.runtime.supervision.restart_window import RestartWindow
+from greenroom.runtime.turns.agent_turns import Turns
 from greenroom.runtime.turns.cleanup import Cleanups
-from greenroom.runtime.turns.turn import Turns
 from greenroom.session import AgentSession
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree

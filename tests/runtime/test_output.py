@@ -2,8 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (

@@ -1,8 +1,7 @@
 """How many restarts fit into a window that slides."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import ConfigurationError
 from greenroom.runtime.supervision.restart_window import RestartWindow

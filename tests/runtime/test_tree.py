@@ -3,8 +3,7 @@
 import json
 
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (

@@ -1,8 +1,7 @@
 """Whatever a loop adds, an import brings or a history holds, a model's API accepts what is sent."""
 
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, serde
 from greenroom.session import AgentSession, MemoryStore, import_session

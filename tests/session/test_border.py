@@ -47,7 +47,7 @@ async def test_what_is_as_deep_as_it_may_be_is_read_again_from_far_down_the_stac
 @pytest.mark.parametrize("padding", ["", LONG], ids=["short", "long"])
 def test_what_is_deeper_is_refused_at_once(depth, padding):
     session = AgentSession.new("coder")
-    with pytest.raises(InvalidJSONError, match=f"more than {MAX_DEPTH} levels"):
+    with pytest.raises(InvalidJSONError, match=r"more than \d+ levels"):
         session.add_message(reply(nested(depth), padding=padding))
     with pytest.raises(InvalidJSONError, match="'plan'"):
         session.set_metadata("plan", nested(depth))

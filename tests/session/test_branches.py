@@ -2,8 +2,7 @@
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, MemoryStore, Origin

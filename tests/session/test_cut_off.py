@@ -3,8 +3,7 @@
 from contextlib import suppress
 
 import trio
-from hypothesis import event, given
-from hypothesis import strategies as st
+from hypothesis import event, given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession, MemoryStore

@@ -15,11 +15,11 @@ from greenroom.core import (
     Message,
     SessionCorruptError,
     SessionError,
+    SessionFencedError as Fenced,
+    SessionNotFoundError as NotFound,
     SessionStorageError,
     TurnStatus,
 )
-from greenroom.core import SessionFencedError as Fenced
-from greenroom.core import SessionNotFoundError as NotFound
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession
 from tests.session.faults.killed import installed

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionCorruptError, SessionError, SessionStorageError, serde
 from greenroom.session import AgentSession, SQLiteStore, backwards, read_page

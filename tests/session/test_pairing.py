@@ -1,7 +1,6 @@
 """Pairing: each call is answered, and a long conversation is not looked through again and again."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock
 from greenroom.session.history import transcript as module

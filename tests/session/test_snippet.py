@@ -1,8 +1,7 @@
 """What stands around a text that was found."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.session.shelf.snippet import Pattern
 

@@ -4,6 +4,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from greenroom.llm import forbids_calls
+from greenroom.testing import pytest_plugin
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,3 +114,39 @@ def test_without_pytest_importing_it_says_what_to_install(tmp_path):
     )
     assert "ModuleNotFoundError: greenroom.testing.pytest_plugin needs pytest" in done.stderr
     assert "pip install 'greenroom[testing]'" in done.stderr
+
+
+REAL = """
+import pytest
+from greenroom import Message, ModelCallForbiddenError, ModelRequest, OpenAIProvider
+from greenroom.llm import forbids_calls
+
+llm = OpenAIProvider("m", api_key="k", env={})
+
+def call():
+    trio.run(llm.generate, ModelRequest(messages=(Message.user("hello"),)))
+"""
+
+
+def test_a_fixture_forbids_real_calls_during_one_test(tmp_path):
+    tests = f"""{REAL}
+def test_it(forbid_model_calls):
+    with pytest.raises(ModelCallForbiddenError):
+        call()
+
+def test_that():
+    assert not forbids_calls()
+"""
+    assert "2 passed" in run_tests(tmp_path, tests)
+
+
+@pytest.mark.parametrize("asked", ["--forbid-model-calls", "forbid_model_calls", ""])
+def test_an_option_and_a_setting_forbid_real_calls_while_tests_run(asked):
+    session = Mock()
+    session.config.getini = session.config.getoption = asked.__eq__
+    loop = pytest_plugin.pytest_runtestloop(session)
+    next(loop)
+    assert forbids_calls() is bool(asked)
+    with pytest.raises(StopIteration, match="done"):
+        loop.send("done")
+    assert not forbids_calls()

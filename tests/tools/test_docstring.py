@@ -1,7 +1,6 @@
 """Docstrings of the shapes that people write."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.tools.docstring import parse_docstring
 

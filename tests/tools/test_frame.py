@@ -1,8 +1,7 @@
 """Frames: cut anywhere, put together again, and refused when they are none."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import InvalidJSONError, ToolError, ToolResult
 from greenroom.tools.isolation import frame

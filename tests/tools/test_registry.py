@@ -144,9 +144,9 @@ def test_look_ups_of_what_is_not_there_give_none():
     assert (registry.list_tools(), registry.definitions()) == ((), ())
 
 
-def test_definitions_stand_in_the_order_of_registration():
+def test_definitions_stand_in_the_order_of_names_whatever_came_first():
     registry = ToolRegistry([variant(name=name) for name in ("c", "a", "b")])
-    assert [definition.name for definition in registry.definitions()] == ["c", "a", "b"]
+    assert [definition.name for definition in registry.definitions()] == ["a", "b", "c"]
     assert registry.definitions()[0].parameters == Shout.parameters
     assert registry.definitions() == registry.definitions()
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, TextBlock, ToolResult
 from greenroom.tools import spill

@@ -1,8 +1,7 @@
 """Faults are told in words that a model can act on: where, what was expected, what came."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
 from greenroom.tools.validation import InputValidator

@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
+from greenroom.cli.commands.sessions.row import counted
 from greenroom.cli.run.folders import sessions_folder, working_folder
 from greenroom.cli.run.rules import ignored_rules, project_rules_path
 from greenroom.cli.run.sandbox import sandbox_of_run
+from greenroom.cli.run.settings import Settings, read_settings, user_settings_path
 from greenroom.cli.streams.output_writer import OutputWriter
-from greenroom.core import ConfigurationError, RuleFileError, SandboxReport, serde
-from greenroom.llm import default_model, open_model
+from greenroom.core import (
+    ConfigurationError,
+    ConfigurationFileError,
+    RuleFileError,
+    SandboxReport,
+    serde,
+)
+from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
 
@@ -25,8 +33,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "examine", "examine_commands", "run_doctor"]
 
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
-_ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "HTTPS_PROXY", "SSL_CERT_FILE")
+_KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)
+_VARIABLES = (
+    MODEL_VARIABLE,
+    *(key for vendor in VENDORS.values() for key in vendor.keys),
+    "ANTHROPIC_BASE_URL",
+    *(variable for host in HOSTS.values() for variable in host.base_variables),
+    "HTTPS_PROXY",
+    "SSL_CERT_FILE",
+)
 _MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
 
 
@@ -65,10 +80,12 @@ async def run_doctor(options: "Options") -> int:
 def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
     """Look at everything that a run needs. Keys are named, their values never read out."""
     folder = Path(options.sessions) if options.sessions else sessions_folder(env)
+    settings, about_settings = _settings()
     return [
         Finding("Python", "ok", f"{platform.python_version()}, {sys.executable}"),
         _platform(),
-        _model(options.model, env),
+        _model(options.model, env, settings),
+        about_settings,
         _variables(env),
         _program("bash", "problem", "install bash: the Bash tool runs every command in it"),
         _program("git", "note", "install git: most projects are kept in it"),
@@ -108,24 +125,35 @@ def _platform() -> Finding:
     return Finding("platform", "ok" if known else "problem", platform.platform(terse=True), fix)
 
 
-def _model(name: str | None, env: Mapping[str, str]) -> Finding:
+def _settings() -> tuple[Settings, Finding]:
+    path, about = user_settings_path(), "your settings"
     try:
-        provider = open_model(name, env)
+        settings = read_settings(path)
+    except ConfigurationFileError as error:
+        detail = f"{error.message}; until that is mended, no run begins"
+        return Settings(), Finding(about, "problem", detail, error.hint)
+    if not path.exists():
+        return settings, Finding(about, "ok", f"none ({path})")
+    said = [f"the model {settings.model}"] if settings.model else []
+    said.append(counted(len(settings.prices), "price"))
+    return settings, Finding(about, "ok", f"{', '.join(said)} in {path}")
+
+
+def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Finding:
+    try:
+        provider = settings.open(name, env)
+        reason = "named with --model" if name is not None else settings.choose(env).reason
     except ConfigurationError as error:
         return Finding("model", "problem", error.message, error.hint)
-    detail = f"{provider.name}:{provider.model}"
-    if name is not None:
-        return Finding("model", "ok", f"{detail}, named with --model")
-    if provider.name == "offline":
+    detail = f"{provider.name}:{provider.model}, {reason}"
+    if provider.name == "offline" and reason.startswith(("since no key", "since your keys")):
         fix = f"set one of {', '.join(_KEYS)} to talk to a language model"
-        return Finding("model", "note", f"{detail}, since no key is set", fix)
-    key = next(each for each in _KEYS if env.get(each, "").strip())
-    assert default_model(env).startswith(provider.name)
-    return Finding("model", "ok", f"{detail}, since {key} is set")
+        return Finding("model", "note", detail, fix)
+    return Finding("model", "ok", detail)
 
 
 def _variables(env: Mapping[str, str]) -> Finding:
-    names = [each for each in (*_KEYS, *_ADDRESSES) if env.get(each, "").strip()]
+    names = [each for each in dict.fromkeys(_VARIABLES) if env.get(each, "").strip()]
     return Finding("variables set", "ok", ", ".join(names) or "none")
 
 

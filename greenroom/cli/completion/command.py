@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run_completion"]
 
-_PROVIDERS = ("anthropic:", "offline:", "openai:")
 _FILES = ("FILE", "DIR")
 
 
@@ -51,7 +50,7 @@ def _candidates(place: Place) -> Iterable[Candidate]:
         case "ID":
             return _ids(_sessions(place), place.typed)
         case "NAME":
-            return _models(_sessions(place))
+            return _models(_sessions(place), place.typed)
         case _:
             return place.fixed
 
@@ -87,10 +86,12 @@ def _ids(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidat
             yield Candidate(each.session_id, f"{title_of(each)}, {age(each.updated_at)}")
 
 
-def _models(sessions: "Iterable[SessionMetadata]") -> Iterator[Candidate]:
-    """Name the providers, and the models that were used before."""
+def _models(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidate]:
+    """Name the providers, the models that were used before, and of a provider those that are known."""
     from greenroom.cli.commands.sessions.row import model_of
+    from greenroom.llm import MODELS, VENDORS
 
     used = {model_of(each) for each in sessions if each.provider}
-    for name in (*_PROVIDERS, *sorted(used)):
+    known = {name for name in MODELS if ":" in typed}
+    for name in (*sorted(f"{each}:" for each in VENDORS), *sorted(used | known)):
         yield Candidate(name)

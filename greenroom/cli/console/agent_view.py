@@ -13,6 +13,7 @@ from greenroom.cli.drawing.render_tool import render_call, render_progress, rend
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import (
     AgentState,
+    Custom,
     Done,
     Error,
     Exited,
@@ -61,6 +62,7 @@ class AgentView:
         self._error: Error | None = None
         self.state = AgentState.idle()
         self.usage = Usage()
+        self.cache_note = ""
         self.model = model
 
     def feed(self, chunk: OutputChunk) -> list[RenderableType]:
@@ -89,7 +91,8 @@ class AgentView:
                 self.state = chunk.state
                 return []
             case UsageReport():
-                self.usage, self.model = chunk.total, chunk.model or self.model
+                self.usage, self.cache_note = chunk.total, chunk.usage.cache_note
+                self.model = chunk.model or self.model
                 return []
             case PermissionRequest():
                 return []  # prompts are shown one by one
@@ -100,7 +103,7 @@ class AgentView:
             case Error():
                 self._error = chunk
                 return [*self._end_all(), *self._shown(chunk)]
-            case Lagged() | Done() | Restarted() | Exited():
+            case Lagged() | Done() | Restarted() | Exited() | Custom(kind="reply.restarted"):
                 return [*self._end_all(), *self._shown(chunk)]
             case _:
                 return self._shown(chunk)

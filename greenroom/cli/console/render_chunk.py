@@ -94,7 +94,8 @@ def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
         case Exited():
             return _exited(chunk, scheme)
         case UsageReport():
-            return Text(f"{chunk.total.total:,} tokens", scheme.note)
+            parts = filter(None, [f"{chunk.total.total:,} tokens", chunk.usage.cache_note])
+            return Text(" · ".join(parts), scheme.note)
         case StateChange():
             return Text(visible(str(chunk.state)), scheme.note)
         case Custom() if line := " ".join(visible(chunk.text).split()):

@@ -38,6 +38,7 @@ class ConsoleRenderer:
         colors: other colours than the usual.
         model: the model's name for the status line, until the agent reports one.
         mode: the permission mode, which the status line shows where it is not the usual one.
+        currency: of the cost in the status line, such as "USD", where the model's price is known.
         opening: what is printed first.
         terminal: opens another terminal than that of standard input and output.
 
@@ -55,6 +56,7 @@ class ConsoleRenderer:
         colors: ColorScheme | None = None,
         model: str = "",
         mode: str = "default",
+        currency: str = "",
         opening: Sequence[RenderableType] = (),
         terminal: TerminalOpener | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class ConsoleRenderer:
         self._colors = colors or ColorScheme()
         self._model = model
         self._mode = mode
+        self._currency = currency
         self._opening = opening
         self._open_terminal = terminal or terminal_opener()
 
@@ -76,7 +79,7 @@ class ConsoleRenderer:
             self._open_terminal() as terminal,
             self._handle.subscribe("all", answers=True) as chunks,
         ):
-            screen = Screen(terminal, self._colors, self._model, self._mode)
+            screen = Screen(terminal, self._colors, self._model, self._mode, self._currency)
             screen.print(*self._opening)
             try:
                 return await self._show(chunks, screen, terminal.events)

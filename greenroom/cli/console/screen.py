@@ -39,14 +39,20 @@ class Screen:
     """Collects what is to be shown and shows it as one frame."""
 
     def __init__(
-        self, terminal: Terminal, scheme: ColorScheme, model: str, mode: str = "default"
+        self,
+        terminal: Terminal,
+        scheme: ColorScheme,
+        model: str,
+        mode: str = "default",
+        currency: str = "",
     ) -> None:
-        """Draw on this terminal; `mode` is the permission mode."""
+        """Draw on this terminal; `mode` is the permission mode, `currency` that of the cost."""
         self._terminal = terminal
         self.scheme = scheme
         self._painter = Painter(terminal.colors)
         self._view = AgentView(scheme, model)
         self._mode = _MODES.get(mode, f"mode {mode}")
+        self._currency = currency
         self._printed = ""
         self.questions = QuestionQueue()
         self._asked: PermissionRequest | None = None
@@ -152,7 +158,9 @@ class Screen:
         queued = f"{len(self.queued)} queued" if self.queued else ""
         parts = [self._mode, queued, visible(self._state()), visible(view.model)]
         if view.usage.total:
-            parts.append(f"{view.usage.total:,} tokens")
+            parts += [f"{view.usage.total:,} tokens", view.cache_note]
+        if view.usage.cost:
+            parts.append(f"{view.usage.cost:,.4f} {self._currency}".strip())
         parts.append(self._usual_hint())
         status = " · ".join(part for part in parts if part)
         return status[: self._columns]

@@ -58,11 +58,16 @@ def choices_for(request: PermissionRequest) -> tuple[Choice, ...]:
         for each in CHOICES
         if (each.remember is None or rules[each.decision])
         and (not each.asks_what or isinstance(request.input.get(EDITED), str))
+        # What is typed here would be seen, so that a credential comes in another way.
+        and not (request.credential and each.decision is _ALLOW)
     )
 
 
 def describe_choices(request: PermissionRequest) -> str:
     """Return the choices of a request as a prompt lists them."""
+    if request.options is not None:
+        number = " or a number" if request.options else ""
+        return f"type an answer{number}, then Enter; Ctrl-D: no answer"
     listed = (each for each in choices_for(request) if each.is_listed)
     return "  ".join(f"[{each.words[0]}] {each.label}" for each in listed)
 

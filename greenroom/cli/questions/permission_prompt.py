@@ -113,6 +113,8 @@ def _effects(request: PermissionRequest) -> Iterator[str]:
 
 
 def _remarks(request: PermissionRequest) -> Iterator[str]:
+    if request.options is not None:
+        return
     if request.cwd:
         yield f"in {exact(request.cwd)}"
     if request.reason and not request.parts:

@@ -15,6 +15,7 @@ from greenroom.core import PermissionRequest, Remember, RuleDecision, clip, exac
 
 __all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
 
+_ANSWER = "answer> "
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
 _WHAT = "run instead? > "
@@ -60,8 +61,9 @@ class QuestionQueue:
 
     @property
     def asks_for_words(self) -> bool:
-        """Whether a reason or a command is asked for now, and no choice."""
-        return self._chosen is not None
+        """Whether an answer, a reason or a command is asked for now, and no choice."""
+        is_question = self.current is not None and self.current.options is not None
+        return is_question or self._chosen is not None
 
     def question(self, paint: Callable[[int], str]) -> Question | None:
         """Return what the next line may answer; `paint` shows the request that is asked now."""
@@ -69,7 +71,8 @@ class QuestionQueue:
             return None
         id_ = self.current.request_id
         if self._chosen is None:
-            return Question(id_, _CHOOSE, paint, self.place)
+            label = _CHOOSE if self.current.options is None else _ANSWER
+            return Question(id_, label, paint, self.place)
         if self._chosen.asks_what:
             text = str(self.current.input[EDITED])
             # What can't be shown as it is has to be typed anew.
@@ -114,12 +117,14 @@ class QuestionQueue:
             chosen, self._chosen = self._chosen, None
             read = self._changed_call if chosen.asks_what else self._reason
             return read(request, line.text)
+        if request.options is not None:
+            words = line.text.strip()
+            return Decision(request.request_id, RuleDecision.ALLOW, message=words) if words else ""
         choice = find_choice(line.text)
         if choice is None:
             return _refuse(request, line.text) if line.text.strip() else ""
         if choice not in choices_for(request):
-            what = "it has no command" if choice.asks_what else "no narrow rule fits this call"
-            return f"{choice.label}: not possible here, since {what}"
+            return f"{choice.label}: not possible here, since {_why_not(request, choice)}"
         if not line.is_read and (choice.decision is RuleDecision.ALLOW or choice.remember):
             return f"{choice.label}: not before all of it was shown; Space or PgDn goes on"
         return self._choose(request, choice)
@@ -140,6 +145,12 @@ class QuestionQueue:
             return "nothing was changed; the question is still open"
         changed = {**request.input, EDITED: text}
         return Decision(request.request_id, RuleDecision.ALLOW, input=changed)
+
+
+def _why_not(request: PermissionRequest, choice: Choice) -> str:
+    if request.credential and choice.decision is RuleDecision.ALLOW:
+        return "what is typed would be seen, and the program has to take it in another way"
+    return "it has no command" if choice.asks_what else "no narrow rule fits this call"
 
 
 def _refuse(request: PermissionRequest, text: str) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from greenroom.cli.run.settings import Settings
 from greenroom.core import ConfigurationError
-from greenroom.llm import LLMProvider, default_model, open_model
+from greenroom.llm import LLMProvider, resilient
 from greenroom.permissions import PermissionManager
 from greenroom.session import AgentSession
 
@@ -16,42 +17,58 @@ if TYPE_CHECKING:
 
 __all__ = ["model_of_run", "take_over"]
 
-_OFFLINE = "no key is set, so the offline model answers; set ANTHROPIC_API_KEY or OPENAI_API_KEY"
-
 _TOLD, _RULE = 5, 80  # rules that are told of, and characters of each
 
 
 def model_of_run(
-    name: str | None, session: AgentSession, env: Mapping[str, str]
+    name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
 ) -> tuple[LLMProvider, tuple[str, ...]]:
     """Open the model that was asked for, else the session's own, else the default; say if need be.
+
+    What fails for a while is retried, a few times and for a minute; the offline model does not fail.
 
     Raises:
         ConfigurationError: it was asked for, and can't be used.
     """
+    model, notes = _open(name, session, env, settings)
+    return (model if model.name == "offline" else resilient(model)), notes
+
+
+def _open(
+    name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
+) -> tuple[LLMProvider, tuple[str, ...]]:
     if name is not None:
-        return open_model(name, env), ()
+        return settings.open(name, env), ()
     note = ""
     if session.model:
         own = f"{session.provider}:{session.model}"
         try:
-            return open_model(own, env), _about_own(session, env)
+            return settings.open(own, env), _about_own(session, env, settings)
         except ConfigurationError as error:
             note = f"the session's own model, {own}, can't be used: {error}; "
-    model = open_model(None, env)
+    model = settings.open(None, env)
     if note:
         return model, (f"{note}{model.name}:{model.model} answers",)
-    return model, (_OFFLINE,) if model.name == "offline" else ()
+    return model, (_offline(env, settings),) if model.name == "offline" else ()
 
 
-def _about_own(session: AgentSession, env: Mapping[str, str]) -> tuple[str, ...]:
+def _about_own(
+    session: AgentSession, env: Mapping[str, str], settings: Settings
+) -> tuple[str, ...]:
     """Say what somebody should know who has set a key since the session began without one."""
     if session.provider != "offline":
         return ()
-    usual = default_model(env)
+    usual = settings.choose(env).name
     if usual.startswith("offline:"):
-        return (_OFFLINE,)
+        return (_offline(env, settings),)
     return (f"the session's own model is the offline one; --model {usual} takes another",)
+
+
+def _offline(env: Mapping[str, str], settings: Settings) -> str:
+    """Say why the offline model answers, and how to get another."""
+    reason = settings.choose(env).reason.removeprefix("since ")
+    fix = "; set ANTHROPIC_API_KEY or OPENAI_API_KEY" if reason == "no key is set" else ""
+    return f"{reason}, so the offline model answers{fix}"
 
 
 def take_over(

@@ -1,5 +1,6 @@
 """The permission rules of a run: built in, the user's, the project's, the command line's."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from greenroom.permissions import (
 
 __all__ = ["RunRules", "ignored_rules", "is_foreign", "project_rules_path", "rules_of_run"]
 
+_WILD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing by themselves
 _BYPASS = "the mode bypass asks about nothing: what no rule denies runs, and changes files, at once"
 
@@ -54,7 +56,7 @@ def rules_of_run(
 ) -> RunRules:
     """Put the rules of a run together; it reads files.
 
-    Reading inside the workspace is allowed, with `read_only` by commands as well. The user's own rule file counts whole; so does the
+    Reading inside the workspace is allowed, and the user's own skills with what lies beside them; with `read_only` by commands as well. The user's own rule file counts whole; so does the
     project's while it holds nothing but the user's own answers. Otherwise it may come from anybody,
     and only its denials and questions count. A rule that a file names bears the file's source
     before its name, such as "project/no-push". A denial on the command line comes
@@ -75,6 +77,7 @@ def rules_of_run(
     usable = project if _is_trusted(path, faults) else tightening(project)
     rules = [
         _read_inside(),
+        *_read_skills(),
         *_read(user_rules_path(), "user", faults),
         *usable,
         *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
@@ -128,6 +131,21 @@ def _read_inside() -> PermissionRule:
         description="reading inside the workspace",
         source="built in",
     )
+
+
+def _read_skills() -> list[PermissionRule]:
+    folder = user_rules_path().with_name("skills")
+    if not folder.is_dir() or _WILD.search(str(folder)):  # a pattern would be about other folders
+        return []
+    return [
+        PermissionRule(
+            decision=RuleDecision.ALLOW,
+            matcher=RuleMatcher(category=("read",), path=(f"{folder}/**",)),
+            id="read-skills",
+            description="reading the user's own skills",
+            source="built in",
+        )
+    ]
 
 
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:

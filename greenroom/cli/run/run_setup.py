@@ -5,17 +5,20 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.agents import coder
+from greenroom.agents import AskPerson, coder
 from greenroom.cli.run.conversation import load_session, newest_session
 from greenroom.cli.run.folders import working_folder
+from greenroom.cli.run.instructions import instructions_of_run
 from greenroom.cli.run.resumption import model_of_run, take_over
 from greenroom.cli.run.rules import rules_of_run
 from greenroom.cli.run.sandbox import sandbox_of_run
+from greenroom.cli.run.settings import read_settings
 from greenroom.cli.run.store import open_store
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
@@ -43,6 +46,8 @@ class RunSetup:
         tools: the tools.
         permissions: the rules.
         max_steps: model calls in one turn at the most.
+        currency: of what the model costs; empty where that is not known.
+        instructions: what the model is told behind the agent's prompt.
         notes: what the user should be told before it begins, a line each.
         warnings: what the user must be told before it begins, a line each.
     """
@@ -54,6 +59,8 @@ class RunSetup:
     tools: ToolRegistry
     permissions: PermissionManager
     max_steps: int
+    currency: str = ""
+    instructions: str = ""
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -64,7 +71,7 @@ class RunSetup:
 
     def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
         """Start the coding agent of this run."""
-        agent = partial(coder, max_steps=self.max_steps, checkpoints=True)
+        agent = partial(coder, max_steps=self.max_steps, checkpoints=True, notes=self.instructions)
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 
@@ -75,7 +82,7 @@ def open_setup(
     """Open the parts of a run in the working directory; the model is closed with the block.
 
     Raises:
-        ConfigurationError: an unknown model, a missing key, a rule that can't be used.
+        ConfigurationError: an unknown model, a missing key, a rule or a setting that can't be used.
         SessionError: the session to go on with is unknown or can't be read.
     """
     return _open(options, env)
@@ -95,11 +102,13 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     )
     store = open_store(options)
     session = await _session(options, store, workspace)
-    notes = list(rules.notes)
+    instructions = await trio.to_thread.run_sync(instructions_of_run, workspace)
+    notes = [*rules.notes, *instructions.notes]
     if session.repair is not None:
         notes.append(str(session.repair))
     notes += take_over(session, rules.manager, workspace, options)
-    model, about_model = model_of_run(options.model, session, env)
+    settings = await trio.to_thread.run_sync(read_settings)
+    model, about_model = model_of_run(options.model, session, env, settings)
     notes += about_model
     sandbox = sandbox_of_run(options)
     notes += await _not_held(sandbox)
@@ -109,9 +118,14 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
             store=store,
             session=session,
             model=model,
-            tools=ToolRegistry(builtin_tools(sandbox=sandbox)),
+            tools=ToolRegistry(
+                # A person who has left the terminal may answer when they are back.
+                [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools]
+            ),
             permissions=rules.manager,
             max_steps=options.max_steps,
+            currency=settings.currency,
+            instructions=instructions.text,
             notes=tuple(notes),
             warnings=rules.warnings,
         )

@@ -1,10 +1,13 @@
 """One block of an Anthropic reply while it arrives."""
 
+from collections import defaultdict
 from typing import Literal
 
-from greenroom.core import InvalidJSONError, serde
+from greenroom.core import serde
+from greenroom.llm.calls import tool_use
 from greenroom.llm.events import BlockDelta, Notice
 from greenroom.llm.fields import items, mapping, text
+from greenroom.llm.growing_text import GrowingText
 
 __all__ = ["OpenBlock"]
 
@@ -23,8 +26,9 @@ class OpenBlock:
         """Begin with the `content_block` of `content_block_start`."""
         self.index = index
         self.kind = text(start.get("type"))
-        self._raw = start
-        self._pieces: dict[str, list[str]] = {}
+        self._raw = dict(start)
+        self._texts = defaultdict[str, GrowingText](GrowingText)
+        self._citations = items(start.get("citations"))
 
     def add(self, delta: dict[str, object]) -> BlockDelta | Notice:
         """Take a piece; one of an unknown kind is merged field by field, and noticed."""
@@ -32,38 +36,48 @@ class OpenBlock:
         if name in _TEXTS:
             field, kind = _TEXTS[name]
             piece = text(delta.get(field))
-            self._pieces.setdefault(field, []).append(piece)
+            self._texts[field].write(piece)
             return BlockDelta(self.index, kind, piece)
         if name == "citations_delta":
-            cited = items(self._raw.get("citations"))
-            self._raw = {**self._raw, "citations": [*cited, delta.get("citation")]}
+            self._citations.append(delta.get("citation"))
         else:
-            self._raw = {**self._raw, **delta, "type": self.kind}
+            self._raw |= delta | {"type": self.kind}
         return Notice(name)
+
+    def begun(self) -> list[BlockDelta]:
+        """Return the text that its start brought along, as a piece for readers."""
+        return [
+            BlockDelta(self.index, kind, said)
+            for field, kind in _TEXTS.values()
+            if kind == self.kind and (said := text(self._raw.get(field)))
+        ]
 
     @property
     def is_bare(self) -> bool:
         """Whether no arguments of a call have come, neither in pieces nor with the start."""
-        return not ("".join(self._pieces.get("partial_json", ())) or self._raw.get("input"))
+        return not (self._text_of("partial_json") or self._raw.get("input"))
 
     def arguments(self) -> str:
         """Return the argument text of a call: what came in pieces, else what came with the start."""
-        pieces = "".join(self._pieces.get("partial_json", ()))
-        return pieces or serde.dumps(mapping(self._raw.get("input"))).decode()
+        return (
+            self._text_of("partial_json") or serde.dumps(mapping(self._raw.get("input"))).decode()
+        )
 
     def whole(self) -> dict[str, object]:
         """Return the block as it would stand in a reply that is not streamed."""
         texts: dict[str, object] = {
-            field: text(self._raw.get(field)) + "".join(self._pieces[field])
+            field: text(self._raw.get(field)) + self._text_of(field)
             for field in ("text", "thinking")
-            if field in self._pieces
+            if field in self._texts
         }
-        return {**self._raw, **texts, **self._input()}
+        cited = {"citations": self._citations} if self._citations else {}
+        return self._raw | texts | cited | self._input()
+
+    def _text_of(self, field: str) -> str:
+        return self._texts[field].getvalue() if field in self._texts else ""
 
     def _input(self) -> dict[str, object]:
-        if self.kind == "tool_use" or "partial_json" not in self._pieces:
+        if self.kind == "tool_use" or "partial_json" not in self._texts:
             return {}
-        try:
-            return {"input": serde.loads_object(self.arguments())}
-        except InvalidJSONError:
-            return {}
+        call = tool_use("", "", self.arguments())
+        return {} if call.invalid else {"input": call.input}

@@ -26,7 +26,17 @@ from greenroom.llm.events import (
     UsageUpdate,
 )
 from greenroom.llm.failure import error_in_band
-from greenroom.llm.fields import event_of, integer, latest, mapping, text, without
+from greenroom.llm.fields import (
+    event_of,
+    integer,
+    items,
+    latest,
+    mapping,
+    not_a_reply,
+    text,
+    without,
+)
+from greenroom.llm.replay import events_of
 from greenroom.llm.sse import SSEEvent
 
 __all__ = ["AnthropicDecoder"]
@@ -40,6 +50,7 @@ _STOP_REASONS = {
     "refusal": StopReason.REFUSAL,
     "pause_turn": StopReason.PAUSE,
 }
+_TYPED = ("id", "type", "role", "content", "model", "stop_reason", "usage")
 
 
 class AnthropicDecoder:
@@ -54,8 +65,10 @@ class AnthropicDecoder:
         self._provider = provider
         self._reply: dict[str, object] = {}  # the fields of `message_start` and `message_delta`
         self._usage: dict[str, object] = {}
-        self._open: dict[int, OpenBlock] = {}
+        self._open: dict[int, OpenBlock] = {}  # by the server's index
         self._blocks: dict[int, ContentBlock] = {}
+        self._places: set[int] = set()  # the indexes that blocks have got
+        self._next_place = 0  # behind all of them
         self._bare: set[int] = set()  # the calls of which no argument text came
         self._ids = CallIds()
 
@@ -85,6 +98,23 @@ class AnthropicDecoder:
             case _:
                 return [Notice(kind or event.name)]
 
+    def whole(self, value: object) -> Iterable[StreamEvent]:
+        """Translate a reply that came in one piece, though a stream was asked for.
+
+        Raises:
+            ModelError: the provider reports an error, or the value is not a reply.
+        """
+        data = mapping(value)
+        if data.get("error"):
+            raise error_in_band(self._provider, data)
+        if not isinstance(data.get("content"), list):
+            raise not_a_reply(self._provider)
+        self._start(data)
+        for index, block in enumerate(items(data["content"])):
+            self._open[index] = OpenBlock(index, mapping(block))
+            self._block_end(index)
+        return events_of(self._message())
+
     def close(self) -> Iterable[StreamEvent]:
         """Take note that no more events come.
 
@@ -104,9 +134,18 @@ class AnthropicDecoder:
 
     def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
         index = integer(data.get("index")) or 0
-        block = OpenBlock(index, mapping(data.get("content_block")))
+        unended = [self._block_end(index)] if index in self._open else []
+        block = OpenBlock(self._place(index), mapping(data.get("content_block")))
         self._open[index] = block
-        return [BlockStart(index, block.kind)]
+        return [*unended, BlockStart(block.index, block.kind), *block.begun()]
+
+    def _place(self, index: int) -> int:
+        """Return the index, or the next free one: some servers begin every block under the same."""
+        if index in self._places:
+            index = self._next_place
+        self._places.add(index)
+        self._next_place = max(self._next_place, index + 1)
+        return index
 
     def _block(self, data: dict[str, object]) -> OpenBlock:
         index = integer(data.get("index")) or 0
@@ -124,10 +163,10 @@ class AnthropicDecoder:
             return Notice("content_block_stop", f"block {index} is not open")
         opened = self._open.pop(index)
         block = self._finished(opened)
-        self._blocks[index] = block
+        self._blocks[opened.index] = block
         if opened.is_bare:
-            self._bare.add(index)
-        return BlockEnd(index, block)
+            self._bare.add(opened.index)
+        return BlockEnd(opened.index, block)
 
     def _finished(self, block: OpenBlock) -> ContentBlock:
         raw = block.whole()
@@ -153,6 +192,7 @@ class AnthropicDecoder:
                 return UnknownBlock(raw)
 
     def _delta(self, data: dict[str, object]) -> list[StreamEvent]:
+        self._reply = latest(self._reply, without(data, "type", "delta", "usage"))
         self._reply = latest(self._reply, mapping(data.get("delta")))
         return self._used(data.get("usage"))
 
@@ -169,11 +209,11 @@ class AnthropicDecoder:
     def _message(self) -> Message:
         native = text(self._reply.get("stop_reason"))
         reason = _STOP_REASONS.get(native, StopReason.UNKNOWN)
-        extra = without(self._reply, "id", "type", "role", "content", "model", "stop_reason")
+        extra = without(self._reply, *_TYPED)
         return Message(
             "assistant",
             self._content(is_cut=reason is StopReason.MAX_TOKENS),
-            model=text(self._reply.get("model")),
+            model=self._model(),
             provider=self._provider,
             stop_reason=reason,
             native_stop_reason=native,
@@ -181,6 +221,15 @@ class AnthropicDecoder:
             usage=_usage(self._usage) if self._usage else None,
             extra=extra | ({"usage": self._usage} if self._usage else {}),
         )
+
+    def _model(self) -> str:
+        """Name the model that answered: where others declined, the one to which the last gave over."""
+        blocks = (block for _, block in sorted(self._blocks.items(), reverse=True))
+        raws = (
+            b.raw for b in blocks if isinstance(b, UnknownBlock) and b.raw.get("type") == "fallback"
+        )
+        named = (text(mapping(raw.get("to")).get("model")) for raw in raws)
+        return next(filter(None, named), text(self._reply.get("model")))
 
     def _content(self, *, is_cut: bool) -> tuple[ContentBlock, ...]:
         """Return the blocks; of a reply that was cut, a last call without its end is invalid."""

@@ -1,8 +1,11 @@
 """Requests in the words of Anthropic's Messages API, version 2023-06-01."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import UNSET
 
 from greenroom.core import (
     ContentBlock,
@@ -20,10 +23,22 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.llm.conversation import turns, unsigned
-from greenroom.llm.portable_calls import PLAIN, portable_calls
+from greenroom.llm.anthropic.cache import (
+    leaves_marks_to_us,
+    mark_fields,
+    mark_turns,
+    marks_itself,
+)
+from greenroom.llm.conversation import Turn, unsigned
+from greenroom.llm.fields import extended, mapping
+from greenroom.llm.media_limits import MediaLimits
+from greenroom.llm.portable_calls import PLAIN, CallRules
+from greenroom.llm.request_encoder import MESSAGES
+from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
+from greenroom.llm.tool_list import merged_tools
+from greenroom.llm.transcript import Written
 
-__all__ = ["encode"]
+__all__ = ["MessagesDialect", "write_block", "write_tool"]
 
 _Known: TypeAlias = (
     TextBlock
@@ -35,44 +50,108 @@ _Known: TypeAlias = (
     | DocumentBlock
 )
 
+_LIMITS = MediaLimits(image=5 * 1024 * 1024, request=32 * 1024 * 1024)
+_WITHOUT_SAMPLING = "2026-10-21"
+_SAMPLING = ("temperature", "top_p", "top_k")
 
-def encode(
-    request: ModelRequest, *, model: str, max_tokens: int, provider: str = "anthropic"
-) -> dict[str, object]:
-    """Make the body of a streaming request.
+
+@dataclass(frozen=True)
+class MessagesDialect:
+    """What Anthropic takes.
 
     Thinking without a signature is left out, and so is thinking that nothing follows in its
-    message, since they would be refused. `max_tokens` is used where
-    the request says nothing; a thinking budget comes on top of it then, since it counts as output.
+    message, since they would be refused.
 
-    Raises:
-        ModelBadRequestError: the data of a text document is not base64.
-
-    Example:
-        >>> from greenroom.core import Message
-        >>> body = encode(ModelRequest(messages=[Message.user("hi")]), model="m", max_tokens=9)
-        >>> body["messages"]
-        [{'role': 'user', 'content': [{'type': 'text', 'text': 'hi'}]}]
+    Attributes:
+        model: the model's name.
+        max_tokens: the most that a reply may take where the request does not say; a thinking budget
+            comes on top of it then, since it counts as output.
+        provider: the provider's name.
+        version: the version of the API. Since 2026-10-21 it refuses sampling parameters, and citations
+            in what the user says.
+        limits: how large images, documents and requests may be.
     """
-    return {
-        "model": model,
-        "max_tokens": request.max_tokens or max_tokens + (request.thinking or 0),
-        "messages": [
-            {"role": turn.role, "content": [_block(block) for block in turn.blocks]}
-            for turn in portable_calls(turns(request.messages, provider, _accepted), PLAIN)
-        ],
-        "stream": True,
-        **_asked(request),
-        **request.options,
-    }
+
+    model: str
+    max_tokens: int
+    provider: str = "anthropic"
+    version: str = "2023-06-01"
+    limits: MediaLimits = _LIMITS
+    calls = CallRules(forbidden=PLAIN, longest_name=128)
+    returns = frozenset[str]()
+
+    def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
+        """Leave out thinking that would be refused."""
+        kept = [b for b in blocks if not isinstance(b, ThinkingBlock) or b.signature]
+        while kept and isinstance(kept[-1], ThinkingBlock | RedactedThinkingBlock):
+            kept.pop()
+        return kept
+
+    def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
+        """Write a turn as one message.
+
+        Raises:
+            ModelBadRequestError: the data of a text document is not base64.
+        """
+        blocks = [write_block(block) for block in turn.blocks]
+        if turn.role == "user" and self.version >= _WITHOUT_SAMPLING:
+            blocks = [_without_citations(block) for block in blocks]
+        made = {"role": turn.role, "content": blocks}
+        return [extended(made, turn.fields)]
+
+    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
+        """Whether written messages bring cache markers of their own."""
+        return any(map(marks_itself, messages))
+
+    def body(
+        self, request: ModelRequest, written: Written
+    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
+        """Return the fields of a streaming request, and its messages, marked for the cache.
+
+        Raises:
+            ModelBadRequestError: the schema of the output holds what Anthropic can't enforce, or the
+                request has a parameter that this version of the API has not.
+        """
+        tools = merged_tools(list(map(write_tool, request.tools)), request.options)
+        fields: dict[str, object] = {
+            "model": self.model,
+            "max_tokens": request.max_tokens or self.max_tokens + (request.thinking or 0),
+            "messages": MESSAGES,
+            "stream": True,
+            **_write_settings(request, has_tools=bool(tools.get("tools"))),
+            **request.options,
+            **tools,
+            **_output_config(request, self.provider),
+        }
+        if self.version >= _WITHOUT_SAMPLING:
+            self._check_sampling(fields)
+        is_ours = fields["messages"] is MESSAGES and not written.is_marked
+        if not (request.cache and is_ours and leaves_marks_to_us(fields)):
+            return fields, written.pieces()
+        return mark_fields(fields), [written.settled, *mark_turns(written.latest)]
+
+    def _check_sampling(self, fields: Mapping[str, object]) -> None:
+        for name in _SAMPLING:
+            if fields.get(name, UNSET) is not UNSET:
+                raise ModelBadRequestError(
+                    f"version {self.version} of Anthropic's API has no {name}",
+                    provider=self.provider,
+                    hint=f'leave it out, or make the provider with version="2023-06-01": {name} stays there',
+                )
 
 
-def _asked(request: ModelRequest) -> dict[str, object]:
+def _without_citations(block: dict[str, object]) -> dict[str, object]:
+    """Leave the citations out of a text, which came from a reply and mean nothing to a user's text."""
+    if block.get("type") != "text" or "citations" not in block:
+        return block
+    return {name: value for name, value in block.items() if name != "citations"}
+
+
+def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, object]:
     """Write down the fields that were asked for, and no others."""
     fields = {
         "system": _system(request),
-        "tools": [_tool(tool) for tool in request.tools],
-        "tool_choice": _tool_choice(request.tool_choice) if request.tools else None,
+        "tool_choice": _tool_choice(request.tool_choice) if has_tools else None,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop_sequences": list(request.stop_sequences),
@@ -81,18 +160,35 @@ def _asked(request: ModelRequest) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
+def _output_config(request: ModelRequest, provider: str) -> dict[str, object]:
+    """Ask for the form of the output, beside what the options say in the same field."""
+    if request.output is None:
+        return {}
+    schema = strict_schema(request.output.schema, ANTHROPIC)
+    if schema is None:
+        raise ModelBadRequestError(
+            f"the schema {request.output.name} holds what {provider} can't enforce",
+            provider=provider,
+            hint="ask by generate_structured, which makes a tool of it then",
+        )
+    form: dict[str, object] = {"format": {"type": "json_schema", "schema": schema}}
+    return {"output_config": form | mapping(request.options.get("output_config"))}
+
+
 def _system(request: ModelRequest) -> str | list[object]:
     if isinstance(request.system, str):
         return request.system
-    return [_block(block) for block in request.system]
+    return [write_block(block) for block in request.system]
 
 
-def _tool(tool: ToolDefinition) -> dict[str, object]:
-    return {
+def write_tool(tool: ToolDefinition) -> dict[str, object]:
+    """Write a tool with its `extra`."""
+    made = {
         "name": tool.name,
         "description": tool.description,
         "input_schema": tool.parameters,
     }
+    return extended(made, tool.extra)
 
 
 def _tool_choice(choice: ToolChoice) -> dict[str, object] | None:
@@ -107,15 +203,12 @@ def _thinking(budget: int | None) -> dict[str, object] | None:
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
 
 
-def _accepted(blocks: Sequence[ContentBlock]) -> Sequence[ContentBlock]:
-    kept = [b for b in blocks if not isinstance(b, ThinkingBlock) or b.signature]
-    while kept and isinstance(kept[-1], ThinkingBlock | RedactedThinkingBlock):
-        kept.pop()
-    return kept
-
-
-def _block(block: ContentBlock) -> dict[str, object]:
-    return block.raw if isinstance(block, UnknownBlock) else _fields(block) | block.extra
+def write_block(block: ContentBlock) -> dict[str, object]:
+    """Write a block with its `extra`."""
+    if isinstance(block, UnknownBlock):
+        return block.raw
+    made = _fields(block)
+    return extended(made, block.extra) if block.extra else made
 
 
 def _fields(block: _Known) -> dict[str, object]:
@@ -140,7 +233,7 @@ def _fields(block: _Known) -> dict[str, object]:
 def _tool_result(block: ToolResultBlock) -> dict[str, object]:
     made: dict[str, object] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
     content = [
-        _block(part)
+        write_block(part)
         for part in block.content
         if not isinstance(part, TextBlock) or part.text.strip()
     ]

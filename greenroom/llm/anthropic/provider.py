@@ -2,23 +2,31 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from greenroom.core import ModelRequest, Price
+from greenroom.core import ModelRequest, OutputSchema, Price
+from greenroom.llm.anthropic.count import TokenCount
 from greenroom.llm.anthropic.decode import AnthropicDecoder
-from greenroom.llm.anthropic.encode import encode
-from greenroom.llm.endpoint import Endpoint, is_local, missing_key, setting
+from greenroom.llm.anthropic.encode import MessagesDialect
+from greenroom.llm.endpoint import Endpoint, host_of, is_local, missing_key, setting
 from greenroom.llm.http_provider import HttpProvider
+from greenroom.llm.media_limits import MediaLimits
+from greenroom.llm.request_encoder import RequestEncoder
+from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.timeouts import ModelTimeouts
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpClient
+    from greenroom.net import HttpTransport
 
 __all__ = ["AnthropicProvider"]
 
 
 class AnthropicProvider(HttpProvider):
     """A model of Anthropic, or of a server that speaks its API.
+
+    Requests are marked for the cache, so that a conversation that grows pays once for what it has
+    said; `ModelRequest.cache` turns that off, and so does a request that brings `cache_control`.
 
     Args:
         model: the model's name, such as "claude-sonnet-5".
@@ -29,6 +37,9 @@ class AnthropicProvider(HttpProvider):
             turn, without a time-out. Where a client is given, its own limit holds.
         max_tokens: the most that a reply may take where the request does not say.
         headers: more headers for every request, such as `anthropic-beta`.
+        version: the version of the API, "2023-06-01" or "2026-10-21"; the later one refuses
+            `temperature`, `top_p` and `top_k`.
+        limits: how large images, documents and requests may be, where other than Anthropic says.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
         env: where to look for the variables.
@@ -47,22 +58,53 @@ class AnthropicProvider(HttpProvider):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        client: "HttpClient | None" = None,
+        client: "HttpTransport | None" = None,
         connections: int | None = None,
         max_tokens: int = 16_000,
         headers: Mapping[str, str] | None = None,
+        version: str = "2023-06-01",
+        limits: MediaLimits | None = None,
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        endpoint = _endpoint(api_key, base_url, headers or {}, env)
+        sent = {"anthropic-version": version, **(headers or {})}
+        endpoint = _endpoint(api_key, base_url, sent, env)
         super().__init__(model, endpoint, client, timeouts, price, connections)
-        self._max_tokens = max_tokens
+        dialect = MessagesDialect(model, max_tokens, version=version)
+        if limits is not None:
+            dialect = replace(dialect, limits=limits)
+        self._requests = RequestEncoder(dialect)
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
-        """Make the body of a streaming request."""
-        return encode(request, model=self.model, max_tokens=self._max_tokens)
+        """Make the body of a streaming request as it would be sent."""
+        return self._requests.show(request)
+
+    async def content(self, request: ModelRequest) -> bytes:
+        """Make the body of a streaming request; of a conversation that goes on, only what is new."""
+        return await self._requests.encode(request)
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """Ask the provider how many input tokens a request will take, without sending it to the model.
+
+        Anthropic does not charge for that, and limits how often it may be asked. `EstimatedCounter`
+        asks nobody.
+
+        Raises:
+            ModelError: the request failed; the subclass says why. A server that only speaks the API
+                may have no such endpoint, which is a `ModelNotFoundError`.
+        """
+        count = TokenCount(
+            self.model, self._endpoint, self._client, self._timeouts, self._requests.show
+        )
+        usage = (await count.generate(request)).usage
+        return (usage and usage.input_tokens) or 0
+
+    def accepts_output(self, output: OutputSchema) -> bool:
+        """Whether replies can be held to this schema; servers that only speak the API may not do so."""
+        is_anthropic = host_of(self._endpoint.url).endswith("anthropic.com")
+        return is_anthropic and strict_schema(output.schema, ANTHROPIC) is not None
 
     def decoder(self) -> AnthropicDecoder:
         """Make the translator of one reply."""
@@ -77,7 +119,7 @@ def _endpoint(
     token = "" if api_key is not None else setting(None, env, "ANTHROPIC_AUTH_TOKEN")
     if not (key or token or is_local(base)):
         raise missing_key("anthropic", "ANTHROPIC_API_KEY")
-    sent = {"anthropic-version": "2023-06-01", "content-type": "application/json"}
+    sent = {"content-type": "application/json"}
     sent |= {"x-api-key": key} if key else {}
     sent |= {"authorization": f"Bearer {token}"} if token else {}
     url = f"{base.removesuffix('/v1')}/v1/messages"

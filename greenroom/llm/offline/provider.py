@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from greenroom.core import (
     ContentBlock,
     Message,
+    ModelBadRequestError,
     ModelRequest,
     Price,
     StopReason,
@@ -15,6 +16,7 @@ from greenroom.core import (
 from greenroom.llm.fields import mapping
 from greenroom.llm.offline.answers import answer
 from greenroom.llm.offline.orders import EXAMPLES, Order, parse
+from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.replay import replay
 from greenroom.llm.stream import ModelStream, collect
 
@@ -54,11 +56,19 @@ class OfflineProvider:
         return "OfflineProvider()"
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
-        """Answer a request, its text word by word."""
+        """Answer a request, its text word by word.
+
+        Raises:
+            ModelBadRequestError: the request wants an answer of a certain form.
+        """
         return replay(_reply(request))
 
     async def generate(self, request: ModelRequest) -> Message:
-        """Answer a request."""
+        """Answer a request.
+
+        Raises:
+            ModelBadRequestError: the request wants an answer of a certain form.
+        """
         return await collect(self.stream(request))
 
     async def aclose(self) -> None:
@@ -66,6 +76,12 @@ class OfflineProvider:
 
 
 def _reply(request: ModelRequest) -> Message:
+    if request.output is not None or any(tool.name == ANSWER_TOOL for tool in request.tools):
+        raise ModelBadRequestError(
+            "the offline model can't give an answer of a certain form",
+            provider=OfflineProvider.name,
+            hint="set ANTHROPIC_API_KEY or OPENAI_API_KEY, or script the answer with ScriptedProvider",
+        )
     blocks = _blocks(request)
     calls = any(isinstance(block, ToolUseBlock) for block in blocks)
     return Message(

@@ -1,5 +1,14 @@
-"""OpenAI's Chat Completions, and whoever else speaks it: `provider`, `encode`, `decode`."""
+"""OpenAI's Chat Completions, and all servers that speak it: `provider`, `hosts`, `encode`, `decode`.
 
+`read_request` reads a request back, for tests on recorded traffic.
+"""
+
+from greenroom.llm.openai.hosts import (
+    HOSTS as HOSTS,
+    HostProfile as HostProfile,
+    host_profile as host_profile,
+)
 from greenroom.llm.openai.provider import OpenAIProvider as OpenAIProvider
+from greenroom.llm.openai.read_request import read_request as read_request
 
-__all__ = ["OpenAIProvider"]
+__all__ = ["HOSTS", "HostProfile", "OpenAIProvider", "host_profile", "read_request"]

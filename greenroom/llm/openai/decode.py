@@ -1,7 +1,9 @@
 """Replies of Chat Completions: server-sent events in, stream events out.
 
-`[DONE]` ends a reply; a server that leaves it out ends the reply with the stream, provided that a
-`finish_reason` came. What follows a `finish_reason` still counts: the token counts stand there.
+A reply is complete with its `finish_reason`, and ends with `[DONE]`, or with the stream where a server
+leaves that out. What follows a `finish_reason` still counts: the token counts stand there. A few servers
+give no reason, or an empty one; there `[DONE]` needs another sign that the reply was not cut off: the
+empty reason, or token counts that nothing follows.
 """
 
 from collections.abc import Iterable
@@ -9,8 +11,18 @@ from collections.abc import Iterable
 from greenroom.core import Message, ModelStreamError, StopReason, Usage
 from greenroom.llm.events import Notice, StreamEnd, StreamEvent, StreamStart, UsageUpdate
 from greenroom.llm.failure import error_in_band
-from greenroom.llm.fields import event_of, integer, items, latest, mapping, text, without
-from greenroom.llm.openai.reply import Reply
+from greenroom.llm.fields import (
+    event_of,
+    integer,
+    items,
+    latest,
+    mapping,
+    not_a_reply,
+    text,
+    without,
+)
+from greenroom.llm.openai.reply import Reply, grow
+from greenroom.llm.replay import events_of
 from greenroom.llm.sse import SSEEvent
 
 __all__ = ["OpenAIDecoder"]
@@ -29,13 +41,21 @@ _STOP_REASONS = {
 class OpenAIDecoder:
     """Feed the events of one reply, then say that they have ended."""
 
-    def __init__(self, provider: str = "openai") -> None:
-        """Begin a reply of the provider of this name."""
+    def __init__(self, provider: str = "openai", *, counts_cache_apart: bool = False) -> None:
+        """Begin a reply of the provider of this name.
+
+        Args:
+            provider: the name, for the message and for errors.
+            counts_cache_apart: whether the model's `prompt_tokens` leave out cached ones.
+        """
         self._provider = provider
+        self._counts_cache_apart = counts_cache_apart
         self._start: StreamStart | None = None
         self._reply = Reply()
-        self._finish = ""
+        self._finish: str | None = None
+        self._is_counted = False  # whether token counts were the last that came
         self._usage: dict[str, object] = {}
+        self._logprobs: dict[str, object] = {}
         self._extra: dict[str, object] = {}
 
     def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
@@ -45,6 +65,8 @@ class OpenAIDecoder:
             ModelError: the provider reports an error, or the event can't be read.
         """
         if event.data.strip() == _DONE:
+            if self._finish is None and not self._is_counted:
+                raise self._broken_off()
             return self._end()
         data = event_of(event.data, self._provider)
         if data.get("error") or event.name == "error" or data.get("object") == "error":
@@ -52,6 +74,22 @@ class OpenAIDecoder:
         if "choices" not in data and "usage" not in data:
             return [Notice(event.name or text(data.get("object")) or "unknown")]
         return self._chunk(data)
+
+    def whole(self, value: object) -> Iterable[StreamEvent]:
+        """Translate a reply that came in one piece, though a stream was asked for.
+
+        Raises:
+            ModelError: the provider reports an error, or the value is not a reply.
+        """
+        data = mapping(value)
+        if data.get("error") or data.get("object") == "error":
+            raise error_in_band(self._provider, data)
+        choices = list(map(mapping, items(data.get("choices"))))
+        if not any("message" in choice for choice in choices):
+            raise not_a_reply(self._provider)
+        self._chunk(data | {"choices": list(map(_as_one_delta, choices))})
+        self._end()
+        return events_of(self._message())
 
     def close(self) -> Iterable[StreamEvent]:
         """Take note that no more events come.
@@ -61,7 +99,10 @@ class OpenAIDecoder:
         """
         if self._finish:
             return self._end()
-        raise ModelStreamError(
+        raise self._broken_off()
+
+    def _broken_off(self) -> ModelStreamError:
+        return ModelStreamError(
             f"{self._provider} ended the stream before the reply was complete",
             provider=self._provider,
             hint="try again",
@@ -69,15 +110,28 @@ class OpenAIDecoder:
 
     def _chunk(self, data: dict[str, object]) -> list[StreamEvent]:
         known = ("id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation")
-        self._extra = latest(self._extra, without(data, *known))
+        self._extra |= without(data, *known)
         events = self._begun(data)
+        said = len(events)
         for choice in map(mapping, items(data.get("choices"))):
             if integer(choice.get("index")):
                 events.append(Notice("choice", "only the first choice of a reply is read"))
             else:
-                self._finish = text(choice.get("finish_reason")) or self._finish
-                events.extend(self._reply.add(mapping(choice.get("delta"))))
-        return [*events, *self._used(data)]
+                events.extend(self._choice(choice))
+        counts = self._used(data)
+        self._is_counted = bool(counts) or (self._is_counted and len(events) == said)
+        return [*events, *counts]
+
+    def _choice(self, choice: dict[str, object]) -> list[StreamEvent]:
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str):
+            self._finish = reason or self._finish or ""
+        logprobs = mapping(choice.get("logprobs"))
+        if any(logprobs.values()):
+            grow(self._logprobs, without(logprobs))
+        if "delta" not in choice:  # a server that sends its plain answer as the one event
+            choice = _as_one_delta(choice)
+        return self._reply.add(mapping(choice.get("delta")))
 
     def _begun(self, data: dict[str, object]) -> list[StreamEvent]:
         """Begin with the first chunk that names the model; Azure sends an anonymous one before."""
@@ -91,30 +145,34 @@ class OpenAIDecoder:
         if not report:
             return []
         self._usage = latest(self._usage, report)
-        return [UsageUpdate(_usage(self._usage))]
+        return [UsageUpdate(self._read_usage())]
+
+    def _read_usage(self) -> Usage:
+        return _usage(self._usage, cache_apart=self._counts_cache_apart)
 
     def _end(self) -> list[StreamEvent]:
-        is_cut = _STOP_REASONS.get(self._finish) is StopReason.MAX_TOKENS
+        is_cut = _STOP_REASONS.get(self._finish or "") is StopReason.MAX_TOKENS
         ends = self._reply.finish(is_cut=is_cut)
         return [*ends, StreamEnd(self._message())]
 
     def _message(self) -> Message:
         start = self._start or StreamStart()
+        untyped: dict[str, object] = {"logprobs": self._logprobs, "usage": self._usage}
         return Message(
             "assistant",
             self._reply.blocks(),
             model=start.model,
             provider=self._provider,
             stop_reason=self._stop_reason(),
-            native_stop_reason=self._finish,
+            native_stop_reason=self._finish or "",
             response_id=start.response_id,
-            usage=_usage(self._usage) if self._usage else None,
-            extra=self._extra | self._reply.extra | ({"usage": self._usage} if self._usage else {}),
+            usage=self._read_usage() if self._usage else None,
+            extra=self._extra | self._reply.extra | {k: v for k, v in untyped.items() if v},
         )
 
     def _stop_reason(self) -> StopReason:
         """Decide by what came: servers say `stop` with calls, and `tool_calls` without any."""
-        reason = _STOP_REASONS.get(self._finish, StopReason.UNKNOWN)
+        reason = _STOP_REASONS.get(self._finish or "", StopReason.UNKNOWN)
         if self._reply.has_calls and reason in {StopReason.END_TURN, StopReason.UNKNOWN}:
             return StopReason.TOOL_USE
         if self._reply.is_refused and reason is StopReason.END_TURN:
@@ -122,10 +180,19 @@ class OpenAIDecoder:
         return reason
 
 
-def _usage(report: dict[str, object]) -> Usage:
+def _as_one_delta(choice: dict[str, object]) -> dict[str, object]:
+    """Write a whole choice as a delta in which each call has a place of its own."""
+    message = mapping(choice.get("message"))
+    calls = [
+        mapping(call) | {"index": i} for i, call in enumerate(items(message.get("tool_calls")))
+    ]
+    return choice | {"delta": message | {"tool_calls": calls}}
+
+
+def _usage(report: dict[str, object], *, cache_apart: bool) -> Usage:
     """Read a report; the prompt's count includes the cached tokens, except on a few servers.
 
-    There it is smaller than theirs, which is how they are told apart.
+    Where it is not known that a server is one of them, a count smaller than theirs tells.
     """
     details = mapping(report.get("prompt_tokens_details"))
     read = _first(
@@ -137,7 +204,7 @@ def _usage(report: dict[str, object]) -> Usage:
     prompt = integer(report.get("prompt_tokens"))
     cached = (read or 0) + (written or 0)
     return Usage(
-        prompt if prompt is None or cached > prompt else prompt - cached,
+        prompt if prompt is None or cache_apart or cached > prompt else prompt - cached,
         integer(report.get("completion_tokens")),
         read,
         written,

@@ -4,15 +4,17 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from greenroom.core import ModelRequest, Price
-from greenroom.llm.endpoint import Endpoint, host_of, is_local, missing_key, setting
+from greenroom.core import ModelRequest, OutputSchema, Price
+from greenroom.llm.endpoint import Endpoint, is_local, missing_key, setting
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.decode import OpenAIDecoder
-from greenroom.llm.openai.encode import LimitField, encode
+from greenroom.llm.openai.encode import ChatDialect
+from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
+from greenroom.llm.request_encoder import RequestEncoder
 from greenroom.llm.timeouts import ModelTimeouts
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpClient
+    from greenroom.net import HttpTransport
 
 __all__ = ["OpenAIProvider"]
 
@@ -20,10 +22,15 @@ __all__ = ["OpenAIProvider"]
 class OpenAIProvider(HttpProvider):
     """A model of OpenAI, or of a compatible server (Ollama, vLLM, OpenRouter, …) by its base URL.
 
+    The server's address decides the provider's name, such as "openrouter": what only one server
+    understands is sent back to it and to no other. A server that is not known is named by its host.
+
     Args:
         model: the model's name, such as "gpt-5.4".
-        api_key: the key; else `OPENAI_API_KEY`. A server on a private address needs none.
-        base_url: the server, with `/v1`; else `OPENAI_BASE_URL`, else OpenAI's own.
+        api_key: the key; else the variable of the server's vendor, such as `GROQ_API_KEY`, else
+            `OPENAI_API_KEY`. A server on a private address needs none.
+        base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's own.
+        host: what is particular to the server, where its address does not tell: `HOSTS["litellm"]`.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 if left out; those beyond wait in
             turn, without a time-out. Where a client is given, its own limit holds.
@@ -47,7 +54,8 @@ class OpenAIProvider(HttpProvider):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        client: "HttpClient | None" = None,
+        host: HostProfile | None = None,
+        client: "HttpTransport | None" = None,
         connections: int | None = None,
         max_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
@@ -56,42 +64,47 @@ class OpenAIProvider(HttpProvider):
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        endpoint = _endpoint(api_key, base_url, headers or {}, env)
+        base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
+        self.host = host or host_profile(base)
+        endpoint = _endpoint(self.host, base.rstrip("/"), api_key, headers or {}, env)
         super().__init__(model, endpoint, client, timeouts, price, connections)
-        self._max_tokens = max_tokens
-        self._limit_field = _limit_field(endpoint.url)
+        self._requests = RequestEncoder(ChatDialect(model, max_tokens, self.host))
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
-        """Make the body of a streaming request."""
-        return encode(
-            request,
-            model=self.model,
-            max_tokens=self._max_tokens,
-            limit_field=self._limit_field,
-        )
+        """Make the body of a streaming request as it would be sent."""
+        return self._requests.show(request)
+
+    async def content(self, request: ModelRequest) -> bytes:
+        """Make the body of a streaming request; of a conversation that goes on, only what is new."""
+        return await self._requests.encode(request)
+
+    def accepts_output(self, output: OutputSchema) -> bool:
+        """Whether the server can hold replies to a schema, as far as is known."""
+        return self.host.json_schema is True
 
     def decoder(self) -> OpenAIDecoder:
         """Make the translator of one reply."""
-        return OpenAIDecoder(self.name)
-
-
-def _limit_field(url: str) -> LimitField:
-    """Name the limit as the server knows it: OpenAI refuses the old name, others know no other."""
-    return "max_completion_tokens" if host_of(url).endswith("openai.com") else "max_tokens"
+        apart = self.host.counts_cache_apart
+        is_apart = apart is not None and bool(apart.search(self.model))
+        return OpenAIDecoder(self.name, counts_cache_apart=is_apart)
 
 
 def _endpoint(
-    api_key: str | None, base_url: str | None, headers: Mapping[str, str], env: Mapping[str, str]
+    host: HostProfile,
+    base: str,
+    api_key: str | None,
+    headers: Mapping[str, str],
+    env: Mapping[str, str],
 ) -> Endpoint:
-    base = setting(base_url, env, "OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/")
-    key = setting(api_key, env, "OPENAI_API_KEY")
+    variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"
+    key = setting(host.key(env) or None if api_key is None else api_key, env, "OPENAI_API_KEY")
     if not (key or is_local(base)):
-        raise missing_key("openai", "OPENAI_API_KEY")
-    optional = {
-        "authorization": f"Bearer {key}" if key else "",
-        "openai-organization": setting(None, env, "OPENAI_ORG_ID"),
-        "openai-project": setting(None, env, "OPENAI_PROJECT_ID"),
-    }
+        raise missing_key(host.name, variable)
+    optional = {"authorization": f"Bearer {key}" if key else ""}
+    # A server that is not known may be a proxy, which passes them on.
+    if host is HOSTS["openai"] or host.name not in HOSTS:
+        optional["openai-organization"] = setting(None, env, "OPENAI_ORG_ID")
+        optional["openai-project"] = setting(None, env, "OPENAI_PROJECT_ID")
     sent = {"content-type": "application/json"} | {k: v for k, v in optional.items() if v}
     url = f"{base}/chat/completions"
-    return Endpoint("openai", url, sent | dict(headers), (key,), "check OPENAI_API_KEY")
+    return Endpoint(host.name, url, sent | dict(headers), (key,), f"check {variable}")

@@ -5,11 +5,16 @@ Ollama), or as parts of a `content` that is a list (Mistral). OpenRouter adds `r
 which hold signatures and encrypted reasoning and must come back whole.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 
-from greenroom.llm.fields import integer, mapping, text
+from msgspec.structs import replace
 
-__all__ = ["CONTENT_FIELD", "merged_details", "reasoning_in"]
+from greenroom.core import ContentBlock, ThinkingBlock
+from greenroom.llm.fields import integer, mapping, text
+from greenroom.llm.growing_text import GrowingText
+
+__all__ = ["CONTENT_FIELD", "merged_details", "reasoning_in", "returned"]
 
 CONTENT_FIELD = "content"
 """The field of reasoning that came as a part of the content."""
@@ -26,7 +31,23 @@ def reasoning_in(delta: dict[str, object]) -> tuple[str, str]:
     return next(((name, text(delta[name])) for name in _FIELDS if text(delta.get(name))), ("", ""))
 
 
-def merged_details(older: list[object], newer: Iterable[object]) -> list[object]:
+def returned(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
+    """Return a block as it goes back to a server that takes these fields; None for none of it.
+
+    Reasoning that was a part of the content goes back wherever it came from.
+    """
+    if not isinstance(block, ThinkingBlock):
+        return block
+    field = block.extra.get("field")
+    kept = {k: v for k, v in block.extra.items() if k in names}
+    if field == CONTENT_FIELD or field in names:
+        kept["field"] = field
+    if not kept:
+        return None
+    return block if kept == block.extra else replace(block, extra=kept)
+
+
+def merged_details(pieces: Iterable[object]) -> list[object]:
     """Merge pieces of `reasoning_details`: those of one index and type grow into one entry.
 
     Texts are joined; of everything else, such as a signature, the last value that is not empty
@@ -34,34 +55,41 @@ def merged_details(older: list[object], newer: Iterable[object]) -> list[object]
 
     Example:
         >>> merged_details(
-        ...     [{"type": "reasoning.text", "index": 0, "text": "a", "signature": ""}],
-        ...     [{"type": "reasoning.text", "index": 0, "text": "b", "signature": "s"}],
+        ...     [
+        ...         {"type": "reasoning.text", "index": 0, "text": "a", "signature": ""},
+        ...         {"type": "reasoning.text", "index": 0, "text": "b", "signature": "s"},
+        ...     ]
         ... )
         [{'type': 'reasoning.text', 'index': 0, 'text': 'ab', 'signature': 's'}]
     """
-    merged = [mapping(entry) for entry in older]
-    for piece in map(mapping, newer):
-        places = [place for place, entry in enumerate(merged) if _belong(entry, piece)]
-        if places:
-            merged[places[-1]] = _grown(merged[places[-1]], piece)
+    merged: list[_Detail] = []
+    latest: dict[tuple[int, str], _Detail] = {}
+    for piece in map(mapping, pieces):
+        index = integer(piece.get("index"))
+        key = None if index is None else (index, text(piece.get("type")))
+        if key is None or key not in latest:
+            merged.append(_Detail())
+        if key is not None:
+            latest.setdefault(key, merged[-1]).add(piece)
         else:
-            merged.append(piece)
-    return list(merged)
+            merged[-1].add(piece)
+    return [detail.entry() for detail in merged]
 
 
-def _belong(entry: dict[str, object], piece: dict[str, object]) -> bool:
-    index = integer(piece.get("index"))
-    return index is not None and (entry.get("index"), entry.get("type")) == (
-        index,
-        piece.get("type"),
-    )
+class _Detail:
+    """One entry of `reasoning_details` and the texts that have come for it."""
 
+    def __init__(self) -> None:
+        self._fields: dict[str, object] = {}
+        self._texts = defaultdict[str, GrowingText](GrowingText)
 
-def _grown(entry: dict[str, object], piece: dict[str, object]) -> dict[str, object]:
-    grown = dict(entry)
-    for name, value in piece.items():
-        if name in _GROWING and isinstance(value, str):
-            grown[name] = text(entry.get(name)) + value
-        elif value not in (None, ""):
-            grown[name] = value
-    return grown
+    def add(self, piece: dict[str, object]) -> None:
+        for name, value in piece.items():
+            if name in _GROWING and isinstance(value, str):
+                self._fields.setdefault(name)
+                self._texts[name].write(value)
+            elif value not in (None, "") or name not in self._fields:
+                self._fields[name] = value
+
+    def entry(self) -> dict[str, object]:
+        return self._fields | {name: texts.getvalue() for name, texts in self._texts.items()}

@@ -1,14 +1,15 @@
 """The reply of a Chat Completions stream while it arrives: text, reasoning and calls, in order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from greenroom.core import ContentBlock, TextBlock, ThinkingBlock, UnknownBlock
 from greenroom.llm.events import BlockDelta, BlockEnd, BlockStart, StreamEvent
 from greenroom.llm.fields import items, mapping, text, without
+from greenroom.llm.growing_text import GrowingText
 from greenroom.llm.openai.calls import Calls
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merged_details, reasoning_in
 
-__all__ = ["Reply"]
+__all__ = ["Reply", "grow"]
 
 
 class _Passage:
@@ -19,13 +20,13 @@ class _Passage:
         self.kind = kind
         self.extra = extra
         self.details: list[object] = []
-        self.pieces: list[str] = []
+        self.text = GrowingText()  # holds a million pieces in little more than their text
 
     def block(self) -> ContentBlock:
-        whole = "".join(self.pieces)
+        whole = self.text.getvalue()
         if self.kind == "text":
             return TextBlock(whole, self.extra)
-        details = merged_details([], self.details)
+        details = merged_details(self.details)
         extra = self.extra | ({"reasoning_details": details} if details else {})
         return ThinkingBlock(whole, extra=extra)
 
@@ -96,14 +97,14 @@ class Reply:
 
     def _say(self, piece: str, extra: dict[str, object]) -> list[StreamEvent]:
         passage, events = self._open("text", extra)
-        passage.pieces.append(piece)
+        passage.text.write(piece)
         return [*events, BlockDelta(passage.index, "text", piece)]
 
     def _think(
         self, piece: str, extra: dict[str, object], details: list[object]
     ) -> list[StreamEvent]:
         passage, events = self._open("thinking", extra)
-        passage.pieces.append(piece)
+        passage.text.write(piece)
         passage.details += details
         return [*events, BlockDelta(passage.index, "thinking", piece)] if piece else events
 
@@ -145,7 +146,14 @@ class Reply:
 
     def _keep(self, delta: dict[str, object]) -> None:
         known = ("role", "content", "refusal", "tool_calls", "reasoning_details")
-        for name, value in without(delta, *known, "reasoning_content", "reasoning").items():
-            older = self.extra.get(name)
-            both = isinstance(older, list) and isinstance(value, list)
-            self.extra[name] = [*items(older), *items(value)] if both else value
+        grow(self.extra, without(delta, *known, "reasoning_content", "reasoning"))
+
+
+def grow(older: dict[str, object], newer: Mapping[str, object]) -> None:
+    """Add the fields of one more piece: a list goes on, anything else is replaced."""
+    for name, value in newer.items():
+        known = older.get(name)
+        if isinstance(known, list) and isinstance(value, list):
+            known.extend(value)
+        else:
+            older[name] = list(value) if isinstance(value, list) else value

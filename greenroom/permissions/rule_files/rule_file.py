@@ -1,13 +1,20 @@
 """Rule files: read as a whole or refused as a whole, each rule verified; written all or nothing."""
 
 import os
-import re
 import tempfile
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, serde
+from greenroom.core import (
+    AgentContext,
+    RuleDecision,
+    RuleFileError,
+    Workspace,
+    error_at,
+    error_of_json,
+    serde,
+)
 from greenroom.permissions.facts.disk import read_beginning
 from greenroom.permissions.judging.call import Call, read_call
 from greenroom.permissions.judging.evaluator import combine, judge
@@ -31,10 +38,6 @@ __all__ = [
 MAX_SIZE = 1 << 20
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
 _UNKNOWN_FIELD = "an unknown field is an error, since a misspelt matcher would match everything"
-_TOKEN = re.compile(
-    r'(?P<key>"(?:[^"\\]|\\.)*+")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
-    r'|"(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]++'
-)
 
 
 def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
@@ -73,52 +76,15 @@ def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
             ids.add(rule.id)
             rules.append(rule)
     except serde.InvalidJSONError as error:
-        line, column = (getattr(error.__cause__, each, None) for each in ("lineno", "colno"))
-        message, hint = error.message, f"a rule file is {_SHAPE}"
-        raise RuleFileError(message, path=source, line=line, column=column, hint=hint) from error
+        hint = f"a rule file is {_SHAPE}"
+        raise error_of_json(RuleFileError, text, error, source, hint) from error
     except ValidationError as error:
         first = error.errors()[0]
         hint = _SHAPE if first["type"] != "extra_forbidden" else _UNKNOWN_FIELD
-        raise _error(first["loc"], first["msg"], hint, text, source) from error
+        raise error_at(RuleFileError, text, source, first["loc"], first["msg"], hint) from error
     except RuleFileError as error:
-        raise _error(steps, error.message, error.hint, text, source) from error
+        raise error_at(RuleFileError, text, source, steps, error.message, error.hint) from error
     return tuple(rules)
-
-
-def _error(
-    steps: Sequence[str | int], message: str, hint: str, text: str, path: str
-) -> RuleFileError:
-    line, column = _place_of(text, steps)
-    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    message = f"{field.removeprefix('.')}: {message}"
-    return RuleFileError(message, path=path, line=line, column=column, hint=hint)
-
-
-def _place_of(text: str, path: Sequence[str | int]) -> tuple[int, int]:
-    r"""Find the line and column of the value at a path of keys and indexes, counted from 1.
-
-    Where the path leads nowhere, the place is that of the last value found on it. The text is valid
-    JSON, or blank.
-
-    Example:
-        >>> _place_of('{"rules":\n  [{"id": 1}]}', ["rules", 0, "id"])
-        (2, 11)
-    """
-    at, depth = 0, -1
-    steps: list[object] = []  # that lead to the token
-    for found in _TOKEN.finditer(text):
-        if found["key"]:
-            steps[-1] = serde.loads(found["key"])
-        elif found["close"]:
-            steps.pop()
-        elif not found["comma"]:
-            if len(steps) > depth and steps == list(path[: len(steps)]):
-                at, depth = found.start(), len(steps)
-            if found["open"]:
-                steps.append(0 if found["open"] == "[" else None)
-        elif isinstance(steps[-1], int):
-            steps[-1] += 1
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def check_rule(rule: PermissionRule, ids: Container[str]) -> None:

@@ -1,7 +1,7 @@
-"""Where remembered rules are kept, and which project rule files the user has agreed to.
+"""Where remembered rules are kept, and which of a project's files the user has agreed to.
 
-A project's file comes with the project, from whoever wrote it. What it allows counts only while it
-is, byte for byte, what this user has agreed to, or has written there through answers of their own;
+A project's file comes with the project, from whoever wrote it. What a rule file allows, and what a
+text for the model asks for, counts only while it is, byte for byte, what this user has agreed to, or has written there through answers of their own;
 any change takes the trust away. The record lies beside the user's own rules, out of the project's
 reach.
 """
@@ -38,21 +38,25 @@ def user_rules_path() -> Path:
     return folder / "greenroom" / _FILE
 
 
-def is_trusted(path: str | Path) -> bool:
-    """Whether this rule file is, byte for byte, what the user has agreed to. Reads files.
+def is_trusted(path: str | Path, digest: str | None = None) -> bool:
+    """Whether this file is, byte for byte, what the user has agreed to. Reads files.
+
+    Args:
+        path: a project's rule file, or a text that it brings for the model.
+        digest: the SHA-256 of its bytes, where they have been read; else they are read now.
 
     Raises:
         RuleFileError: the record of what is trusted can't be read.
     """
-    digest = rules_digest(path)
+    digest = digest or rules_digest(path)
     return digest is not None and _read_record().get(os.path.realpath(path)) == digest
 
 
 def trust_rules(path: str | Path, digest: str) -> None:
-    """Trust a project's rule file as a whole, as long as it is what a person was shown.
+    """Trust a project's file as a whole, as long as it is what a person was shown.
 
     Args:
-        path: the file.
+        path: the rule file, or a text that the project brings for the model.
         digest: its `rules_digest` from before it was read and shown.
 
     Raises:

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from greenroom.core import ConfigurationError, Usage
+import trio
+
+from greenroom.core import BudgetExceededError, ConfigurationError, Usage
 from greenroom.runtime.budgets.budget import BudgetScope
 
 if TYPE_CHECKING:
@@ -75,6 +77,20 @@ class Budgets:
         self._check(*_MODEL_CALL)
         for budget in self.counters:
             budget.count(model_calls=1)
+
+    def check_model_call(self) -> None:
+        """Raise `BudgetExceededError` where a model call could not begin now."""
+        self._check(*_MODEL_CALL)
+
+    def check_wait(self, seconds: float) -> None:
+        """Raise `BudgetExceededError` where time would be over before such a wait is."""
+        scope, now = self.first_to_end, trio.current_time()
+        if scope is not None and scope.budget.deadline <= now + seconds:
+            left = max(0.0, scope.budget.deadline - now)
+            raise BudgetExceededError(
+                f"the budget of {scope.owner} has {left:.3g} seconds left, "
+                f"and there would be {seconds:.3g} to wait"
+            )
 
     def begin_tool_call(self) -> "list[Budget]":
         """Count a tool call, or raise `BudgetExceededError`; return where it was counted."""

@@ -102,7 +102,7 @@ class Output:
         match chunk:
             case TextDelta(text=text):
                 self.partial.add(text)
-            case TextComplete():
+            case TextComplete() | Custom(kind="reply.restarted"):
                 self.partial.clear()
             case TurnStart():
                 self.ring.turn = self.ring.next - 1

@@ -119,9 +119,7 @@ def _input(use: ToolUseBlock) -> Iterator[str]:
 
 
 def _result(result: ToolResultBlock) -> str:
-    files = [
-        f"*{words(file_words(each))}*" for each in result.content if not isinstance(each, TextBlock)
-    ]
+    files = [_block(each) for each in result.content if not isinstance(each, TextBlock)]
     text, diff = split_diff(result.text)
     parts = [fenced(text)] if text else []
     parts += [fenced(diff, "diff")] if diff else []

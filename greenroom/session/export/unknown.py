@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from greenroom.core import UnknownBlock
+from greenroom.core import UNKNOWN_FIELDS, UnknownBlock
 
 __all__ = ["KEY", "with_unknown", "without_unknown"]
 
-KEY = "unknown_fields"
+KEY = UNKNOWN_FIELDS
 """Under this key of a message's `extra`, and of a session's own values, they are kept."""
 
 

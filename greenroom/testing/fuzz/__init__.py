@@ -5,20 +5,23 @@ Modules: `sweep` (`cancel_at_every_checkpoint`, which runs a `Scenario` again an
 `leftovers` (what is seen from outside), `invariants` (what must be true of it).
 """
 
-from greenroom.testing.fuzz.invariants import INVARIANTS as INVARIANTS
-from greenroom.testing.fuzz.invariants import Invariant as Invariant
+from greenroom.testing.fuzz.invariants import INVARIANTS as INVARIANTS, Invariant as Invariant
 from greenroom.testing.fuzz.leftovers import Leftovers as Leftovers
 from greenroom.testing.fuzz.scenario import Scenario as Scenario
-from greenroom.testing.fuzz.sweep import MODES as MODES
-from greenroom.testing.fuzz.sweep import FuzzError as FuzzError
-from greenroom.testing.fuzz.sweep import FuzzReport as FuzzReport
-from greenroom.testing.fuzz.sweep import Violation as Violation
-from greenroom.testing.fuzz.sweep import cancel_at_every_checkpoint as cancel_at_every_checkpoint
-from greenroom.testing.fuzz.trial import Acknowledged as Acknowledged
-from greenroom.testing.fuzz.trial import EndedCall as EndedCall
-from greenroom.testing.fuzz.trial import Interrupted as Interrupted
-from greenroom.testing.fuzz.trial import Mode as Mode
-from greenroom.testing.fuzz.trial import Trial as Trial
+from greenroom.testing.fuzz.sweep import (
+    MODES as MODES,
+    FuzzError as FuzzError,
+    FuzzReport as FuzzReport,
+    Violation as Violation,
+    cancel_at_every_checkpoint as cancel_at_every_checkpoint,
+)
+from greenroom.testing.fuzz.trial import (
+    Acknowledged as Acknowledged,
+    EndedCall as EndedCall,
+    Interrupted as Interrupted,
+    Mode as Mode,
+    Trial as Trial,
+)
 
 __all__ = [
     "INVARIANTS",

@@ -5,9 +5,11 @@
 and `deletion`. `under_test` is what you say of a store.
 """
 
-from greenroom.testing.stores.suite import SESSION_STORE_CHECKS as SESSION_STORE_CHECKS
-from greenroom.testing.stores.suite import SessionStoreCheck as SessionStoreCheck
-from greenroom.testing.stores.suite import check_session_store as check_session_store
+from greenroom.testing.stores.suite import (
+    SESSION_STORE_CHECKS as SESSION_STORE_CHECKS,
+    SessionStoreCheck as SessionStoreCheck,
+    check_session_store as check_session_store,
+)
 from greenroom.testing.stores.under_test import StoreUnderTest as StoreUnderTest
 
 __all__ = ["SESSION_STORE_CHECKS", "SessionStoreCheck", "StoreUnderTest", "check_session_store"]

@@ -13,8 +13,7 @@ from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
 from greenroom.tools.builtin.grep import Grep as Grep
 from greenroom.tools.builtin.read import Read as Read
-from greenroom.tools.builtin.todo import Todo as Todo
-from greenroom.tools.builtin.todo import TodoList as TodoList
+from greenroom.tools.builtin.todo import Todo as Todo, TodoList as TodoList
 from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
 from greenroom.tools.builtin.write import Write as Write
 from greenroom.tools.protocol import Tool

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import ParamSpec
 
 from greenroom.core import ToolError, Wire
 
-__all__ = ["FunctionReference", "is_loading_script"]
+__all__ = ["FunctionReference", "become_worker", "is_loading_script", "is_worker"]
 
 P = ParamSpec("P")
 
@@ -23,6 +24,17 @@ SCRIPT_NAME = "__mp_main__"
 _GUARD = re.compile(r"^if\b.*__name__", re.MULTILINE)
 
 _loading: set[str] = set()
+_workers: set[int] = set()
+
+
+def become_worker() -> None:
+    """Say that this process runs tools for another one."""
+    _workers.add(os.getpid())
+
+
+def is_worker() -> bool:
+    """Whether this process runs tools for another one, with `isolation="process"`."""
+    return os.getpid() in _workers
 
 
 def is_loading_script() -> bool:

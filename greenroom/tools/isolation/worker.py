@@ -44,6 +44,7 @@ from greenroom.tools.isolation.frame import (
     ProgressFrame,
     pack,
 )
+from greenroom.tools.isolation.function_reference import become_worker
 from greenroom.tools.process import launcher
 from greenroom.tools.process.live_output import LIVE_CHARACTERS
 
@@ -273,4 +274,5 @@ def main(fd: int) -> None:
             stream.reconfigure(
                 encoding="utf-8", errors="replace", line_buffering=True, write_through=False
             )
+    become_worker()
     Worker(connection).serve()

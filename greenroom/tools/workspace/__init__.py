@@ -5,8 +5,7 @@ the time during which calls run, `recorder` opens and closes windows, `put_back`
 """
 
 from greenroom.tools.workspace.file_state import look_at as look_at
-from greenroom.tools.workspace.packs import Packs as Packs
-from greenroom.tools.workspace.packs import PackWriter as PackWriter
+from greenroom.tools.workspace.packs import Packs as Packs, PackWriter as PackWriter
 from greenroom.tools.workspace.put_back import put_back as put_back
 from greenroom.tools.workspace.recorder import WorkspaceRecorder as WorkspaceRecorder
 from greenroom.tools.workspace.window import Window as Window

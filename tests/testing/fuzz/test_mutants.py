@@ -12,11 +12,10 @@ import trio
 
 from greenroom.agents import reply
 from greenroom.core import AgentState, Done, Exited, StopReason, SubAgentComplete
-from greenroom.runtime import actor, children, lifecycle, registry
-from greenroom.runtime import handle as handles
+from greenroom.runtime import actor, children, handle as handles, lifecycle, registry
 from greenroom.runtime.input import approvals, mailbox
 from greenroom.runtime.output import output
-from greenroom.runtime.turns import cleanup, interruption, turn
+from greenroom.runtime.turns import agent_turns, cleanup, interruption, turn
 from greenroom.session import AgentSession
 from greenroom.session.history.pairing import Pairs
 from greenroom.testing.fuzz import INVARIANTS, FuzzError, cancel_at_every_checkpoint
@@ -120,12 +119,12 @@ def the_end_of_an_agent_is_not_told(patch):
 
 @breaks("nobody_is_stuck")
 def who_asks_is_not_woken(patch):
-    patch.setattr(turn.Turns, "_wake", lambda *args: None)
+    patch.setattr(agent_turns.Turns, "_wake", lambda *args: None)
 
 
 @breaks("nobody_is_stuck")
 def who_asks_is_not_woken_at_the_end_of_the_agent(patch):
-    patch.setattr(turn.Turns, "end", lambda self: None)
+    patch.setattr(agent_turns.Turns, "end", lambda self: None)
 
 
 @breaks("nobody_is_stuck", "there_is_an_outcome")
@@ -202,13 +201,13 @@ def an_interrupt_returns_too_early(patch):
 
 @breaks("there_is_an_outcome", "the_next_input_works")
 def an_interrupt_ends_the_agent(patch):
-    interrupt = turn.Turns.interrupt
+    interrupt = agent_turns.Turns.interrupt
 
     def interrupt_all(self, mode, grace):
         self._actor.scope.cancel()
         return interrupt(self, mode, grace)
 
-    patch.setattr(turn.Turns, "interrupt", interrupt_all)
+    patch.setattr(agent_turns.Turns, "interrupt", interrupt_all)
 
 
 @breaks("what_was_said_is_kept")

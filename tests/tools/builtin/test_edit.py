@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
 from greenroom.tools import Edit, Read, ToolRegistry
-from greenroom.tools.builtin import atomic_file, text_diff
-from greenroom.tools.builtin import edit as edit_module
+from greenroom.tools.builtin import atomic_file, edit as edit_module, text_diff
 from greenroom.tools.builtin.replacement import Replacement
 from greenroom.tools.builtin.text_diff import unified_diff
 from greenroom.tools.builtin.text_file import TextContent

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ReadPath, ToolError
 from greenroom.tools import Glob, Grep, ToolRegistry
-from greenroom.tools.builtin import glob as glob_module
-from greenroom.tools.builtin import glob_pattern
+from greenroom.tools.builtin import glob as glob_module, glob_pattern
 from greenroom.tools.builtin.file_tree import walk_files
 from greenroom.tools.builtin.gitignore import IgnoreRules
 from greenroom.tools.builtin.glob_pattern import GlobPattern, expand_braces

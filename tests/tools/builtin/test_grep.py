@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ReadPath, ToolError, serde
 from greenroom.tools import Glob, Grep
-from greenroom.tools.builtin import grep as grep_module
-from greenroom.tools.builtin import searcher
+from greenroom.tools.builtin import grep as grep_module, searcher
 from greenroom.tools.builtin.file_filter import FILE_TYPES, FileFilter
 from greenroom.tools.builtin.grep_rows import GrepRows
 

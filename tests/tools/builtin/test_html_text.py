@@ -3,8 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
 from greenroom.tools.builtin.html_text import html_text

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, DocumentBlock, ImageBlock, ReadPath, ToolError
 from greenroom.tools import Read

@@ -17,7 +17,8 @@ A rule file is tested by the examples of its own rules. The exit code is 1 if on
 
 _TRUST = """\
 Show what .greenroom/permissions.json allows, ask, and let it count from then on, until the file
-changes. Only a person at a terminal can agree. What it denies or asks about counts always."""
+changes; and the same for each text that the project brings for the model, such as AGENTS.md. Only
+a person at a terminal can agree. What the rules deny or ask about counts always."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,7 @@ def add_permissions(commands: Parsers) -> None:
     _add_list(verbs)
     _add_test(verbs)
     _add_log(verbs)
-    _add_verb(
-        verbs, "trust", "let what the project's rule file allows count, once you agree", _TRUST
-    )
+    _add_verb(verbs, "trust", "let what the project's files say count, once you agree", _TRUST)
 
 
 def _add_verb(verbs: Parsers, name: str, text: str, description: str = "") -> Parser:

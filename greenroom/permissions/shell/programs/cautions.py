@@ -28,8 +28,9 @@ _EXPRESSIONS = {
     "go": r".*-extld",
     # settings that run commands, or say what runs them
     "make": (
-        r"\s*(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
-        r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n]|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b)"
+        r"\s*+(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
+        r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n])"
+        r"|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b"
     ),
     "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
     "curl": r".*%output\{",

@@ -1,0 +1,315 @@
+"""`Agent`: a model, its instructions and its tools, as one value that can be run."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeAlias
+
+from typing_extensions import TypeVar
+
+from greenroom.agents.agent_result import AgentResult, RunReport
+from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
+from greenroom.agents.agent_tool import AgentTool
+from greenroom.agents.answer import plain
+from greenroom.agents.guards import Guard
+from greenroom.agents.run_context import RunContext, check_deps, is_instance, takes_run_context
+from greenroom.agents.steps import Steps
+from greenroom.agents.sync import run_in_loop
+from greenroom.agents.toolbox import Toolbox, check_tools, tool_name
+from greenroom.core import ConfigurationError, ContentBlock
+from greenroom.llm import LLMProvider, OutputType
+from greenroom.permissions import PermissionManager
+from greenroom.resilience import Budget
+from greenroom.runtime import AgentInternals, AgentRuntime
+from greenroom.session import AgentSession
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+    from greenroom.session import SessionStore
+
+__all__ = ["Agent"]
+
+DepsT = TypeVar("DepsT", default=None)
+OutputT = TypeVar("OutputT", default=str)
+
+Tools: TypeAlias = Sequence[object]
+"""Functions, tools, and what `as_tool` makes tools of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Agent(Generic[DepsT, OutputT]):
+    """A model with instructions and tools: a frozen configuration, and an agent function.
+
+    `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session, agent)`
+    starts it like any other agent function, and goes the same way: an agent has one loop, which you see
+    in `__call__`. Without a `session` or a `store` nothing is written.
+
+    A function in `tools` may be called: passing it is consent. Other tools that write, run programs or
+    use the network, and all tools of servers, need a rule or a person to ask. Without either, the call
+    is denied, and `result.denials` lists it.
+
+    In a tool call or task of another agent, an `Agent` runs as its subagent: under its budgets, ended
+    with its turn, and allowed nothing that is denied to it.
+
+    Args:
+        llm: the name of a model, such as "anthropic:claude-sonnet-5", or a provider.
+        instructions: the system prompt, or a function of the `RunContext` that makes it anew for each
+            model call.
+        tools: functions and tools, or a function of the `RunContext` that says which there are now.
+        deps_type: the type of what `run` is given as `deps`.
+        output_type: what a run comes to: a text, or a value of a pydantic model, dataclass, TypedDict,
+            msgspec struct or plain type, which the model is held to and which is validated.
+        output_retries: how often an answer that does not fit is asked for again.
+        permissions: the rules for its calls; by default what is said above.
+        budget: limits that hold for each turn, and for all that the turn runs.
+        max_steps: model calls in a turn; the last one is made without tools, so that there is an answer.
+        guards: what looks at inputs, at text while it comes, and at outputs; see `Guard`.
+        name: for people, logs and sessions.
+        description: what it is good for, for a model that may call it.
+
+    Raises:
+        TypeError: a tool, or a function of the configuration, wants other `deps` than `deps_type`.
+        ToolError: something in `tools` can't be a tool.
+        ConfigurationError: another argument makes no sense.
+
+    Example:
+        >>> from greenroom.testing import ScriptedProvider, call
+        >>> def get_weather(city: str) -> str:
+        ...     \"\"\"Return the weather in a city.\"\"\"
+        ...     return f"It rains in {city}."
+        >>> llm = ScriptedProvider(call("get_weather", city="Tokyo"), "Take an umbrella.")
+        >>> agent = Agent(llm, instructions="Be brief.", tools=[get_weather])
+        >>> agent.run_sync("What is the weather in Tokyo?").output
+        'Take an umbrella.'
+    """
+
+    llm: LLMProvider | str
+    _: KW_ONLY
+    instructions: str | Callable[[RunContext[DepsT]], str | Awaitable[str]] = ""
+    tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]] = ()
+    deps_type: type[DepsT] | None = None
+    output_type: "TypeForm[OutputT]" = str  # type: ignore[assignment]  # the default of OutputT
+    output_retries: int = 2
+    permissions: PermissionManager | None = None
+    budget: Budget | None = None
+    max_steps: int = 10
+    guards: Sequence[Guard[DepsT]] = ()
+    name: str = "agent"
+    description: str = ""
+    toolbox: Toolbox = field(init=False, repr=False)
+    """The tools, ready to be called; empty where a function says which there are."""
+    output: OutputType[OutputT] | None = field(init=False, repr=False)
+    """How a model is asked for a value of the `output_type`; None where that is a text."""
+
+    async def __call__(
+        self,
+        internals: AgentInternals,
+        deps: DepsT = None,  # type: ignore[assignment]  # checked below
+        report: RunReport | None = None,
+    ) -> None:
+        """Answer each input: the agent function, for `runtime.spawn(session, agent, deps)`.
+
+        Args:
+            internals: given by the runtime.
+            deps: as for `run`.
+            report: given by `run`, to be told of its one turn what chunks don't say.
+        """
+        self._check_run(deps)
+        steps = Steps(self, internals, deps, report or RunReport())
+        async for message in internals.inputs():
+            async with internals.turn(message, append=not steps.looks_at_input) as turn:
+                with steps.turn(turn):
+                    await steps.begin(message)
+                    while (calls := await steps.reply()) is not None:
+                        await steps.run_tools(calls)
+                    turn.set_result(plain(steps.value))
+
+    async def run(
+        self,
+        input: str | Iterable[ContentBlock] | None = None,  # noqa: A002 (the field's word for it)
+        *,
+        deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
+        session: AgentSession | str | None = None,
+        store: "SessionStore | None" = None,
+        runtime: AgentRuntime | None = None,
+        approve: Approve | None = None,
+        answers: Answers | None = None,
+    ) -> AgentResult[OutputT]:
+        """Answer one input, and return what came of it; a run that fails is a result as well.
+
+        Args:
+            input: a text, or content blocks. None goes on with a session that was interrupted, or
+                whose questions are answered.
+            deps: what tools, instructions and guards find in their `RunContext`.
+            session: the conversation to go on with, or its id; where none of this id is stored yet, it
+                begins. By default a new one.
+            store: where the session lives: by default in memory, and for a session that is named in
+                the runtime's store, or in the folder `sessions/`.
+            runtime: the runtime to run in; by default one for this run alone.
+            approve: an async function of the `PermissionRequest` that returns True, False or an
+                `Answer`; or "later": then the run ends at the first question, with the status waiting
+                and the question in `result.pending`. By default such calls are denied.
+            answers: answers to the questions that an earlier run has left open in this session.
+
+        Raises:
+            ConfigurationError: the arguments don't go together, the model can't be opened, or there is
+                nothing to go on with.
+            TypeError: `deps` is not of the agent's `deps_type`.
+            SessionError: the session can't be loaded, or is in use.
+            Exception: what one of your functions raises, unless it is a tool.
+        """
+        async with self.stream(
+            input,
+            deps=deps,
+            session=session,
+            store=store,
+            runtime=runtime,
+            approve=approve,
+            answers=answers,
+        ) as run:
+            async for _ in run:
+                pass
+        return run.result
+
+    def run_sync(
+        self,
+        input: str | Iterable[ContentBlock] | None = None,  # noqa: A002 (as above)
+        *,
+        deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
+        session: AgentSession | str | None = None,
+        store: "SessionStore | None" = None,
+        approve: Approve | None = None,
+        answers: Answers | None = None,
+    ) -> AgentResult[OutputT]:
+        """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
+
+        Raises:
+            EventLoopError: an event loop runs here already.
+            Exception: as `run` says.
+        """
+        return run_in_loop(
+            partial(
+                self.run,
+                input,
+                deps=deps,
+                session=session,
+                store=store,
+                approve=approve,
+                answers=answers,
+            ),
+            "run_sync",
+        )
+
+    def stream(
+        self,
+        input: str | Iterable[ContentBlock] | None = None,  # noqa: A002 (as above)
+        *,
+        deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
+        session: AgentSession | str | None = None,
+        store: "SessionStore | None" = None,
+        runtime: AgentRuntime | None = None,
+        approve: Approve | None = None,
+        answers: Answers | None = None,
+    ) -> AbstractAsyncContextManager[AgentRun[OutputT]]:
+        """Do what `run` does, and let the block read along; leaving it early stops everything.
+
+        The arguments are those of `run`, and so is what is raised.
+
+        Example:
+            ```python
+            async with agent.stream("Tell me a story.") as run:
+                async for piece in run.text():
+                    print(piece, end="", flush=True)
+            print(run.result.usage)
+            ```
+        """
+        self._check_run(deps)
+        return open_run(
+            RunOptions(
+                function=partial(self._run, deps),
+                name=self.name,
+                input=input,
+                session=session,
+                store=store,
+                runtime=runtime,
+                approve=approve,
+                answers=answers,
+            ),
+            AgentRun[OutputT],
+        )
+
+    def as_tool(
+        self, name: str = "", description: str = "", *, deps: DepsT | None = None
+    ) -> AgentTool[DepsT, OutputT]:
+        """Make a tool of it, by which another agent can give it work; the same as a `run` in a tool.
+
+        It sees nothing of the caller's conversation. Each call begins a session of its own.
+
+        Args:
+            name: by default the agent's.
+            description: by default the agent's.
+            deps: what it is given; by default the caller's, where they are of its `deps_type`.
+
+        Raises:
+            ConfigurationError: neither it nor the agent has a description, which a model needs to
+                choose it.
+        """
+        return AgentTool(self, name or self.name, description or self.description, deps)
+
+    async def _run(self, deps: DepsT, internals: AgentInternals, report: RunReport) -> None:
+        await self(internals, deps, report)
+
+    def _check_run(self, deps: object) -> None:
+        if self.deps_type is not None and not is_instance(deps, self.deps_type):
+            raise TypeError(
+                f"{self.name} wants deps of the type {self.deps_type.__name__}, not {deps!r}"
+            )
+
+    def __post_init__(self) -> None:
+        _check_arguments(self)
+        tools = self.tools if callable(self.tools) else tuple(self.tools)
+        object.__setattr__(self, "tools", tools)
+        output = None if self.output_type is str else OutputType(self.output_type)
+        object.__setattr__(self, "output", output)
+        object.__setattr__(self, "toolbox", Toolbox.of(() if callable(tools) else tools))
+        for what in ("instructions", "tools"):
+            given = getattr(self, what)
+            if callable(given):
+                check_deps(f"{what}=", given, self.deps_type)
+        object.__setattr__(self, "guards", tuple(self.guards))
+        for guard in self.guards:
+            check_deps(f"the guard {guard.name}", guard.check, self.deps_type)
+        if not callable(tools):
+            check_tools(tools, self.deps_type)
+
+
+def _check_arguments(agent: Agent[DepsT, OutputT]) -> None:
+    """Refuse what makes no sense, with a word about what was probably meant."""
+    if not isinstance(agent.llm, str | LLMProvider):
+        hint = 'write "anthropic:claude-sonnet-5", or a provider'
+        raise ConfigurationError(f"{agent.llm!r} is not a model", hint=hint)
+    if isinstance(agent.max_steps, bool) or not isinstance(agent.max_steps, int):
+        raise ConfigurationError(f"max_steps is {agent.max_steps!r}", hint="give a whole number")
+    if agent.max_steps < 1:
+        raise ConfigurationError(f"max_steps is {agent.max_steps}", hint="give 1 or more")
+    if agent.output_retries < 0:
+        raise ConfigurationError(f"output_retries is {agent.output_retries}", hint="0 asks once")
+    if callable(agent.tools) and not takes_run_context(agent.tools):
+        name = tool_name(agent.tools)
+        raise ConfigurationError(
+            f"tools is the function {name}, which takes no RunContext",
+            hint=f"write tools=[{name}]; a function here says which tools there are",
+        )
+    if not callable(agent.instructions) and not isinstance(agent.instructions, str):
+        raise ConfigurationError(f"instructions are a text, not {agent.instructions!r}")
+    for guard in agent.guards:
+        if not isinstance(guard, Guard):
+            raise ConfigurationError(f"{guard!r} is not a guard", hint="write Guard(function)")
+    if agent.budget is not None and not isinstance(agent.budget, Budget):
+        hint = "write budget=Budget(tokens=100_000)"
+        raise ConfigurationError(f"{agent.budget!r} is not a budget", hint=hint)
+    if agent.permissions is not None and not isinstance(agent.permissions, PermissionManager):
+        hint = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
+        raise ConfigurationError(f"{agent.permissions!r} is not a PermissionManager", hint=hint)

@@ -1,0 +1,363 @@
+"""A run of an `Agent`, from its spawn to its result."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias
+
+import msgspec
+import trio
+from msgspec import UNSET
+from typing_extensions import TypeVar
+
+from greenroom.agents.agent_result import AgentResult, RunReport
+from greenroom.agents.approval import Decide, as_answer, attend, respond
+from greenroom.agents.caller import current_caller
+from greenroom.core import (
+    Answer,
+    ConfigurationError,
+    ContentBlock,
+    Done,
+    EndStatus,
+    Error,
+    Exited,
+    GreenroomError,
+    Message,
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    SessionNotFoundError,
+    StopReason,
+    TextDelta,
+    TurnError,
+    TurnStatus,
+    Usage,
+)
+from greenroom.runtime import (
+    AgentHandle,
+    AgentInternals,
+    AgentRuntime,
+    Unattended,
+    calling_agent,
+    spawn_subagent,
+)
+from greenroom.session import AgentSession, MemoryStore
+
+if TYPE_CHECKING:
+    from greenroom.session import SessionStore
+
+__all__ = ["AgentRun", "Answers", "Approve", "RunOptions", "open_run"]
+
+OutputT = TypeVar("OutputT", default=str)
+
+Approve: TypeAlias = Decide | Literal["later"]
+"""Who answers permission requests: an async function, or somebody later."""
+
+Answers: TypeAlias = Mapping[str, bool | str | Answer]
+"""Answers to questions that an earlier run has left open, by the requests' ids."""
+
+_GO_ON = "Go on where you left off."
+_ANSWERS = "agent.answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What one run is given; `Agent.run` says what it means.
+
+    Attributes:
+        function: the agent's function; it writes into the report that it is given.
+        name: the agent's name, for its session.
+    """
+
+    function: Callable[[AgentInternals, RunReport], Awaitable[object]]
+    name: str
+    input: str | Iterable[ContentBlock] | None
+    session: AgentSession | str | None
+    store: "SessionStore | None"
+    runtime: AgentRuntime | None
+    approve: Approve | None
+    answers: Answers | None
+
+
+@asynccontextmanager
+async def open_run(
+    options: RunOptions, run: type["AgentRun[OutputT]"]
+) -> AsyncIterator["AgentRun[OutputT]"]:
+    """Spawn the agent for one run, and end it with the block, however that is left."""
+    _check(options)
+    report = RunReport()
+    async with AsyncExitStack() as stack:
+        if calling_agent() is None:
+            session, handle = await _spawn_root(options, report, stack)
+        else:
+            session, handle = await _spawn_below(options, report)
+        made = run(handle, session, report)
+        try:
+            async with AsyncExitStack() as attended:
+                if callable(options.approve):
+                    await attended.enter_async_context(attend(handle, options.approve))
+                await made._begin(options)
+                yield made
+        finally:
+            with trio.CancelScope(shield=True):
+                await handle.shutdown(grace=0)
+                await made._finish()
+
+
+def _check(options: RunOptions) -> None:
+    approve = options.approve
+    if approve is not None and approve != "later" and not callable(approve):
+        raise ConfigurationError(
+            f"approve={approve!r} is neither an async function nor 'later'",
+            hint="what may run without a question is for permissions= to say",
+        )
+    if options.answers is not None and options.input is not None:
+        raise ConfigurationError(
+            "a run takes an input, or answers to what an earlier run has asked",
+            hint="an input goes on without the calls that wait: give the answers first",
+        )
+    if options.answers is not None and options.session is None:
+        raise ConfigurationError(
+            "answers belong to a session", hint="pass session=result.session, or its id"
+        )
+
+
+async def _spawn_root(
+    options: RunOptions, report: RunReport, stack: AsyncExitStack
+) -> tuple[AgentSession, AgentHandle]:
+    """Start the agent under the runtime that is given, or under one of its own."""
+    runtime = options.runtime
+    store = options.store or (runtime.store if runtime is not None else None)
+    if options.session is None:
+        store = store or MemoryStore()
+    session = await _open_session(options, store)
+    if runtime is None:
+        runtime = await stack.enter_async_context(AgentRuntime(store))
+    unattended: Unattended = "suspend" if options.approve == "later" else "deny"
+    return session, runtime.spawn(session, options.function, report, unattended=unattended)
+
+
+async def _spawn_below(options: RunOptions, report: RunReport) -> tuple[AgentSession, AgentHandle]:
+    """Start the agent as a subagent of the one that calls."""
+    refused = {
+        "runtime": options.runtime is not None,
+        "store": options.store is not None,
+        "answers": options.answers is not None,
+        "approve='later'": options.approve == "later",
+    }
+    if any(refused.values()):
+        what = next(name for name, is_given in refused.items() if is_given)
+        raise ConfigurationError(
+            f"{what} is not for a run inside of an agent's tool call or task tree: it is a subagent",
+            hint="the runtime, the store and who answers are those of the agent that calls",
+        )
+    caller = current_caller()
+    session = await _open_session(options, caller.store if caller else None)
+    handle = spawn_subagent(session, options.function, report, report=False)
+    assert handle is not None  # an agent calls
+    return session, handle
+
+
+async def _open_session(options: RunOptions, store: "SessionStore | None") -> AgentSession:
+    given = options.session
+    if isinstance(given, AgentSession):
+        session = given
+    elif given is None:
+        session = AgentSession.new(options.name, store=store)
+    else:
+        session = await _load(given, store, options)
+    _check_session(options, session)
+    return session
+
+
+async def _load(session_id: str, store: "SessionStore | None", options: RunOptions) -> AgentSession:
+    try:
+        return await AgentSession.load(session_id, store=store, keep_open=True)
+    except SessionNotFoundError:
+        if options.input is None:
+            raise
+        return AgentSession.new(options.name, session_id=session_id, store=store)
+
+
+def _check_session(options: RunOptions, session: AgentSession) -> None:
+    if options.answers is not None:
+        open_ids = [question.request_id for question in session.open_questions]
+        for request_id in options.answers:
+            if request_id not in open_ids:
+                raise ConfigurationError(
+                    f"{session.session_id} has no open question {request_id!r}",
+                    hint=f"it has {', '.join(open_ids) or 'none'}; an input, a rewind and a fork"
+                    " leave none open",
+                )
+    if options.input is None and not session.unstarted and not _is_broken_off(session):
+        raise ConfigurationError(
+            f"{session.session_id} has nothing to go on with", hint="pass an input"
+        )
+
+
+def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
+    """Return the answers that hold: those given now, and those of earlier runs that came to no call.
+
+    Several calls of a reply may be asked about, one after the other, and none starts before the last is
+    answered. So a run may end at a question after it was given the answer to another one.
+    """
+    open_ids = {question.request_id for question in session.open_questions}
+    before = session.records(_ANSWERS)[-1:]
+    kept = msgspec.convert(before[0], dict[str, Answer]) if before else {}
+    found = {request_id: answer for request_id, answer in kept.items() if request_id in open_ids}
+    if given:
+        found |= {request_id: as_answer(answer) for request_id, answer in given.items()}
+        session.add_record(_ANSWERS, msgspec.to_builtins(found))
+    return found
+
+
+def _is_broken_off(session: AgentSession) -> bool:
+    """Whether the conversation ends with something that the model has not answered."""
+    last = session.history[-1:]
+    return any(
+        message.role == "user" or message.stop_reason is StopReason.INTERRUPTED for message in last
+    )
+
+
+class AgentRun(Generic[OutputT]):
+    """One run while it goes on: an iterator over its chunks, from `TurnStart` to `Done`.
+
+    A reader that falls behind gets `Lagged` and goes on; the result knows of everything all the same.
+
+    Example:
+        ```python
+        async with agent.stream("Tell me a story.") as run:
+            async for piece in run.text():
+                print(piece, end="", flush=True)
+        print(run.result.usage)
+        ```
+    """
+
+    def __init__(self, handle: AgentHandle, session: AgentSession, report: RunReport) -> None:
+        """Made by `Agent.stream`."""
+        self.handle = handle
+        """The agent's handle: to interrupt it, or to answer what it asks (`subscribe(answers=True)`)."""
+        self._session = session
+        self._before = session.history
+        self._report = report
+        self._chunks = handle.stream()
+        self._asked: dict[str, PermissionRequest] = {}
+        self._error: Error | None = None
+        self._end: Done | Exited | None = None
+        self._usage = Usage()
+
+    async def _begin(self, options: RunOptions) -> None:
+        """Tell the agent what it is run for."""
+        for request_id, answer in _answers(self._session, options.answers or {}).items():
+            await respond(self.handle, request_id, answer)
+        if options.input is not None or not self._session.unstarted:
+            self.handle.send_input_nowait(_GO_ON if options.input is None else options.input)
+
+    async def _finish(self) -> None:
+        """Learn how it ended where nobody has read so far; the agent has ended, so nothing is waited for."""
+        if self._end is None:
+            chunks = self.handle.subscribe("turn")
+            while self._end is None:
+                self._note(await anext(chunks, Exited(EndStatus.CANCELLED)))
+        self._usage = await self.handle.tree_usage()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> OutputChunk:
+        """Return the next chunk.
+
+        Raises:
+            Exception: what made the agent crash: a bug, and none of the errors that end a turn.
+        """
+        try:
+            return await self._receive()
+        except StopAsyncIteration:
+            if isinstance(self._end, Exited) or self._report.has_crashed:
+                await self.handle.wait(check=True)
+            raise
+
+    async def _receive(self) -> OutputChunk:
+        chunk = await self._chunks.__anext__()
+        if isinstance(chunk, Done | Exited):
+            self._usage = await self.handle.tree_usage()
+        self._note(chunk)
+        return chunk
+
+    def _note(self, chunk: OutputChunk) -> None:
+        match chunk:
+            case PermissionRequest():
+                self._asked[chunk.request_id] = chunk
+            case PermissionResponse(cancelled=False):
+                self._asked.pop(chunk.request_id, None)
+            case Error():
+                self._error = chunk
+            case Done() | Exited():
+                self._end = chunk
+            case _:
+                pass
+
+    def text(self) -> "_Texts":
+        """Iterate over the text alone, piece by piece as the model writes it."""
+        return _Texts(self)
+
+    @property
+    def result(self) -> AgentResult[OutputT]:
+        """How the run ended; there once its chunks are read to the end, or the block is left.
+
+        Raises:
+            TurnError: it goes on.
+        """
+        if self._end is None:
+            raise TurnError(
+                "the run goes on, and has no result yet",
+                hint="read its chunks to the end, or leave the `async with` block",
+            )
+        report, messages, status = self._report, self._messages(), _status(self._end)
+        said = (each.text for each in reversed(messages) if each.role == "assistant" and each.text)
+        return AgentResult(
+            status=status,
+            text=next(said, ""),
+            messages=messages,
+            usage=self._usage,
+            steps=report.steps,
+            is_truncated=report.is_truncated,
+            denials=tuple(report.denials),
+            pending=tuple(self._asked.values()) if status is TurnStatus.WAITING else (),
+            warnings=tuple(report.warnings),
+            error=self._failure() if status is TurnStatus.FAILED else None,
+            session=self._session,
+            value=report.output if status is TurnStatus.COMPLETED else UNSET,
+        )
+
+    def _messages(self) -> tuple[Message, ...]:
+        known = {id(message) for message in self._before}
+        return tuple(message for message in self._session.history if id(message) not in known)
+
+    def _failure(self) -> GreenroomError:
+        if self._report.error is not None:
+            return self._report.error
+        told = self._error or Error("the agent has crashed")
+        return GreenroomError(told.message, hint=told.hint)
+
+
+def _status(end: Done | Exited) -> TurnStatus:
+    if isinstance(end, Done):
+        return end.status
+    return TurnStatus.FAILED if end.status is EndStatus.CRASHED else TurnStatus.INTERRUPTED
+
+
+class _Texts:
+    """The text of a run, as it comes."""
+
+    def __init__(self, run: AgentRun[OutputT]) -> None:
+        self._chunks: AsyncIterator[OutputChunk] = run
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        async for chunk in self._chunks:
+            if isinstance(chunk, TextDelta):
+                return chunk.text
+        raise StopAsyncIteration

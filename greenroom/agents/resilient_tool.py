@@ -1,0 +1,184 @@
+"""`resilient_tool`: a tool under the policies of `resilience`."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, nullcontext
+from typing import TypeAlias
+
+import trio
+
+from greenroom.core import (
+    AgentContext,
+    CircuitOpenError,
+    GreenroomError,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    ToolStatus,
+    clip,
+    describe_error,
+)
+from greenroom.resilience import (
+    Attempts,
+    CircuitBreaker,
+    ConcurrencyLimit,
+    RateLimit,
+    Retry,
+)
+from greenroom.tools import OPTIONAL_MEMBERS, RegisteredTool, Tool, as_tool
+
+__all__ = ["resilient_tool"]
+
+ToolLimit: TypeAlias = RateLimit | ConcurrencyLimit
+
+_REASON = 300  # characters
+_MARGIN = 1.0  # seconds
+
+
+def resilient_tool(
+    tool: object,
+    *,
+    retry: Retry | None = None,
+    breaker: CircuitBreaker | None = None,
+    limit: ToolLimit | Sequence[ToolLimit] | None = None,
+) -> Tool:
+    """Put a tool under policies; to the model, the rules and the person it is the same tool.
+
+    The circuit breaker counts calls that crash, that raise an error marked as retryable (such as a
+    `NetworkError`), or that do not end in time. A `ToolError`, and a result that is an error, tell the
+    model something about its call, and do not count. While the circuit is open the tool is not called:
+    the model is told when it may try again. A limit is waited for in turn. Nothing is retried without a
+    `retry`, since a call may have done something before it failed; a wait is shown as progress of the
+    call. An interrupt passes through and counts as nothing.
+
+    The tool's time-out holds for each attempt, without what it waits for. The call as a whole may take
+    as long as its attempts and the time of the retry together, and with a limit twice as long.
+
+    Args:
+        tool: the tool, or whatever `as_tool` makes one of.
+        retry: how often, for how long, and which errors; a call that took too long is retryable.
+        breaker: one object for all tools that use the same thing, such as one server.
+        limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in their order.
+
+    Raises:
+        ToolError: it is not a tool; see `as_tool`.
+
+    Example:
+        >>> from greenroom.tools import ToolRegistry
+        >>> async def look_up(word: str) -> str:
+        ...     raise ConnectionError("the dictionary is closed")
+        >>> guarded = resilient_tool(look_up, breaker=CircuitBreaker("dictionary", failures=1))
+        >>> registry, context = ToolRegistry([guarded]), AgentContext(session_id="s", agent_type="a")
+        >>> async def main() -> None:
+        ...     for _ in range(2):
+        ...         print((await registry.execute("look_up", {"word": "actor"}, context)).text)
+        >>> trio.run(main)  # doctest: +ELLIPSIS
+        ConnectionError: the dictionary is closed
+        look_up was not run: dictionary has failed 1 time lately...
+    """
+    limits = () if limit is None else (limit,) if isinstance(limit, ToolLimit) else tuple(limit)
+    return _ResilientTool(as_tool(tool), retry, breaker, limits)
+
+
+class _ResilientTool:
+    """A tool whose calls pass the policies."""
+
+    def __init__(
+        self,
+        tool: Tool,
+        retry: Retry | None,
+        breaker: CircuitBreaker | None,
+        limits: Sequence[ToolLimit],
+    ) -> None:
+        # Without a retry here, what the tool retries itself is not inside of one.
+        self._is_repeated = retry is not None
+        retry = retry or Retry(attempts=1)
+        complete = RegisteredTool.of(tool)
+        self._tool = complete.tool  # its own `execute`, which raises what it raises
+        for member in OPTIONAL_MEMBERS:
+            if hasattr(self._tool, member):
+                setattr(self, member, getattr(self._tool, member))
+        self.name = complete.name
+        self.description = complete.description
+        self.category = complete.category
+        self.parameters = complete.parameters
+        self._once = complete.timeout
+        whole = retry.attempts * self._once + (retry.seconds if retry.attempts > 1 else 0.0)
+        # The registry's time-out is the last resort, so it comes after that of the last attempt.
+        self.timeout = (2 * whole if limits else whole) + _MARGIN
+        self._retry = retry
+        self._breaker = breaker
+        self._limits = limits
+
+    def __repr__(self) -> str:
+        return f"resilient_tool({self._tool!r})"
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Say what the tool says of the call."""
+        return self._tool.info(input)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Run the call, as often as the policies allow."""
+        attempts = Attempts(self._retry)
+        while True:
+            try:
+                with attempts.running() if self._is_repeated else nullcontext():
+                    result = await self._attempt(input, context)
+            except CircuitOpenError as refusal:
+                error: Exception = refusal
+                if (seconds := attempts.plan(refusal)) is None:
+                    return self._refuse(refusal)
+            except Exception as failure:
+                error = failure
+                if (seconds := attempts.plan(failure)) is None:
+                    raise
+            else:
+                late = _timed_out(result)
+                if late is None or (seconds := attempts.plan(late)) is None:
+                    return result
+                error = late
+            attempts.check()
+            context.progress(self._announce(error, attempts.number, seconds))
+            await attempts.wait(seconds)
+
+    async def _attempt(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        circuit = self._breaker.begin() if self._breaker else None
+        try:
+            result = await self._in_turn(input, context)
+        except BaseException as error:
+            if circuit is not None:
+                circuit.end(error)
+            raise
+        if circuit is not None:
+            circuit.end(_timed_out(result))
+        return result
+
+    async def _in_turn(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        async with AsyncExitStack() as stack:
+            for limit in self._limits:
+                await stack.enter_async_context(limit)
+            with trio.move_on_after(self._once):
+                return await self._tool.execute(input, context)
+        text = f"{self.name} was stopped: it did not finish within {self._once:g} seconds."
+        return ToolResult.error(text, ToolStatus.TIMEOUT)
+
+    def _announce(self, error: Exception, number: int, seconds: float) -> str:
+        reason = error.message if isinstance(error, GreenroomError) else describe_error(error)
+        most = self._retry.attempts
+        return f"{clip(reason, _REASON)}; attempt {number} of {most} in {seconds:.1f} s\n"
+
+    def _refuse(self, error: CircuitOpenError) -> ToolResult:
+        seconds = error.retry_after
+        when = f"in {seconds:.0f} seconds" if seconds else "a little later"
+        return ToolResult.error(
+            f"{self.name} was not run: {error.message}. Try again {when}, or go on without it.",
+            error_message=error.message,
+        )
+
+
+def _timed_out(result: ToolResult) -> ToolError | None:
+    """Return a time-out as the error that policies judge; None for any other result."""
+    if not isinstance(result, ToolResult) or result.status is not ToolStatus.TIMEOUT:
+        return None
+    error = ToolError(result.with_error_message().error_message)
+    error.retryable = True
+    return error

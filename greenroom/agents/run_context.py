@@ -1,0 +1,171 @@
+"""`RunContext`: what a run knows, for tools, instructions and guards; the model never sees it."""
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    ParamSpec,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from typing_extensions import TypeVar, is_protocol
+
+from greenroom.core import AgentContext, ToolError, Usage
+
+if TYPE_CHECKING:
+    from greenroom.runtime import AgentInternals
+
+__all__ = ["RunContext", "RunState", "check_deps", "takes_run_context"]
+
+P = ParamSpec("P")
+DepsT_co = TypeVar("DepsT_co", covariant=True, default=None)
+
+
+class RunState:
+    """Where a run of an `Agent` is; one for each agent, among its resources."""
+
+    def __init__(self, internals: "AgentInternals", deps: object) -> None:
+        """Begin before the first step."""
+        self._internals = internals
+        self.deps = deps
+        self.step = 0
+
+    def context(self, context: AgentContext | None = None) -> "RunContext[object]":
+        """Return what is known now, in the context of a call or of the agent."""
+        internals = self._internals
+        return RunContext(self.deps, internals.usage, self.step, context or internals.context)
+
+
+@dataclass(frozen=True)
+class RunContext(Generic[DepsT_co]):
+    """What a run knows: a tool, a guard, or the instructions of an `Agent` may ask for it.
+
+    A tool gets it by the type of a parameter, whatever its name; the parameter is in no schema. So do
+    tools and agents share what they work with, such as a database, and nothing of it is global.
+
+    Attributes:
+        deps: what `run` was given as `deps`.
+        usage: tokens of this agent's model calls so far.
+        step: how many model calls the turn has begun.
+        agent: identity, workspace and resources of the agent; in a tool, of this call.
+
+    Example:
+        >>> from greenroom import Agent, RunContext
+        >>> from greenroom.testing import ScriptedProvider, call
+        >>> def whoami(context: RunContext[str]) -> str:
+        ...     \"\"\"Say who is logged in.\"\"\"
+        ...     return context.deps
+        >>> llm = ScriptedProvider(call("whoami"), lambda request: request.messages[-1].tool_results[0].text)
+        >>> Agent(llm, tools=[whoami], deps_type=str).run_sync("Who am I?", deps="ada").output
+        'ada'
+    """
+
+    deps: DepsT_co
+    usage: Usage
+    step: int
+    agent: AgentContext
+
+    @classmethod
+    def from_context(cls, context: AgentContext) -> "RunContext[DepsT_co]":
+        """Make one for a call; how tools get theirs.
+
+        Raises:
+            ToolError: no `Agent` makes the call, or it is made in another process.
+        """
+        state = context.resources.get(RunState)
+        if state is None:
+            raise ToolError(
+                "there is no RunContext here: only an Agent gives one, and not to another process",
+                hint="take an AgentContext instead, or leave isolation='process' out",
+            )
+        return cast("RunContext[DepsT_co]", state.context(context))
+
+
+def takes_run_context(function: Callable[P, object]) -> bool:
+    """Whether a function asks for a `RunContext`, or has a single parameter of no type at all."""
+    hints = _hints(function)
+    parameters = [*inspect.signature(function).parameters.values()]
+    untyped = len(parameters) == 1 and parameters[0].name not in hints
+    return untyped or any(True for hint in hints.values() for _ in _wanted(hint))
+
+
+def check_deps(what: str, function: Callable[P, object], deps_type: object) -> None:
+    """Refuse a function that wants other `deps` than a run will give it.
+
+    Raises:
+        TypeError: it does; the message says what it wants.
+    """
+    for name, hint in _hints(function).items():
+        for wanted in _wanted(hint):
+            if name != "return" and not _fits(deps_type, wanted):
+                given = "has no deps_type" if deps_type is None else f"gives {_name(deps_type)}"
+                raise TypeError(
+                    f"{what} wants RunContext[{_name(wanted)}], and the agent {given}: "
+                    f"write Agent(…, deps_type={_name(wanted)})"
+                )
+
+
+def _hints(function: Callable[P, object]) -> dict[str, object]:
+    """Read the type hints, as far as they are known at run time."""
+    plain = inspect.unwrap(function)
+    if not inspect.isroutine(plain):
+        plain = getattr(plain, "__call__", plain)  # noqa: B004 (an object that can be called)
+    try:
+        return get_type_hints(plain, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return {}
+
+
+def _wanted(hint: object) -> Iterator[object]:
+    """Go through the types of deps that a hint asks for."""
+    origin = get_origin(hint)
+    if hint is RunContext:
+        yield object
+    elif origin is RunContext:
+        yield get_args(hint)[0]
+    elif origin is Annotated:
+        yield from _wanted(get_args(hint)[0])
+    elif origin in (Union, types.UnionType):
+        for each in get_args(hint):
+            yield from _wanted(each)
+
+
+def _fits(given: object, wanted: object) -> bool:
+    """Whether a value of one type will do where the other is wanted; yes where that can't be told."""
+    if get_origin(wanted) in (Union, types.UnionType):
+        return any(_fits(given, each) for each in get_args(wanted))
+    wanted = get_origin(wanted) or wanted
+    if wanted in (None, types.NoneType):
+        return given in (None, types.NoneType)
+    if wanted is Any or not isinstance(wanted, type):
+        return True  # as of a TypeVar
+    if given is None:
+        return wanted is object
+    given = get_origin(given) or given
+    if not isinstance(given, type) or is_typeddict(given) or is_typeddict(wanted):
+        return given is wanted or not isinstance(given, type)
+    return is_protocol(wanted) or issubclass(given, wanted)
+
+
+def is_instance(value: object, kind: object) -> bool:
+    """Whether a value is of this type; yes where that can't be told, as of a protocol."""
+    kind = get_origin(kind) or kind
+    if kind is None:
+        return True
+    if not isinstance(kind, type) or is_protocol(kind) or is_typeddict(kind):
+        return True
+    return isinstance(value, kind)
+
+
+def _name(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)

@@ -1,0 +1,81 @@
+"""The toolbox: the tools of an `Agent`, and which of them run by consent of the program that passed them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from greenroom.agents.caller import under_caller
+from greenroom.agents.run_context import check_deps
+from greenroom.core import AgentContext
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.tools import FunctionTool, Tool, ToolRegistry, as_tool
+
+__all__ = ["Toolbox", "check_tools", "tool_name"]
+
+_BUILTIN = "greenroom.tools.builtin."
+_READING = ("Read", "Grep", "Glob")
+"""The built-in tools that look at the workspace, and change nothing."""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """Tools, and what may be done with them where nobody has said more about it.
+
+    Attributes:
+        registry: the tools, by name.
+        consents: the names of the functions among them. A program that passes a function says by that
+            that it may be called; one that passes a tool of somebody else's does not.
+        policy: allows these functions, and to read; every other call is asked about.
+    """
+
+    registry: ToolRegistry
+    consents: frozenset[str]
+    policy: PermissionManager
+
+    @classmethod
+    def of(cls, things: Iterable[object]) -> "Toolbox":
+        """Make one of functions and tools.
+
+        Raises:
+            ToolError: one of them can't be a tool, or two have one name.
+        """
+        tools = [as_tool(thing) for thing in things]
+        registry = ToolRegistry(tools)
+        consents = frozenset(tool.name for tool in tools if isinstance(tool, FunctionTool))
+        foreign = {tool.name for tool in tools if not _is_builtin(tool)}
+        reading = [name for name in _READING if name not in foreign]
+        rules = [
+            PermissionRule.allow_tool(*names, id=id_, description=why)
+            for names, id_, why in (
+                (sorted(consents), "own functions", "the program has passed them"),
+                (reading, "reading", "they change nothing"),
+            )
+            if names
+        ]
+        return cls(registry, consents, PermissionManager(rules, read_only=False))
+
+    def permissions(
+        self, own: PermissionManager | None, context: AgentContext
+    ) -> PermissionManager:
+        """Return what holds for an agent's calls: the program's permissions, and those of its caller."""
+        return under_caller(own or self.policy, context, self.consents)
+
+
+def _is_builtin(tool: Tool) -> bool:
+    return type(tool).__module__.startswith(_BUILTIN)
+
+
+def tool_name(thing: object) -> str:
+    """Return what a function or tool is called, for an error."""
+    name: object = getattr(thing, "name", None) or getattr(thing, "__name__", None)
+    return name if isinstance(name, str) else type(thing).__name__
+
+
+def check_tools(tools: Iterable[object], deps_type: object) -> None:
+    """Refuse a function that wants other `deps` than a run will give it.
+
+    Raises:
+        TypeError: it does; the message says what it wants.
+    """
+    for tool in tools:
+        if callable(tool):
+            check_deps(f"the tool {tool_name(tool)}", tool, deps_type)

@@ -1,0 +1,40 @@
+"""The shape of the settings file, from which its published JSON Schema is made."""
+
+import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+__all__ = ["PriceModel", "SettingsModel"]
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+def _no_other_way_to_write_a_date(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("write the date as a text, such as 2026-11-01")  # noqa: TRY004 # for pydantic
+    return value
+
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Day = Annotated[datetime.date, BeforeValidator(_no_other_way_to_write_a_date)]
+
+
+class PriceModel(BaseModel, extra="forbid"):
+    """What a vendor charges for a million tokens of a model, when that was so, and who says so."""
+
+    input: Amount = Field(description="Of tokens that are sent.")
+    output: Amount = Field(description="Of tokens that the model writes.")
+    cache_read: Amount | None = Field(None, description="Of sent tokens that the cache holds.")
+    cache_write: Amount | None = Field(None, description="Of sent tokens that go into the cache.")
+    currency: str = Field("USD", pattern="^[A-Z]{3}$", description="One for the whole file.")
+    date: Day = Field(description="The day on which the price was looked up.")
+    source: Text = Field(description="Where it was looked up, such as an address.")
+
+
+class SettingsModel(BaseModel, extra="forbid"):
+    """A user's settings of Greenroom."""
+
+    schema_: str | None = Field(None, alias="$schema", description="For editors.")
+    model: Text | None = Field(None, description="The model to use where none is named.")
+    prices: dict[Text, PriceModel] = Field({}, description="By provider:model.")

@@ -1,0 +1,292 @@
+"""Servers that speak Chat Completions: their names and addresses, and where they differ.
+
+One API has many dialects. What one server sends, another refuses, so each has a name of its own, under
+which its replies are stored: what only it understands goes back to it and to no other.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from greenroom.llm.endpoint import host_of, is_local, setting
+from greenroom.llm.media_limits import MediaLimits
+
+__all__ = ["HOSTS", "HostProfile", "LimitField", "host_profile"]
+
+LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
+"""The names that servers have for the most that a reply may take."""
+
+_ANY = re.compile("")
+_REASONING = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
+
+_MIB = 1024 * 1024
+_NO_LIMITS = MediaLimits()
+_OPENAI_LIMITS = MediaLimits(document=50 * _MIB * 4 // 3, request=512 * _MIB)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostProfile:
+    """What is particular to one server; the defaults suit a server of which nothing is known.
+
+    Attributes:
+        name: what `Message.provider` says of its replies.
+        addresses: how it is recognised: its host, a domain above it, or a `:port`.
+        base_url: where requests go, with the path that precedes `/chat/completions`; that path alone
+            where each user has an address of its own.
+        key_variables: the environment variables for the key, the vendor's own first.
+        base_variables: the environment variables for the base URL.
+        limit_field: what it calls the most that a reply may take.
+        returns: which fields of its own replies' messages it takes back, besides content, refusal and
+            calls.
+        longest_call_id: the most characters that the id of a tool call may have; None: no limit.
+        call_id_length: how many letters and digits every such id must have; None: any number.
+        prompt_cache_key: the models that take that field, which brings requests to the same cache.
+        json_schema: whether it takes a schema as `response_format`; None: not known.
+        counts_cache_apart: the models of whose `prompt_tokens` cached tokens are not a part.
+        limits: how large images, documents and requests may be.
+    """
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    base_url: str = ""
+    key_variables: tuple[str, ...] = ()
+    base_variables: tuple[str, ...] = ()
+    limit_field: LimitField = "max_tokens"
+    returns: frozenset[str] = _REASONING | {"extra_content"}
+    longest_call_id: int | None = None
+    call_id_length: int | None = None
+    prompt_cache_key: re.Pattern[str] | None = None
+    json_schema: bool | None = None
+    counts_cache_apart: re.Pattern[str] | None = None
+    limits: MediaLimits = _NO_LIMITS
+
+    def base(self, env: Mapping[str, str]) -> str:
+        """Return the base URL: what the environment says, else the vendor's own.
+
+        Vendors' variables often hold no more than a host, so what is missing is added.
+
+        Example:
+            >>> HOSTS["groq"].base({})
+            'https://api.groq.com/openai/v1'
+            >>> HOSTS["ollama"].base({"OLLAMA_HOST": "gpu:11434"})
+            'http://gpu:11434/v1'
+        """
+        found = next(filter(None, (setting(None, env, name) for name in self.base_variables)), "")
+        if not found:
+            return self.base_url
+        whole = found if "://" in found else f"{self._scheme(found)}://{found}"
+        try:
+            whole = whole if whole == found else _with_port(whole, self.base_url)
+            path = "" if urlsplit(whole).path.strip("/") else urlsplit(self.base_url).path
+        except ValueError:  # such as a bracket that is not closed; it is refused where it is used
+            return whole
+        return whole.rstrip("/") + path
+
+    def _scheme(self, address: str) -> str:
+        """Return what an address without a scheme begins with: a key goes out in the open to none else."""
+        is_plain = self.base_url.startswith("http://") or is_local(f"http://{address}")
+        return "http" if is_plain else "https"
+
+    def key(self, env: Mapping[str, str]) -> str:
+        """Return the key that the environment holds for this server, or an empty text."""
+        return next(filter(None, (setting(None, env, name) for name in self.key_variables)), "")
+
+
+_OPENAI = HostProfile(
+    name="openai",
+    addresses=("openai.com",),
+    base_url="https://api.openai.com/v1",
+    key_variables=("OPENAI_API_KEY",),
+    base_variables=("OPENAI_BASE_URL",),
+    limit_field="max_completion_tokens",
+    returns=frozenset(),
+    longest_call_id=40,
+    prompt_cache_key=_ANY,
+    json_schema=True,
+    limits=_OPENAI_LIMITS,
+)
+
+_PROFILES = (
+    _OPENAI,
+    HostProfile(
+        name="azure",
+        addresses=("azure.com", "azure.us", "azure.cn"),
+        base_url="/openai/v1",
+        key_variables=("AZURE_OPENAI_API_KEY",),
+        base_variables=("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"),
+        limit_field="max_completion_tokens",
+        returns=frozenset({"reasoning_content"}),
+        longest_call_id=40,
+        json_schema=True,
+        counts_cache_apart=re.compile("grok"),
+        # OpenAI's models; those of other vendors are served there as well.
+        prompt_cache_key=re.compile(r"gpt|o\d"),
+        limits=_OPENAI_LIMITS,
+    ),
+    HostProfile(
+        name="openrouter",
+        addresses=("openrouter.ai",),
+        base_url="https://openrouter.ai/api/v1",
+        key_variables=("OPENROUTER_API_KEY",),
+        base_variables=("OPENROUTER_BASE_URL",),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="groq",
+        addresses=("groq.com",),
+        base_url="https://api.groq.com/openai/v1",
+        key_variables=("GROQ_API_KEY",),
+        base_variables=("GROQ_BASE_URL",),
+        limit_field="max_completion_tokens",
+        returns=frozenset({"reasoning"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="mistral",
+        addresses=("mistral.ai",),
+        base_url="https://api.mistral.ai/v1",
+        key_variables=("MISTRAL_API_KEY",),
+        returns=frozenset(),
+        call_id_length=9,
+        prompt_cache_key=_ANY,
+        json_schema=True,
+    ),
+    HostProfile(
+        name="deepseek",
+        addresses=("deepseek.com",),
+        base_url="https://api.deepseek.com",
+        key_variables=("DEEPSEEK_API_KEY",),
+        returns=frozenset({"reasoning_content"}),
+        json_schema=False,
+    ),
+    HostProfile(
+        name="xai",
+        addresses=("x.ai",),
+        base_url="https://api.x.ai/v1",
+        key_variables=("XAI_API_KEY",),
+        returns=frozenset({"reasoning_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="ollama",
+        addresses=("ollama.com", ":11434"),
+        base_url="http://localhost:11434/v1",
+        key_variables=("OLLAMA_API_KEY",),
+        base_variables=("OLLAMA_HOST",),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="together",
+        addresses=("together.xyz", "together.ai"),
+        base_url="https://api.together.xyz/v1",
+        key_variables=("TOGETHER_API_KEY",),
+        base_variables=("TOGETHER_BASE_URL",),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="perplexity",
+        addresses=("perplexity.ai",),
+        base_url="https://api.perplexity.ai",
+        key_variables=("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
+        base_variables=("PERPLEXITY_BASE_URL",),
+        returns=frozenset(),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="cerebras",
+        addresses=("cerebras.ai",),
+        base_url="https://api.cerebras.ai/v1",
+        key_variables=("CEREBRAS_API_KEY",),
+        base_variables=("CEREBRAS_BASE_URL",),
+        limit_field="max_completion_tokens",
+        returns=frozenset({"reasoning"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="fireworks",
+        addresses=("fireworks.ai",),
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_variables=("FIREWORKS_API_KEY",),
+        base_variables=("FIREWORKS_BASE_URL",),
+        returns=frozenset({"reasoning_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="huggingface",
+        addresses=("huggingface.co",),
+        base_url="https://router.huggingface.co/v1",
+        key_variables=("HF_TOKEN",),
+    ),
+    HostProfile(
+        name="gemini-openai",
+        addresses=("googleapis.com",),
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        returns=frozenset({"extra_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="vercel",
+        addresses=("ai-gateway.vercel.sh",),
+        base_url="https://ai-gateway.vercel.sh/v1",
+        key_variables=("AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
+    ),
+    HostProfile(
+        name="zai",
+        addresses=("z.ai", "bigmodel.cn"),
+        base_url="https://api.z.ai/api/paas/v4",
+        key_variables=("ZAI_API_KEY",),
+        returns=frozenset({"reasoning_content"}),
+    ),
+    HostProfile(
+        name="moonshot",
+        addresses=("moonshot.ai", "moonshot.cn"),
+        base_url="https://api.moonshot.ai/v1",
+        key_variables=("MOONSHOT_API_KEY",),
+        returns=frozenset({"reasoning_content"}),
+    ),
+    HostProfile(
+        name="litellm",
+        addresses=(":4000",),
+        base_url="http://localhost:4000/v1",
+        key_variables=("LITELLM_PROXY_API_KEY", "LITELLM_API_KEY"),
+        base_variables=("LITELLM_PROXY_API_BASE", "LITELLM_BASE_URL"),
+        returns=_REASONING | {"extra_content", "thinking_blocks", "provider_specific_fields"},
+    ),
+)
+
+HOSTS: Mapping[str, HostProfile] = {profile.name: profile for profile in _PROFILES}
+"""The servers that are known, by name."""
+
+
+def host_profile(url: str) -> HostProfile:
+    """Find the profile of the server at this address; one that is not known is named by its host.
+
+    Example:
+        >>> host_profile("https://openrouter.ai/api/v1").name
+        'openrouter'
+        >>> host_profile("https://llm.example.com/v1").name
+        'llm.example.com'
+    """
+    host = host_of(url)
+    known = (profile for profile in _PROFILES if any(_lies_at(url, at) for at in profile.addresses))
+    return next(known, None) or HostProfile(name=host or "openai")
+
+
+def _with_port(url: str, usual: str) -> str:
+    """Add the usual port where none is named, as vendors' own programs do."""
+    parts, port = urlsplit(url), urlsplit(usual).port
+    if port is None or parts.port is not None:
+        return url
+    return parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
+
+
+def _lies_at(url: str, address: str) -> bool:
+    if address.startswith(":"):
+        try:
+            return urlsplit(url).port == int(address[1:])
+        except ValueError:
+            return False
+    return f".{host_of(url)}".endswith(f".{address}")

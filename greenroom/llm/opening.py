@@ -1,0 +1,267 @@
+"""Models by name: `provider:model`, and which one it is where nobody names one."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from typing import TypeAlias
+
+from greenroom.core import ConfigurationError, Price
+from greenroom.llm.anthropic import AnthropicProvider
+from greenroom.llm.catalog import near_models
+from greenroom.llm.endpoint import is_local
+from greenroom.llm.offline import OfflineProvider
+from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
+from greenroom.llm.provider import LLMProvider
+
+__all__ = [
+    "DEFAULT_MODELS",
+    "MODEL_VARIABLE",
+    "VENDORS",
+    "ModelChoice",
+    "Vendor",
+    "choose_model",
+    "default_model",
+    "full_name",
+    "open_model",
+]
+
+DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4", "offline": "rules"}
+"""The model of each provider where a name leaves it open, such as `openai:`."""
+
+MODEL_VARIABLE = "GREENROOM_MODEL"
+"""The environment variable that names the model to use where nothing else does."""
+
+Opener: TypeAlias = Callable[[str, Mapping[str, str], Price | None], LLMProvider]
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """Whose models go by `name:model`.
+
+    Attributes:
+        name: what stands before the colon.
+        keys: the environment variables for its key, in the order in which they are looked at.
+        open: makes the provider of a model.
+        needs_key: whether it needs a key in this environment.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    open: Opener
+    needs_key: Callable[[Mapping[str, str]], bool] = lambda _env: True
+
+    @property
+    def default(self) -> str:
+        """The model that `name:` stands for, or empty where it has to be named."""
+        return DEFAULT_MODELS.get(self.name, "")
+
+    def key_in(self, env: Mapping[str, str]) -> str:
+        """Return the variable that holds its key, never the key; or empty."""
+        return next((each for each in self.keys if env.get(each, "").strip()), "")
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The model that is used where none is named, and why it is that one.
+
+    Attributes:
+        name: `provider:model`.
+        reason: why, to be said after the name, such as "since OPENAI_API_KEY is set".
+    """
+
+    name: str
+    reason: str
+
+
+def open_model(
+    name: str | None = None,
+    env: Mapping[str, str] = os.environ,
+    *,
+    price: Price | None = None,
+) -> LLMProvider:
+    """Open the model of this name; nothing is sent yet.
+
+    Args:
+        name: `provider:model`, such as `anthropic:claude-sonnet-5`, `groq:openai/gpt-oss-120b` or
+            `offline:`; a vendor's own model name alone, such as `gpt-5.4`; or None for
+            `default_model(env)`. The model need not be in the catalogue.
+        env: where to look for keys and base URLs.
+        price: what the provider charges for this model, for the cost in `Usage` and in budgets;
+            none is known of itself, since prices change. The offline model is free.
+
+    Raises:
+        ConfigurationError: no such provider, its key is missing, or the name leaves the model open
+            where the provider has no default.
+
+    Example:
+        >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
+        (OfflineProvider(), OpenAIProvider('gpt-5.4'))
+    """
+    provider, _, model = full_name(name or default_model(env), env).partition(":")
+    return _vendor(provider, env).open(model, env, price)
+
+
+def default_model(env: Mapping[str, str] = os.environ) -> str:
+    """Name the model that is used where none is named; `choose_model` says why as well.
+
+    Raises:
+        ConfigurationError: `GREENROOM_MODEL` names no model.
+
+    Example:
+        >>> default_model({})
+        'offline:rules'
+        >>> default_model({"GREENROOM_MODEL": "xai:grok-4.7"})
+        'xai:grok-4.7'
+    """
+    return choose_model(env).name
+
+
+def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = None) -> ModelChoice:
+    """Choose the model that is used where none is named.
+
+    It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first
+    vendor whose key is set: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`. Without any of
+    them it is the offline model.
+
+    Args:
+        env: where to look.
+        preferred: what the user's settings say.
+
+    Raises:
+        ConfigurationError: a name that can't be used; it says where the name was found.
+    """
+    if named := env.get(MODEL_VARIABLE, "").strip():
+        return ModelChoice(_named_in_variable(named, env), f"since {MODEL_VARIABLE} says so")
+    if preferred:
+        return ModelChoice(full_name(preferred, env), "since your settings say so")
+    for vendor in VENDORS.values():
+        if vendor.default and (variable := vendor.key_in(env)):
+            return ModelChoice(f"{vendor.name}:{vendor.default}", f"since {variable} is set")
+    return ModelChoice(f"offline:{DEFAULT_MODELS['offline']}", _why_offline(env))
+
+
+def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
+    """Return a model's name as `provider:model`, with the provider's default where it is left open.
+
+    Raises:
+        ConfigurationError: no such provider, or no model of one that has no default.
+
+    Example:
+        >>> full_name("gpt-5.4"), full_name("anthropic:")
+        ('openai:gpt-5.4', 'anthropic:claude-sonnet-5')
+    """
+    name = name.strip()
+    provider, colon, model = name.partition(":")
+    if colon and (provider in VENDORS or provider == _own_server(env)):
+        model = model or DEFAULT_MODELS.get(provider, "")
+        if model:
+            return f"{provider}:{model}"
+        raise ConfigurationError(
+            f"{name!r} leaves the model open, and {provider} has no default",
+            hint=f"write {provider}:MODEL",
+        )
+    for known, pattern in _BARE_NAMES:
+        if pattern.match(name):
+            return f"{known}:{DEFAULT_MODELS[known] if known == 'offline' else name}"
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> ConfigurationError:
+    provider, colon, model = name.partition(":")
+    # A provider without a model has to be spelled right: much is near to so short a word.
+    near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if colon else 1.0)
+    model = model if colon or provider.lower() in DEFAULT_MODELS else "MODEL"
+    meant = [*(f"{each}:{model}" for each in near), *near_models(name)][:1]
+    hint = f"write provider:model, where the provider is one of {', '.join(sorted(VENDORS))}"
+    hint = f"did you mean {meant[0]}? If not, {hint}" if meant else hint
+    return ConfigurationError(f"{name!r} names no model that I know", hint=hint)
+
+
+def _named_in_variable(name: str, env: Mapping[str, str]) -> str:
+    try:
+        return full_name(name, env)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{MODEL_VARIABLE}: {error.message}", hint=error.hint) from error
+
+
+def _vendor(provider: str, env: Mapping[str, str]) -> Vendor:
+    """Find a vendor. A server behind `OPENAI_BASE_URL` goes by its own name, with OpenAI's key."""
+    vendor = VENDORS.get(provider)
+    if vendor is None or (provider == _own_server(env) and not _is_set_up(vendor, env)):
+        return VENDORS["openai"]
+    return vendor
+
+
+def _is_set_up(vendor: Vendor, env: Mapping[str, str]) -> bool:
+    """Whether the environment says anything about this vendor under its own names."""
+    bases = HOSTS[vendor.name].base_variables if vendor.name in HOSTS else ()
+    return bool(vendor.key_in(env)) or any(env.get(each, "").strip() for each in bases)
+
+
+def _own_server(env: Mapping[str, str]) -> str | None:
+    """Return the name of the server that `OPENAI_BASE_URL` leads to."""
+    base = env.get("OPENAI_BASE_URL", "").strip()
+    return host_profile(base).name if base else None
+
+
+def _why_offline(env: Mapping[str, str]) -> str:
+    for vendor in VENDORS.values():
+        if vendor.key_in(env):
+            return f"since your keys name no model: set {MODEL_VARIABLE}={vendor.name}:MODEL"
+    return "since no key is set"
+
+
+def _open_host(
+    host: HostProfile, model: str, env: Mapping[str, str], price: Price | None
+) -> LLMProvider:
+    base, key = host.base(env), host.key(env)
+    if "://" not in base:
+        variables = " or ".join(host.base_variables)
+        raise ConfigurationError(
+            f"{host.name} needs the address of your own server", hint=f"set {variables}"
+        )
+    if not key and not is_local(base):
+        raise ConfigurationError(
+            f"no key for {host.name}",
+            hint=f"set {host.key_variables[0]}, or choose the model offline: which needs none",
+        )
+    return OpenAIProvider(model, host=host, api_key=key, base_url=base, price=price, env={})
+
+
+def _host(profile: HostProfile) -> Vendor:
+    return Vendor(
+        profile.name,
+        profile.key_variables,
+        partial(_open_host, profile),
+        lambda env: "://" not in (base := profile.base(env)) or not is_local(base),
+    )
+
+
+_VENDORS = (
+    Vendor(
+        "anthropic",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        lambda model, env, price: AnthropicProvider(model, env=env, price=price),
+        lambda env: not is_local(env.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")),
+    ),
+    Vendor(
+        "openai",
+        ("OPENAI_API_KEY",),
+        lambda model, env, price: OpenAIProvider(model, env=env, price=price),
+        lambda env: not is_local(env.get("OPENAI_BASE_URL", "https://api.openai.com/v1")),
+    ),
+    *(_host(profile) for profile in HOSTS.values() if profile.name != "openai"),
+    Vendor("offline", (), lambda _model, _env, _price: OfflineProvider(), lambda _env: False),
+)
+
+VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in _VENDORS}
+"""Whose models can be opened by name, in the order in which their keys decide."""
+
+_BARE_NAMES = (
+    ("anthropic", re.compile(r"claude-")),
+    ("openai", re.compile(r"(gpt|chatgpt|codex)-|o\d")),
+    ("offline", re.compile(r"offline$")),
+)

@@ -1,0 +1,365 @@
+"""JSON Schemas as vendors' strict modes take them: a part of the language, the same for each value.
+
+A strict mode holds the model to a schema while it writes. It wants every object closed, knows few
+keywords, and refuses what it does not know. So a schema is adapted: what can be expressed otherwise is,
+a constraint that has no keyword is told in the description, and what has no place at all, such as an
+object with free keys, makes the schema unfit. An adapted schema may allow what the original forbids,
+so replies are checked against the original; it never forbids all that the original allows.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from greenroom.core import serde
+from greenroom.llm.fields import items, mapping, text
+
+__all__ = ["ANTHROPIC", "OPENAI", "StrictMode", "drop_nulls", "references", "strict_schema"]
+
+_DROPPED = frozenset(
+    {"title", "discriminator", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id"}
+)
+"""What says nothing about the value."""
+
+_DESCRIBED = frozenset(
+    {"default", "format", "pattern", "minLength", "maxLength", "minItems", "maxItems"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "prefixItems"}
+    | {"uniqueItems", "contentEncoding", "contentMediaType", "minProperties", "maxProperties"}
+)
+"""What can be told to the model where it can't be enforced."""
+
+_WALKED = frozenset(
+    {"type", "enum", "const", "properties", "required", "additionalProperties", "items", "anyOf"}
+    | {"oneOf", "allOf", "$ref", "$defs", "description"}
+)
+
+
+@dataclass(frozen=True)
+class StrictMode:
+    """What one vendor's strict mode takes.
+
+    Attributes:
+        keywords: the constraints that it enforces.
+        formats: the formats of strings that it enforces.
+        optional: how many properties may be left out; with 0 each is required, and null means
+            "left out".
+        unions: how many places may have more than one type.
+        recursion: whether a schema may hold itself.
+        typed_values: whether values that are listed have a type besides.
+    """
+
+    keywords: frozenset[str]
+    formats: frozenset[str]
+    optional: int
+    unions: float
+    recursion: bool
+    typed_values: bool
+
+
+_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+)
+
+OPENAI = StrictMode(
+    keywords=frozenset(
+        {"pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+        | {"minItems", "maxItems"}
+    ),
+    formats=_FORMATS,
+    optional=0,
+    unions=math.inf,
+    recursion=True,
+    typed_values=True,
+)
+"""https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"."""
+
+ANTHROPIC = StrictMode(
+    keywords=frozenset(),
+    formats=_FORMATS | {"uri"},
+    optional=24,
+    unions=16,
+    recursion=False,
+    typed_values=False,
+)
+"""https://platform.claude.com/docs/en/build-with-claude/structured-outputs, "JSON Schema limitations"."""
+
+
+def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, object] | None:
+    """Adapt a schema to a strict mode; return None where that can't be done.
+
+    Args:
+        schema: a JSON Schema of type object, with its definitions under `$defs`.
+        mode: what the mode takes.
+
+    Example:
+        >>> strict_schema({"type": "object", "properties": {"a": {"type": "integer"}}}, OPENAI)
+        {'type': 'object', 'properties': {'a': {'anyOf': [{'type': 'integer'}, {'type': 'null'}]}}, \
+'required': ['a'], 'additionalProperties': False}
+    """
+    definitions = mapping(schema.get("$defs"))
+    if schema.get("type") != "object" or (not mode.recursion and _is_recursive(schema)):
+        return None
+    adaptation = _Adaptation(mode, definitions)
+    try:
+        adapted = adaptation.of({key: part for key, part in schema.items() if key != "$defs"})
+        parts = adaptation.definitions_of(adapted)
+    except _UnfitError:
+        return None
+    if adaptation.optional > mode.optional or adaptation.unions > mode.unions:
+        return None
+    return adapted | ({"$defs": parts} if parts else {})
+
+
+class _UnfitError(Exception):
+    """A strict mode has no way to say this."""
+
+
+@dataclass
+class _Adaptation:
+    """One schema on its way into a mode, and what has been counted of it."""
+
+    mode: StrictMode
+    definitions: dict[str, object]
+    optional: int = 0
+    unions: int = 0
+    inlining: list[str] = field(default_factory=list)
+
+    def of(self, part: object) -> dict[str, object]:
+        schema = mapping(part)
+        if not schema.keys() <= _WALKED | _DROPPED | _DESCRIBED:
+            raise _UnfitError
+        if "$ref" in schema:
+            return self._reference(schema)
+        if "allOf" in schema:
+            return self._merge(schema)
+        made = self._type(schema)
+        if "properties" in schema or made.get("type") == "object":
+            made |= self._object(schema)
+        if made.get("type") == "array":
+            made |= self._array(schema)
+        return made | self._constraints(schema)
+
+    def definitions_of(self, adapted: dict[str, object]) -> dict[str, object]:
+        """Adapt the definitions that are still referred to, by the schema or by one another."""
+        parts: dict[str, object] = {}
+        waiting = list(references(adapted))
+        while waiting:
+            name = waiting.pop().removeprefix("#/$defs/")
+            if name not in parts:
+                parts[name] = self.of(self.definitions[name])
+                waiting += references(parts[name])
+        return {name: parts[name] for name in self.definitions if name in parts}
+
+    def _reference(self, schema: dict[str, object]) -> dict[str, object]:
+        """Keep a reference; what stands beside it is not allowed there, so that one is written out."""
+        name = text(schema["$ref"])
+        rest = {key: value for key, value in schema.items() if key not in _DROPPED | {"$ref"}}
+        rest = {key: value for key, value in rest.items() if (key, value) != ("default", None)}
+        target = mapping(self.definitions.get(name.removeprefix("#/$defs/")))
+        if not target or name in self.inlining:
+            raise _UnfitError
+        if not rest:
+            return {"$ref": name}
+        self.inlining.append(name)
+        try:
+            return self.of(target | rest)
+        finally:
+            self.inlining.pop()
+
+    def _merge(self, schema: dict[str, object]) -> dict[str, object]:
+        branches = items(schema["allOf"])
+        if len(branches) != 1:
+            raise _UnfitError
+        rest = {key: value for key, value in schema.items() if key != "allOf"}
+        return self.of(mapping(branches[0]) | rest)
+
+    def _type(self, schema: dict[str, object]) -> dict[str, object]:
+        branches = items(schema.get("anyOf")) or items(schema.get("oneOf"))
+        if branches:
+            self.unions += 1
+            return {"anyOf": [self.of(branch) for branch in branches]}
+        values = [schema["const"]] if "const" in schema else items(schema.get("enum"))
+        listed: dict[str, object] = {key: schema[key] for key in ("const", "enum") if key in schema}
+        types = _types_of(values)
+        kind = schema.get("type") or types
+        if listed and not self.mode.typed_values:
+            return listed
+        if not kind:
+            raise _UnfitError  # anything at all
+        if isinstance(kind, list):
+            self.unions += 1
+            if {"object", "array"} & set(kind):
+                raise _UnfitError
+        return {"type": kind} | listed
+
+    def _object(self, schema: dict[str, object]) -> dict[str, object]:
+        properties = mapping(schema.get("properties"))
+        if "properties" not in schema or schema.get("additionalProperties", False) is not False:
+            raise _UnfitError  # free keys
+        required = [text(name) for name in items(schema.get("required"))]
+        adapted = {name: self.of(part) for name, part in properties.items()}
+        left_out = [name for name in properties if name not in required]
+        if self.mode.optional:
+            self.optional += len(left_out)
+        else:
+            required = list(properties)
+            for name in left_out:
+                if not _accepts_null(properties[name], self.definitions):
+                    adapted[name] = {"anyOf": [adapted[name], {"type": "null"}]}
+        return {"properties": adapted, "required": required, "additionalProperties": False}
+
+    def _array(self, schema: dict[str, object]) -> dict[str, object]:
+        """Say what the items are; those of a tuple are any of its types, in the order that is told."""
+        places = items(schema.get("prefixItems"))
+        kinds = [*places, *([schema["items"]] if mapping(schema.get("items")) else [])]
+        adapted = [self.of(kind) for kind in kinds]
+        different = [kind for at, kind in enumerate(adapted) if kind not in adapted[:at]]
+        if not different:
+            raise _UnfitError
+        if len(different) == 1:
+            return {"items": different[0]}
+        self.unions += 1
+        return {"items": {"anyOf": different}}
+
+    def _constraints(self, schema: dict[str, object]) -> dict[str, object]:
+        """Enforce what the mode knows, and tell the rest."""
+        enforced: dict[str, object] = {}
+        told: list[str] = []
+        for key in schema.keys() & _DESCRIBED:
+            value = schema[key]
+            if key == "format" and value in self.mode.formats:
+                enforced[key] = value
+            elif key in self.mode.keywords and "(?" not in text(value):
+                enforced[key] = value  # but no pattern that looks around
+            elif value is not None:
+                told.append(f"{key}: {serde.dumps(value).decode()}")
+        description = text(schema.get("description"))
+        if told:
+            description = f"{description} ({', '.join(sorted(told))})".strip()
+        return dict(sorted(enforced.items())) | (
+            {"description": description} if description else {}
+        )
+
+
+_JSON_TYPES: dict[type, str] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null",
+}  # fmt: skip
+
+
+def _types_of(values: list[object]) -> object:
+    names = list(dict.fromkeys(_JSON_TYPES.get(type(value), "") for value in values))
+    if "" in names:
+        raise _UnfitError
+    return names[0] if len(names) == 1 else names
+
+
+def _resolve(part: object, definitions: Mapping[str, object]) -> dict[str, object]:
+    schema = mapping(part)
+    for _ in definitions:
+        if "$ref" not in schema:
+            break
+        schema = mapping(definitions.get(text(schema["$ref"]).removeprefix("#/$defs/")))
+    return schema
+
+
+def _branches(part: object, definitions: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    """Give each of the schemas that a value at this place may fit."""
+    schema = _resolve(part, definitions)
+    union = items(schema.get("anyOf")) or items(schema.get("oneOf")) or items(schema.get("allOf"))
+    if not union:
+        yield schema
+    for branch in union:
+        yield from _branches(branch, definitions)
+
+
+def _accepts_null(part: object, definitions: Mapping[str, object]) -> bool:
+    for branch in _branches(part, definitions):
+        kind, values = branch.get("type"), items(branch.get("enum"))
+        if kind == "null" or None in values or (isinstance(kind, list) and "null" in kind):
+            return True
+        if not branch.keys() & {"type", "enum", "const"}:
+            return True
+    return False
+
+
+def references(part: object) -> Iterator[str]:
+    """Give the `$ref`s of a schema, each as often as it occurs."""
+    inner: Iterable[object] = part if isinstance(part, list) else mapping(part).values()
+    reference = text(mapping(part).get("$ref"))
+    if reference:
+        yield reference
+    for each in inner:
+        yield from references(each)
+
+
+def _is_recursive(schema: Mapping[str, object]) -> bool:
+    definitions = mapping(schema.get("$defs"))
+    edges = {f"#/$defs/{name}": set(references(part)) for name, part in definitions.items()}
+    rest = {key: part for key, part in schema.items() if key != "$defs"}
+    if "#" in set(references(schema)):
+        return True
+    waiting, done = set(references(rest)) | set(edges), set[str]()
+    while waiting:  # take away what leads only to what is done, until nothing is left but circles
+        free = {name for name in waiting if edges.get(name, set()) <= done}
+        if not free:
+            return True
+        done |= free
+        waiting -= free
+    return False
+
+
+def drop_nulls(schema: Mapping[str, object], value: object) -> object:
+    """Leave out the nulls of properties that are optional and can't be null.
+
+    That is what they mean where a strict mode wanted each property, and what models write anyhow.
+
+    Args:
+        schema: the original schema.
+        value: a reply's value.
+
+    Example:
+        >>> drop_nulls({"properties": {"a": {"type": "integer"}}}, {"a": None})
+        {}
+    """
+    return _drop(schema, value, mapping(schema.get("$defs")))
+
+
+def _drop(part: object, value: object, definitions: Mapping[str, object]) -> object:
+    branches = list(_branches(part, definitions))
+    if isinstance(value, list):
+        kind = next((each for each in branches if each.keys() & {"items", "prefixItems"}), {})
+        return [_drop(_item(kind, at), item, definitions) for at, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    fitting = next((branch for branch in branches if _may_fit(branch, value)), {})
+    properties, required = mapping(fitting.get("properties")), items(fitting.get("required"))
+    free = next(
+        (each["additionalProperties"] for each in branches if "additionalProperties" in each), {}
+    )
+    return {
+        name: _drop(properties.get(name, free), item, definitions)
+        for name, item in value.items()
+        if item is not None
+        or name not in properties
+        or name in required
+        or _accepts_null(properties[name], definitions)
+    }
+
+
+def _item(schema: dict[str, object], at: int) -> object:
+    places = items(schema.get("prefixItems"))
+    return places[at] if at < len(places) else schema.get("items")
+
+
+def _may_fit(schema: dict[str, object], value: dict[str, object]) -> bool:
+    """Whether an object has the properties of this schema, and the values that mark it."""
+    properties = mapping(schema.get("properties"))
+    if not value.keys() <= properties.keys() or not set(items(schema.get("required"))) <= set(
+        value
+    ):
+        return False
+    marks = ((mapping(properties[name]), item) for name, item in value.items())
+    return all(
+        mark.get("const", item) == item and item in (items(mark.get("enum")) or [item])
+        for mark, item in marks
+    )

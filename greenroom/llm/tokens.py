@@ -1,0 +1,406 @@
+"""How many tokens a request takes, before it is sent: an estimate that learns from what is reported."""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Protocol, runtime_checkable
+
+from greenroom.core import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    InvalidJSONError,
+    Message,
+    ModelRequest,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    Usage,
+    serde,
+)
+from greenroom.llm.fields import mapping
+
+__all__ = ["EstimatedCounter", "TokenCounter", "estimate_text"]
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Says how many input tokens something will take; any object of this shape is one."""
+
+    def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
+        """Return the input tokens of a request, or of messages alone, for this model."""
+        ...
+
+    def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
+        """Learn from what the provider reported for a request."""
+        ...
+
+    @property
+    def error(self) -> float:
+        """How far its counts are off, as a share: 0.1 is ten percent."""
+        ...
+
+
+# Tokens by what a text is made of. Vocabularies differ; these are about right for most, and what is
+# left is a factor that each model's reports correct. Scripts are told apart by the first byte of their
+# characters in UTF-8, so that a text is weighed by counting bytes and is never walked in Python.
+
+_LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
+_ASCII: tuple[tuple[bytes, float], ...] = (
+    (_LETTERS, 0.06),
+    (b"0123456789", 0.4),
+    (b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", 0.4),
+    (b"\n", 0.5),
+    (b" \t", 0.03),
+)
+_BEYOND: tuple[tuple[bytes, float], ...] = (
+    (bytes(range(0xC2, 0xE0)), 0.4),  # accents, Greek, Cyrillic, Hebrew, Arabic
+    (bytes([0xE0]), 0.6),  # the scripts of India, Thai
+    (bytes([0xE1, 0xE2]), 0.8),  # signs, and smaller scripts
+    (bytes(range(0xE3, 0xEA)), 0.9),  # Chinese, Japanese
+    (bytes(range(0xEA, 0xF0)), 0.8),  # Korean
+    (bytes(range(0xF0, 0xF5)), 2.0),  # emoji
+)
+_PER_RUN = 0.75  # of Latin letters: a word, or a piece of a name
+_RUNS = bytes(97 if byte in _LETTERS else 32 for byte in range(256))
+
+
+def _kinds() -> bytes:
+    kinds = bytearray(256)
+    for number, (members, _) in enumerate(_ASCII + _BEYOND, 1):
+        for byte in members:
+            kinds[byte] = number
+    return bytes(kinds)
+
+
+_KINDS = _kinds()
+
+
+def estimate_text(text: str) -> float:
+    """Return about how many tokens a text takes, by the scripts that it is written in.
+
+    Example:
+        >>> round(estimate_text("The quick brown fox jumps over the lazy dog."))
+        9
+        >>> round(estimate_text("素早い茶色の狐がのろまな犬を飛び越える。"))
+        18
+    """
+    data = text.encode("utf-8", "replace")
+    kinds, runs = data.translate(_KINDS), data.translate(_RUNS)
+    weights = _ASCII if text.isascii() else _ASCII + _BEYOND
+    counted = sum(weight * kinds.count(number) for number, (_, weight) in enumerate(weights, 1))
+    return counted + _PER_RUN * (runs.count(b" a") + runs.startswith(b"a"))
+
+
+# What stands around a text, and what is not text
+
+# Fields of a provider's own whose text the model sees.
+_TOLD = ("tools", "functions", "response_format", "output_config", "mcp_servers")
+
+_MESSAGE = 4
+_PROPERTY = 8
+_TOOL = 8
+_IMAGE = 1_200  # about 950 by 950 pixels; its size is not looked at
+_DOCUMENT = 1_500  # a page
+_BYTES_PER_TOKEN = 40  # of a longer document that is not text
+
+
+def _block(block: ContentBlock) -> float:
+    match block:
+        case TextBlock(text):
+            return estimate_text(text)
+        case ThinkingBlock(thinking, signature):
+            # Without a signature it does not go back, or does not count.
+            return estimate_text(thinking) if signature else 0.0
+        case RedactedThinkingBlock(data):
+            return len(data) / 6
+        case ToolUseBlock(name=name, input=arguments, raw_input=raw):
+            return estimate_text(name) + (estimate_text(raw) or _json(arguments))
+        case ToolResultBlock(content=content):
+            return sum(map(_block, content))
+        case ImageBlock():
+            return _IMAGE
+        case DocumentBlock(media_type=kind, data=data):
+            size = len(data) * 3 / 4  # base64
+            return size / 4 if kind.startswith("text/") else max(_DOCUMENT, size / _BYTES_PER_TOKEN)
+        case UnknownBlock(raw):
+            return _json(raw)
+
+
+def _is_media(block: ContentBlock) -> bool:
+    if isinstance(block, ToolResultBlock):
+        return any(map(_is_media, block.content))
+    return isinstance(block, ImageBlock | DocumentBlock)
+
+
+def _json(value: object) -> float:
+    try:
+        return estimate_text(serde.encode(value).decode()) if value else 1.0
+    except InvalidJSONError:
+        return 0.0  # it can't be sent either
+
+
+def _schema(part: object) -> float:
+    """Weigh what a schema names and says; vendors write its keywords down in shorter ways."""
+    if isinstance(part, list):
+        return sum(map(_schema, part))
+    total = 0.0
+    for key, value in mapping(part).items():
+        if key in {"properties", "$defs"}:
+            named = mapping(value).items()
+            total += sum(_PROPERTY + estimate_text(name) + _schema(inner) for name, inner in named)
+        elif key in {"description", "enum", "const", "default", "pattern", "format"}:
+            total += _json(value)
+        else:
+            total += _schema(value)
+    return total
+
+
+@dataclass(frozen=True)
+class _Habits:
+    """What a family of models adds, and takes for the same text.
+
+    Attributes:
+        factor: tokens for each estimated one.
+        call: what stands around a call, and around its result.
+        tool: how much more the definition of a tool takes.
+        prompt: what is said to the model as soon as it has tools.
+    """
+
+    factor: float = 1.0
+    call: float = 7.0
+    tool: float = 1.0
+    prompt: float = 10.0
+
+
+_CLAUDE = _Habits(factor=1.2, call=28.0, tool=1.9, prompt=420.0)
+
+
+def _habits(model: str) -> _Habits:
+    return _CLAUDE if "claude" in model else _Habits()
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What a request has besides what is said, as hashes; 0 means nothing.
+
+    Attributes:
+        tools: the names of its tools.
+        output: the form of its output, and what its options tell the model.
+    """
+
+    tools: int
+    output: int
+
+    @classmethod
+    def of(cls, request: ModelRequest) -> "_Setting":
+        names = tuple(tool.name for tool in request.tools)
+        told = tuple(name for name in _TOLD if request.options.get(name))
+        form = (request.output.name, *told) if request.output else told
+        return cls(hash(names) if names else 0, hash(form) if form else 0)
+
+    @property
+    def kind(self) -> tuple[bool, bool]:
+        return bool(self.tools), bool(self.output)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """What is estimated for a request, and of what.
+
+    Attributes:
+        total: the estimated tokens.
+        said: those of its first message, of its first two, and so on; 0 comes first.
+        setting: what it has besides.
+    """
+
+    total: float
+    said: Sequence[float]
+    setting: _Setting
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What was estimated for a request, and what it took."""
+
+    estimate: float
+    tokens: int
+    setting: _Setting
+    length: int
+    said: float
+
+    def precedes(self, estimate: _Estimate) -> bool:
+        """Whether a request goes on from this one: as many messages weigh the same to the last digit."""
+        return self.length < len(estimate.said) and estimate.said[self.length] == self.said
+
+
+_REPORTS = 16
+_SPREAD = 100.0**2  # how far estimates lie apart before the factor is theirs rather than the usual
+
+
+@dataclass
+class _Correction:
+    """What one model's reports say of the estimates."""
+
+    habits: _Habits
+    reports: deque[_Report] = field(default_factory=lambda: deque(maxlen=_REPORTS))
+
+    def factor(self) -> float:
+        """Return tokens per estimated one: the slope within reports of one setting, each around its mean.
+
+        It is the usual one as far as the reports lie too close together to say.
+        """
+        usual = self.habits.factor
+        spread, joint = _SPREAD, _SPREAD * usual
+        for setting in {report.setting for report in self.reports}:
+            alike = [report for report in self.reports if report.setting == setting]
+            estimate, tokens = _means(alike)
+            spread += sum((each.estimate - estimate) ** 2 for each in alike)
+            joint += sum((each.estimate - estimate) * (each.tokens - tokens) for each in alike)
+        return min(max(joint / spread, usual / 3), usual * 3)
+
+    def rounded(self, estimate: _Estimate) -> int:
+        """Return the corrected estimate as a number of tokens."""
+        return max(1, round(self.corrected(estimate)))
+
+    def corrected(self, estimate: _Estimate) -> float:
+        """Go from the report that this request extends, else from the middle of those like it."""
+        setting = estimate.setting
+        same = [report for report in self.reports if report.setting == setting]
+        alike = same or [each for each in self.reports if each.setting.kind == setting.kind]
+        if not alike:
+            prompt = self.habits.prompt if setting.tools else 0.0
+            return 3.0 + prompt + estimate.total * self.factor()
+        before = [report for report in same if report.precedes(estimate)]
+        if before:
+            nearest = max(before, key=lambda report: report.length)
+            return nearest.tokens + self.factor() * (estimate.total - nearest.estimate)
+        middle, mean = _means(alike)
+        return mean + self.factor() * (estimate.total - middle)
+
+
+def _means(reports: Sequence[_Report]) -> tuple[float, float]:
+    estimates = sum(report.estimate for report in reports)
+    return estimates / len(reports), sum(report.tokens for report in reports) / len(reports)
+
+
+_MODELS = 16
+_MESSAGES = 20_000
+_KEPT = 8_000_000  # tokens, of some 30 MB
+_ERRORS = 20
+_USUAL_ERROR = 0.3
+
+
+class EstimatedCounter:
+    """Estimates tokens by the characters of texts and by the kinds of blocks, and learns from reports.
+
+    Nothing is sent, and no vocabulary is needed. With reports of earlier requests of a session, a
+    request that goes on from one of them is what that one took, and an estimate of what is new. Images
+    and documents count a flat figure, which can be far off.
+
+    A counter may serve any number of sessions and models. It remembers the last 16 reports of each of
+    the last 16 models, and what it counted for 20,000 messages or 8 million tokens: unless it holds
+    media, a message is looked at once.
+
+    Example:
+        >>> counter = EstimatedCounter()
+        >>> request = ModelRequest(messages=[Message.user("What is the capital of France?")])
+        >>> counter.count(request), counter.error
+        (13, 0.3)
+        >>> counter.observe(request, Usage(input_tokens=14))
+        >>> counter.count(request), round(counter.error, 2)
+        (14, 0.07)
+    """
+
+    def __init__(self) -> None:
+        """Begin without any reports."""
+        self._models: OrderedDict[str, _Correction] = OrderedDict()
+        # By id(), which stays the message's own as long as it is kept here.
+        self._weighed: dict[int, tuple[Message, float, int]] = {}
+        self._kept = 0.0  # tokens of all of them
+        self._errors: deque[float] = deque(maxlen=_ERRORS)
+
+    def __repr__(self) -> str:
+        return f"EstimatedCounter(<error {self.error:.0%}>)"
+
+    @property
+    def error(self) -> float:
+        """The mean share by which its last 20 counts of reported requests were off.
+
+        Before the first report it is what to expect without any: 0.3.
+        """
+        return sum(self._errors) / len(self._errors) if self._errors else _USUAL_ERROR
+
+    def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
+        """Return about how many input tokens a request takes, or messages alone.
+
+        Messages alone count without what a request adds, so that counts of parts can be added up.
+
+        Args:
+            what: the request, or the messages.
+            model: the model that is asked; each has corrections of its own.
+        """
+        correction = self._models.get(model) or _Correction(_habits(model))
+        if not isinstance(what, ModelRequest):
+            return round(correction.factor() * self._add_up(what, correction.habits)[-1])
+        return correction.rounded(self._estimate(what, correction.habits))
+
+    def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
+        """Learn from what the provider reported for a request; a report without input is passed over.
+
+        Args:
+            request: what was sent.
+            usage: the usage of the reply; tokens that a cache served or stored count as well.
+            model: the model that was asked, by the same name as for `count`.
+        """
+        parts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+        tokens = sum(part or 0 for part in parts)
+        if not tokens:
+            return
+        correction = self._models.setdefault(model, _Correction(_habits(model)))
+        self._models.move_to_end(model)
+        if len(self._models) > _MODELS:
+            self._models.popitem(last=False)
+        made = self._estimate(request, correction.habits)
+        self._errors.append(abs(correction.rounded(made) - tokens) / tokens)
+        length = len(made.said) - 1
+        correction.reports.append(
+            _Report(made.total, tokens, made.setting, length, made.said[length])
+        )
+
+    def _estimate(self, request: ModelRequest, habits: _Habits) -> _Estimate:
+        system = request.system
+        texts = [system] if isinstance(system, str) else [block.text for block in system]
+        tools = (
+            _TOOL + estimate_text(f"{tool.name} {tool.description}") + _schema(tool.parameters)
+            for tool in request.tools
+        )
+        output = _schema(request.output.schema) if request.output else 0.0
+        output += sum(_json(request.options[name]) for name in _TOLD if request.options.get(name))
+        said = self._add_up(request.messages, habits)
+        total = said[-1] + sum(map(estimate_text, texts)) + habits.tool * (sum(tools) + output)
+        return _Estimate(total, said, _Setting.of(request))
+
+    def _add_up(self, messages: Iterable[Message], habits: _Habits) -> list[float]:
+        weights = map(self._weigh, messages)
+        return list(accumulate((w + habits.call * calls for _, w, calls in weights), initial=0.0))
+
+    def _weigh(self, message: Message) -> tuple[Message, float, int]:
+        known = self._weighed.get(id(message))
+        if known is None:
+            weight = _MESSAGE + sum(map(_block, message.content))
+            calls = sum(isinstance(b, ToolUseBlock | ToolResultBlock) for b in message.content)
+            known = (message, weight, calls)
+            if not any(map(_is_media, message.content)):  # it would be held in memory for nothing
+                self._keep(known)
+        return known
+
+    def _keep(self, weighed: tuple[Message, float, int]) -> None:
+        self._weighed[id(weighed[0])] = weighed
+        self._kept += weighed[1]
+        while len(self._weighed) > _MESSAGES or (self._kept > _KEPT and len(self._weighed) > 1):
+            self._kept -= self._weighed.pop(next(iter(self._weighed)))[1]

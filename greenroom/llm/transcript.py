@@ -1,0 +1,225 @@
+"""A conversation as the bytes of one provider's wire, each turn of which is written once.
+
+A request says the whole conversation again, and each is the one before it and a little more. So what
+has been written is kept: a `Transcript` is a fold over messages. Its steps are those of a plain
+encoding: `Turns` filters messages and merges them, `PortableCalls` renames calls, and a dialect
+writes the turn. A turn has ended when the other side speaks: from then on it is bytes. Only the turn
+that is still open may change with the next message, so what it gives is provisional (a branch of the
+renaming), and is taken over when it ends without having changed.
+
+Messages count as immutable, their dicts (`extra`, `input`, `raw`) too: they are the same where they
+are the same objects. Equality does not tell: it leaves out ids, and `1 == True`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import is_
+from typing import Protocol
+
+from greenroom.core import ContentBlock, Message, ModelRequest, Role, serde
+from greenroom.llm.conversation import Turn, Turns
+from greenroom.llm.media_limits import MediaLimits
+from greenroom.llm.portable_calls import CallRules, PortableCalls
+
+__all__ = ["Dialect", "Transcript", "Written", "WrittenTurn"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTurn:
+    """One turn in a provider's words.
+
+    Attributes:
+        role: whose turn it is.
+        messages: its messages as plain JSON, usually one; nobody changes them.
+        wire: the same as bytes, separated by commas; empty where there is none.
+        is_marked: whether it brings marks for the provider's cache.
+    """
+
+    role: Role
+    messages: Sequence[Mapping[str, object]]
+    wire: bytes
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A conversation in a provider's words; valid until its transcript reads on.
+
+    Attributes:
+        settled: all turns but the last few as bytes, separated by commas; may be empty.
+        latest: the last few turns, at least three of each side where there are so many; never empty.
+        is_marked: whether a turn brings marks for the provider's cache.
+    """
+
+    settled: bytes | bytearray
+    latest: Sequence[WrittenTurn]
+    is_marked: bool
+
+    def pieces(self) -> list[bytes | bytearray]:
+        """Return what, joined by commas, is the conversation; some may be empty."""
+        return [self.settled, *(turn.wire for turn in self.latest)]
+
+
+class Dialect(Protocol):
+    """What a provider's requests look like; every method is a pure function of its arguments."""
+
+    @property
+    def provider(self) -> str:
+        """The provider's name: what another one's messages alone hold is not sent."""
+        ...
+
+    @property
+    def calls(self) -> CallRules:
+        """What is taken as the id and the name of a call."""
+        ...
+
+    @property
+    def returns(self) -> frozenset[str]:
+        """Which fields of the messages that came from here are taken back."""
+        ...
+
+    @property
+    def limits(self) -> MediaLimits:
+        """How large images, documents and requests may be."""
+        ...
+
+    def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
+        """Leave out of the blocks of a message, which came from this provider, what is refused."""
+        ...
+
+    def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
+        """Write a turn, whose calls have their final names and ids, as JSON messages.
+
+        Raises:
+            ModelBadRequestError: it holds something that can't be written.
+        """
+        ...
+
+    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
+        """Whether written messages bring marks for the provider's cache, then the only ones."""
+        ...
+
+    def body(
+        self, request: ModelRequest, written: Written
+    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
+        """Return the request's fields, and what joined by commas are its messages.
+
+        The value `MESSAGES` of a field stands for the latter; if the options of the request put
+        something else there, they are not sent. Fields that are `msgspec.UNSET` are left out.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What the open turn was when it was written last, and the names that were given there."""
+
+    turn: Turn
+    written: WrittenTurn
+    calls: PortableCalls
+
+    def is_of(self, turn: Turn) -> bool:
+        """Whether the turn is the one that was written: it can only have grown since."""
+        before = self.turn
+        same = turn.fields is before.fields and len(turn.blocks) == len(before.blocks)
+        return same and all(map(is_, turn.blocks, before.blocks))
+
+
+_LATEST = 5  # turns besides the open one, so that there are three of each side
+
+
+class Transcript:
+    """What one conversation has said to one provider, ready to go on.
+
+    Not safe to be used by two at a time, and of no use after an error.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Begin with nothing."""
+        self._dialect = dialect
+        self._calls = PortableCalls(dialect.calls)
+        self._settled = bytearray()
+        self._latest: deque[WrittenTurn] = deque()
+        self._is_marked = False
+        self._seen: tuple[Message, ...] = ()
+        self._begin_turn(0)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it keeps, messages not counted."""
+        return len(self._settled) + sum(len(turn.wire) for turn in self._latest)
+
+    def reuse(self, messages: Sequence[Message]) -> int:
+        """Return how many of these messages need not be read again; 0 where they begin otherwise.
+
+        They begin with those that have been read, save perhaps for the last turn: a request may end
+        with a message that the next one leaves out, such as a reminder.
+        """
+        seen, ended = self._seen, self._ended
+        if len(messages) >= len(seen) and _is_same(seen, messages, len(seen)):
+            return len(seen)
+        # Without the open turn it can go on only with what begins a turn as certainly.
+        if not 0 < ended < min(len(seen), len(messages)) or not _is_same(seen, messages, ended):
+            return 0
+        is_plain = seen[ended].role == messages[ended].role == "user" and not seen[ended].extra
+        return ended if is_plain else 0
+
+    def read(self, messages: tuple[Message, ...], known: int = 0) -> Written:
+        """Write a conversation, of which `reuse` has said that so many messages are known.
+
+        Raises:
+            ModelBadRequestError: it holds something that can't be written.
+            InvalidJSONError: it holds something that JSON can't express.
+        """
+        if known < len(self._seen):
+            self._begin_turn(known)
+        for place, message in enumerate(islice(messages, known, None), known):
+            self._dialect.limits.check_message(message, place, self._dialect.provider)
+            ended = self._turns.add(message)
+            if ended:
+                self._settle(ended)
+                self._ended = place
+        self._seen = messages
+        latest = (*self._latest, self._write_open(self._turns.open))
+        return Written(self._settled, latest, self._is_marked or latest[-1].is_marked)
+
+    def _begin_turn(self, place: int) -> None:
+        """Forget the open turn, if there is one, and wait for what begins another at this place."""
+        dialect = self._dialect
+        self._turns = Turns(dialect.provider, dialect.accept, dialect.returns)
+        self._ended = place  # how many messages the ended turns hold
+        self._draft: _Draft | None = None
+
+    def _settle(self, turn: Turn) -> None:
+        draft, self._draft = self._draft, None
+        if draft is not None and draft.is_of(turn):
+            self._calls.merge(draft.calls)
+            written = draft.written
+        else:
+            written = self._write(self._calls.rename(turn))
+        self._is_marked |= written.is_marked
+        self._latest.append(written)
+        if len(self._latest) > _LATEST:
+            wire = self._latest.popleft().wire
+            self._settled += b"," + wire if self._settled and wire else wire
+
+    def _write_open(self, turn: Turn) -> WrittenTurn:
+        """Write the open turn, unless it is as it was when it was written last."""
+        if self._draft is None or not self._draft.is_of(turn):
+            calls = self._calls.branch()
+            self._draft = _Draft(turn, self._write(calls.rename(turn)), calls)
+        return self._draft.written
+
+    def _write(self, turn: Turn) -> WrittenTurn:
+        messages = self._dialect.write(turn)
+        wire = serde.dumps(messages)[1:-1]
+        return WrittenTurn(turn.role, messages, wire, self._dialect.is_marked(messages))
+
+
+def _is_same(seen: Sequence[Message], messages: Sequence[Message], count: int) -> bool:
+    """Whether both begin with the same objects; what does not is mostly found at the end first."""
+    if count and seen[count - 1] is not messages[count - 1]:
+        return False
+    return all(map(is_, islice(seen, count), messages))

@@ -1,0 +1,217 @@
+"""Retry: what failed for a while is tried again, a bounded number of times and for a bounded time."""
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar, TypeVarTuple, Unpack
+
+import trio
+
+from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
+from greenroom.resilience.attempt import Attempt, is_in_attempt
+from greenroom.resilience.backoff import Backoff
+from greenroom.resilience.meter import current_meter
+
+__all__ = ["Attempts", "Retry", "is_retryable", "retry_after"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether an error says of itself that the same call may succeed later.
+
+    True for a `GreenroomError` with `retryable`, and for a group of such errors alone.
+
+    Example:
+        >>> from greenroom.core import ModelBadRequestError, ModelOverloadedError
+        >>> is_retryable(ModelOverloadedError("busy")), is_retryable(ModelBadRequestError("no"))
+        (True, False)
+    """
+    return all(isinstance(leaf, GreenroomError) and leaf.retryable for leaf in leaves(error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """Calls again what failed, after a delay that grows.
+
+    The delay is the back-off's; an error that says how long to wait (`retry_after`) is waited for that
+    long besides. A wait that makes no sense is not begun, and the error is raised at once: where it
+    would end after `seconds`, or after the deadline of a cancel scope around the call. In a model call
+    of an agent its budgets are asked first, and each further attempt counts as a model call.
+
+    A retry inside an attempt of another one makes a single attempt and passes the error on, so nested
+    retries make the attempts of the outermost. That holds for all tasks of nurseries that were opened
+    in the attempt; a task that lives outside of it, such as a subagent, retries for itself.
+
+    Only an `Exception` is retried; a cancel never is. It has no state, so one object serves any number
+    of calls at the same time.
+
+    Attributes:
+        attempts: calls at the most, the first one included.
+        seconds: time after the first call began in which another may begin. What runs is not cut
+            off: use `trio.fail_after` inside of the call for that.
+        backoff: the delays; by default of up to half a second, then 1, 2 and so on, to 30.
+        retryable: whether an error is worth another attempt; by default what the error says of itself.
+
+    Raises:
+        ConfigurationError: fewer than one attempt, or a time that is negative or no number.
+
+    Example:
+        >>> import trio
+        >>> from greenroom.core import ModelOverloadedError
+        >>> answers = iter([ModelOverloadedError("busy"), "hello"])
+        >>> async def ask(question: str) -> str:
+        ...     answer = next(answers)
+        ...     if isinstance(answer, Exception):
+        ...         raise answer
+        ...     return answer
+        >>> trio.run(Retry(backoff=Backoff(first=0.01)).call, ask, "hi")
+        'hello'
+    """
+
+    attempts: int = 4
+    seconds: float = 60.0
+    backoff: Backoff = Backoff(first=0.5, limit=30.0, jitter=1.0)  # noqa: RUF009 (a frozen value)
+    retryable: Callable[[Exception], bool] = is_retryable
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a retry."""
+        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int):
+            raise ConfigurationError(f"Retry.attempts is {self.attempts!r}, not a whole number")
+        if self.attempts < 1:
+            raise ConfigurationError("Retry.attempts must be 1 or more: the first call is one")
+        if not 0 <= self.seconds < math.inf:
+            raise ConfigurationError("Retry.seconds must be 0 or more, and finite")
+
+    async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
+        """Call an async function until it returns, or its error is final.
+
+        Raises:
+            Exception: what the last attempt raised; its `hint`, or a note, says why it was the last.
+            BudgetExceededError: a budget refuses the wait or the attempt; the cause is the error.
+        """
+        attempts = Attempts(self)
+        while True:
+            try:
+                with attempts.running():
+                    return await fn(*args)
+            except Exception as error:
+                seconds = attempts.plan(error)
+                if seconds is None:
+                    raise
+                attempts.check()
+            await attempts.wait(seconds)
+
+
+class Attempts:
+    """The attempts of one call, for code that is more than one function, such as a stream.
+
+    Run each attempt in `running()` and pass what it raised to `plan`; if that returned seconds, call
+    `check`, and await `wait`. `Retry.call` is just that.
+    """
+
+    def __init__(self, retry: Retry) -> None:
+        """Begin with the first attempt; its time runs from now on."""
+        self.retry = retry
+        self.number = 1
+        """The attempt that runs, or is waited for, counted from 1."""
+        self._began = trio.current_time()
+        self._attempt = Attempt()
+        self._is_nested = is_in_attempt()
+        self._error: BaseException | None = None
+
+    def running(self) -> Attempt:
+        """Open the block of an attempt, or of a part of it, so that a retry inside knows of it."""
+        return self._attempt
+
+    def plan(self, error: Exception) -> float | None:
+        """Return how many seconds to wait before the next attempt; None where there is none.
+
+        The error is told why it is final.
+
+        Raises:
+            BudgetExceededError: a budget refuses the wait; its cause is the error.
+        """
+        if self._is_nested or not self.retry.retryable(error):
+            return None
+        if self.number >= self.retry.attempts:
+            self._explain(error, "")
+            return None
+        asked = retry_after(error)
+        left = self._began + self.retry.seconds - trio.current_time()
+        # What was refused at one time is not to come back at one time, so chance is added.
+        seconds = asked + self.retry.backoff.delay(self.number)
+        if (asked or seconds) > left:
+            bound = f"{self.retry.seconds:g} s in which attempts may begin"
+            self._explain(
+                error, f"a wait of {_format_seconds(asked or seconds)} would pass the {bound}"
+            )
+            return None
+        return self._admit(error, min(seconds, left))
+
+    def _admit(self, error: Exception, seconds: float) -> float | None:
+        """Ask what limits the time of this call whether the wait makes sense."""
+        try:
+            current_meter().check_wait(seconds)
+        except BudgetExceededError as refusal:
+            raise refusal from error
+        deadline = trio.current_effective_deadline()
+        if -math.inf < deadline <= trio.current_time() + seconds:  # -inf: the wait raises Cancelled
+            left = max(0.0, deadline - trio.current_time())
+            self._explain(
+                error,
+                f"the wait of {_format_seconds(seconds)} would pass the deadline in {_format_seconds(left)}",
+            )
+            return None
+        self.number += 1
+        self._error = error
+        return seconds
+
+    def renew(self, error: Exception) -> None:
+        """Begin anew after this error, with another target; then `check`, and `wait(0)`."""
+        self.number, self._began, self._error = 1, trio.current_time(), error
+
+    def check(self) -> None:
+        """Ask the budgets around this call for a further attempt, when they know what the last has used.
+
+        Raises:
+            BudgetExceededError: one refuses it; its cause is the error of the last attempt.
+        """
+        try:
+            current_meter().check_attempt()
+        except BudgetExceededError as refusal:
+            raise refusal from self._error
+
+    def _explain(self, error: Exception, why: str) -> None:
+        """Say in an error why there is no further attempt."""
+        told = f"{self.number} attempts failed" if self.number > 1 else ""
+        text = "; ".join(filter(None, (told, why)))
+        if not text:
+            return
+        if isinstance(error, GreenroomError):
+            error.add_hint(text)
+        else:
+            error.add_note(text)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait before the next attempt, and count it with the budgets around this call.
+
+        Raises:
+            BudgetExceededError: meanwhile a budget was spent; its cause is the last error.
+        """
+        await trio.sleep(seconds)
+        try:
+            current_meter().begin_attempt()
+        except BudgetExceededError as refusal:
+            raise refusal from self._error
+
+
+def _format_seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
+
+
+def retry_after(error: BaseException) -> float:
+    """Return how many seconds an error asks to wait: the longest of a group's; 0 where none does."""
+    asked = (getattr(leaf, "retry_after", None) for leaf in leaves(error))
+    return max((each for each in asked if isinstance(each, int | float) and each > 0), default=0.0)

@@ -1,0 +1,361 @@
+"""Cassettes: what was said over HTTP once, recorded into a file without secrets, and replayed.
+
+A recording holds of each request the method, the address and the body, and of each answer the status, a
+few headers and the body, byte by byte in the pieces in which it came. Request headers are not recorded
+at all, since keys stand there.
+"""
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+import trio
+
+from greenroom.core import CassetteError, ConfigurationError, InvalidJSONError, NetworkError, serde
+from greenroom.llm import FORBID_VARIABLE, forbids_calls
+from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
+from greenroom.testing.cassette_file import (
+    MAX_SIZE,
+    Exchange,
+    Request,
+    Response,
+    pieces_of,
+    read,
+    write,
+)
+from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
+
+__all__ = ["CassetteClient", "CassetteMode", "cassette"]
+
+CassetteMode: TypeAlias = Literal["auto", "replay", "record"]
+"""What a cassette does; "auto" replays a file that exists, and records one that does not."""
+
+_KEPT = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id"})
+_KEPT_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
+_DIFF_LINES = 40
+_TIMEOUTS = Timeouts()
+
+
+@asynccontextmanager
+async def cassette(
+    path: str | Path,
+    *,
+    mode: CassetteMode = "auto",
+    client: HttpTransport | None = None,
+    secrets: Iterable[str] = (),
+    ignore: Collection[str] = ("prompt_cache_key",),
+) -> "AsyncIterator[CassetteClient]":
+    """Open a cassette; inside the block it is the client that a provider is given.
+
+    Where it replays, nothing is sent and any key will do. Where it records, the file is written when
+    the block ends without an error, as a whole, readable by its owner alone. While calls of real
+    models are forbidden nothing is recorded.
+
+    Keys, cookies and organisation ids never reach the file: request headers are not recorded, and
+    where the other side echoes their values, "[secret]" takes their place, in whatever piece, escaped
+    or in base64. Values of fewer than eight characters are taken for words, and stay. A secret that is
+    spread over several events of a stream can't be taken out, so nothing is written then.
+
+    Args:
+        path: the file, JSON.
+        mode: "auto", "replay" or "record"; the last one replaces a file that exists.
+        client: what to record with; by default a client of its own.
+        secrets: texts that must not reach the file, besides what headers and the environment hold.
+        ignore: members of the request's body that don't have to be as they were recorded.
+
+    Raises:
+        ConfigurationError: there is no such mode.
+        CassetteError: the file can't be read or written, holds too much, or would hold a secret; or,
+            from the provider, a request that was not recorded: it shows the difference.
+
+    Example:
+        ```python
+        async with cassette("tests/weather.json") as client:
+            llm = AnthropicProvider("claude-sonnet-5", api_key=key, client=client)
+            reply = await llm.generate(request)
+        ```
+    """
+    path = Path(path)
+    if mode not in get_args(CassetteMode):
+        modes = ", ".join(get_args(CassetteMode))
+        raise ConfigurationError(f"{mode!r} is not a mode of a cassette", hint=f"one of {modes}")
+    if (exchanges := _read_recorded(path, mode)) is not None:
+        yield _Replay(path, exchanges, Concealment(secrets), ignore)
+        return
+    if forbids_calls():
+        raise CassetteError(
+            f"{path} would have to be recorded, and {FORBID_VARIABLE} forbids that",
+            hint="record it once without that, and keep it with the tests",
+        )
+    async with AsyncExitStack() as stack:
+        if client is None:
+            client = await stack.enter_async_context(HttpClient())
+        recorder = _Recorder(path, client, Concealment(secrets))
+        yield recorder
+    await trio.to_thread.run_sync(lambda: write(path, recorder.exchanges()))
+
+
+def _read_recorded(path: Path, mode: CassetteMode) -> list[Exchange] | None:
+    """Return what is to be replayed; None where it is to be recorded.
+
+    It is read here and not in a thread: a clock that jumps would jump while the thread works.
+    """
+    return read(path) if mode == "replay" or (mode == "auto" and path.exists()) else None
+
+
+class CassetteClient(ABC):
+    """The client of a cassette, to be given to a provider.
+
+    Attributes:
+        is_replay: whether it replays, so that nothing is ever sent.
+    """
+
+    is_replay = False
+
+    @property
+    def unplayed(self) -> int:
+        """How many recorded exchanges have not been replayed."""
+        return 0
+
+    @abstractmethod
+    def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout: Timeouts = _TIMEOUTS,
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """Answer a request, from the file or by sending it.
+
+        Raises:
+            CassetteError: it was not recorded, or there is too much to record.
+            NetworkError: while recording, the other side can't be reached.
+        """
+
+    async def aclose(self) -> None:
+        """Close nothing: the block of `cassette` closes what it has opened."""
+        await trio.lowlevel.checkpoint()
+
+
+class _Replay(CassetteClient):
+    """Answers from a file: equal requests in the order in which they were recorded."""
+
+    is_replay = True
+
+    def __init__(
+        self,
+        path: Path,
+        exchanges: list[Exchange],
+        concealment: Concealment,
+        ignore: Collection[str],
+    ) -> None:
+        self._path = path
+        self._left = exchanges
+        self._concealment = concealment
+        self._ignore = ignore
+
+    @property
+    def unplayed(self) -> int:
+        return len(self._left)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout: Timeouts = _TIMEOUTS,
+    ) -> AsyncIterator[HttpResponse]:
+        await trio.lowlevel.checkpoint()
+        self._concealment.add(secrets_in(url, headers or {}))
+        answer = self._take(_describe(method, url, content, self._concealment)).response
+        chunks = ChunkIterator(_Pieces(answer), _host(url), "", timeout.read)
+        yield HttpResponse(answer.status, answer.headers, url, chunks)
+
+    def _take(self, request: Request) -> Exchange:
+        asked = self._lines(request)
+        for index, each in enumerate(self._left):
+            if self._lines(each.request) == asked:
+                return self._left.pop(index)
+        raise CassetteError(
+            f"{self._path} holds no answer to this request" + self._difference(asked),
+            hint="if the request is right, record the cassette anew with mode='record'",
+        )
+
+    def _lines(self, request: Request) -> list[str]:
+        """Return what has to be equal, in lines that can be compared."""
+        parts = urlsplit(request.url)
+        place = f"{request.method} {parts.hostname}{parts.path}?{parts.query}".removesuffix("?")
+        if request.content is not None:
+            return [place, str(request.content)]
+        body = serde.loads(bytes(request.json))
+        if isinstance(body, dict):
+            body = {name: value for name, value in body.items() if name not in self._ignore}
+        return [place, *serde.dumps(body, pretty=True).decode().splitlines()]
+
+    def _difference(self, asked: list[str]) -> str:
+        if not self._left:
+            return ": all that was recorded has been replayed"
+        others = [self._lines(each.request) for each in self._left]
+        nearest = max(
+            others, key=lambda each: difflib.SequenceMatcher(None, each, asked).quick_ratio()
+        )
+        lines = list(difflib.unified_diff(nearest, asked, "recorded", "asked", lineterm="", n=1))
+        more = [f"… {len(lines) - _DIFF_LINES} more lines"] if len(lines) > _DIFF_LINES else []
+        return ":\n" + "\n".join([*lines[:_DIFF_LINES], *more])
+
+
+class _Pieces:
+    """The pieces of a recorded body, cut as they were."""
+
+    def __init__(self, answer: Response) -> None:
+        self._pieces = iter(answer.pieces)
+        self._complete = answer.complete
+
+    def __aiter__(self) -> "_Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        for piece in self._pieces:
+            return piece
+        if self._complete:
+            raise StopAsyncIteration
+        raise NetworkError(
+            "the recording ends here, since its reader had left", hint="record it anew"
+        )
+
+
+@dataclass
+class _Taken:
+    """An exchange that is being recorded, as it is, with its secrets."""
+
+    method: str
+    url: str
+    content: bytes | None
+    status: int
+    headers: dict[str, str]
+    pieces: list[bytes] = field(default_factory=list)
+    complete: bool = False
+
+
+class _Recorder(CassetteClient):
+    """Sends what it is given, and keeps both sides."""
+
+    def __init__(self, path: Path, client: HttpTransport, concealment: Concealment) -> None:
+        self._path = path
+        self._client = client
+        self._concealment = concealment
+        self._taken: list[_Taken] = []
+        self._size = 0
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout: Timeouts = _TIMEOUTS,
+    ) -> AsyncIterator[HttpResponse]:
+        self._concealment.add(secrets_in(url, headers or {}))
+        request = self._client.stream(
+            method, url, headers=headers, content=content, timeout=timeout
+        )
+        async with request as answer:
+            self._concealment.add(secrets_of_answer(answer.headers))
+            lower = {name.lower(): value for name, value in answer.headers.items()}
+            taken = _Taken(method, url, content, answer.status, lower)
+            self._taken.append(taken)
+            self.count(len(content or b""))
+            tape = _Tape(answer.chunks(), taken, self)
+            chunks = ChunkIterator(tape, _host(url), "", timeout.read)
+            yield HttpResponse(answer.status, answer.headers, url, chunks)
+
+    def count(self, size: int) -> None:
+        """Take note of more that is to be kept.
+
+        Raises:
+            CassetteError: it is too much for one file.
+        """
+        self._size += size
+        if self._size > MAX_SIZE:
+            raise CassetteError(
+                f"{self._path} would be larger than {MAX_SIZE >> 20} MiB", hint="record less"
+            )
+
+    def exchanges(self) -> list[Exchange]:
+        """Return what was recorded, without secrets.
+
+        Raises:
+            CassetteError: a secret can't be taken out.
+        """
+        return [self._conceal(each) for each in self._taken]
+
+    def _conceal(self, taken: _Taken) -> Exchange:
+        request = _describe(taken.method, taken.url, taken.content, self._concealment)
+        pieces = self._concealment.conceal(taken.pieces)
+        if self._concealment.remains(b"".join(pieces)):
+            raise CassetteError(
+                f"{self._path} is not written: an answer holds a secret that can't be taken out, "
+                "such as one that is spread over several events",
+                hint="ask for something else, or revoke the key and record with another",
+            )
+        headers = {
+            name: self._concealment.conceal_text(value)
+            for name, value in taken.headers.items()
+            if name in _KEPT or name.startswith(_KEPT_PREFIXES)
+        }
+        chunks = [pieces_of(piece) for piece in pieces]
+        return Exchange(request, Response(taken.status, headers, chunks, taken.complete))
+
+
+class _Tape:
+    """Passes the pieces of a body on, and keeps them."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], taken: _Taken, recorder: _Recorder) -> None:
+        self._pieces = pieces
+        self._taken = taken
+        self._recorder = recorder
+
+    def __aiter__(self) -> "_Tape":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            piece = await anext(self._pieces)
+        except StopAsyncIteration:
+            self._taken.complete = True
+            raise
+        self._recorder.count(len(piece))
+        self._taken.pieces.append(piece)
+        return piece
+
+
+def _describe(method: str, url: str, content: bytes | None, concealment: Concealment) -> Request:
+    """Describe a request as it is recorded and compared: without secrets, JSON in one order."""
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if parts.query:
+        place += f"?{urlencode(parse_qsl(parts.query, keep_blank_values=True))}"
+    place = concealment.conceal_text(place)
+    (body,) = concealment.conceal([content or b""])
+    try:
+        return Request(method, place, json=msgspec.Raw(serde.dumps(serde.loads(body))))
+    except InvalidJSONError:
+        return Request(method, place, content=pieces_of(body))
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""

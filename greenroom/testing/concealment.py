@@ -1,0 +1,217 @@
+r"""Secrets taken out of what is to be stored, in whatever form the other side has echoed them.
+
+What counts as a secret: keys, cookies, organisations and their like in the headers of a request and of its
+answer, sensitive parts of an address, the keys of vendors in the environment, what looks like a vendor's key
+or organisation, and what the caller names. Each is found in plain, escaped for JSON (`\/`, `\u002d`, also
+where JSON is inside JSON), escaped for a URL, and in base64, also as a part of something longer. It is
+not found in a hash, in an encrypted text, or spelt backwards.
+"""
+
+import base64
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from urllib.parse import parse_qsl, urlsplit
+
+from greenroom.core import InvalidJSONError, serde
+from greenroom.llm import VENDORS, SSEDecoder
+
+__all__ = ["PLACEHOLDER", "Concealment", "secrets_in", "secrets_of_answer"]
+
+PLACEHOLDER = "[secret]"
+
+_SENSITIVE = re.compile(
+    r"auth|key|token|secret|cookie|organi[sz]ation|project|session|sig", re.IGNORECASE
+)
+_LOOKS_SECRET = re.compile(r"(?=.*\d)[\w.+/=~-]{16,}")
+_SCHEMES = frozenset({"basic", "bearer", "digest", "token"})
+_NAMES_SOMEBODY = re.compile(r"cookie|organi[sz]ation|project", re.IGNORECASE)
+_SHORTEST = 8  # of a key; a shorter one is made up, such as "test", and is part of many a word
+_SHORTEST_NAMED = 4  # of what the caller names
+
+# What is a secret wherever it is found: organisations, projects and keys of vendors.
+_KNOWN_FORMS = rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}|\b(?:sk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{20,}|\bAIza[\w-]{30,}"
+
+
+def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
+    """Find what is secret in a request's address and headers; what is too short for a key is not.
+
+    Example:
+        >>> list(secrets_in("https://x.example/?key=AIza-1234", {"Authorization": "Bearer sk-12345"}))
+        ['sk-12345', 'AIza-1234']
+    """
+    parts = urlsplit(url)
+    found = [
+        *_secrets_of_headers(headers),
+        parts.password or "",
+        *(value for name, value in parse_qsl(parts.query) if _SENSITIVE.search(name)),
+    ]
+    yield from (each for each in found if len(each) >= _SHORTEST)
+
+
+def secrets_of_answer(headers: Mapping[str, str]) -> Iterator[str]:
+    """Find what the headers of an answer say of who has asked: cookies, organisations, projects."""
+    named = {name: value for name, value in headers.items() if _NAMES_SOMEBODY.search(name)}
+    yield from (each for each in _secrets_of_headers(named) if len(each) >= _SHORTEST)
+
+
+def _secrets_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    for name, value in headers.items():
+        if "cookie" in name.lower():
+            yield from (each.partition("=")[2].strip() for each in re.split("[;,]", value))
+        elif _SENSITIVE.search(name):
+            words = [each for each in value.split() if each.lower() not in _SCHEMES]
+            yield from words
+            yield from _passwords(words)
+        elif _LOOKS_SECRET.fullmatch(value):
+            yield value
+
+
+def _passwords(words: Iterable[str]) -> Iterator[str]:
+    """Return what follows a colon in base64, as in basic authentication."""
+    for word in words:
+        with suppress(ValueError):
+            yield base64.b64decode(word, validate=True).decode().partition(":")[2]
+
+
+class Concealment:
+    """Takes secrets out of texts and of bodies that came in pieces."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """Know these secrets, and the keys of all vendors that the environment holds."""
+        keys = (os.environ.get(key, "").strip() for each in VENDORS.values() for key in each.keys)
+        self._secrets: set[str] = set()
+        self._forms: set[str] = set()
+        self.add(each for each in keys if len(each) >= _SHORTEST)
+        self.add(each for each in secrets if len(each) >= _SHORTEST_NAMED)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Know more secrets."""
+        more = set(secrets) - self._secrets
+        self._secrets |= more
+        self._forms.update(form for each in more for form in _forms(each))
+
+    def conceal(self, pieces: Sequence[bytes]) -> list[bytes]:
+        """Take secrets out of a body, wherever its pieces were cut; there are as many afterwards."""
+        body = b"".join(pieces)
+        found = deque(each.span() for each in self._pattern(body).finditer(body))
+        result, at = [], 0
+        for piece in pieces:
+            end = at + len(piece)
+            while found and found[0][1] <= at:
+                found.popleft()
+            result.append(_without(body, at, end, found))
+            at = end
+        return result
+
+    def _pattern(self, body: bytes) -> re.Pattern[bytes]:
+        """Make a pattern of the forms that the body holds, of all that are known hardly ever one."""
+        plain = _without_escapes(body)
+        here = [
+            form for form in self._forms if _without_escapes(form.encode("utf-8", _ANY)) in plain
+        ]
+        # The longest first, so that of a key and its beginning the key is taken.
+        here.sort(key=len, reverse=True)
+        return re.compile(b"|".join([*map(_tolerant, here), _KNOWN_FORMS]))
+
+    def conceal_text(self, text: str) -> str:
+        """Take secrets out of a text."""
+        return self.conceal([text.encode("utf-8", _ANY)])[0].decode("utf-8", "replace")
+
+    def remains(self, body: bytes) -> bool:
+        """Whether a body still holds a secret: escaped in two ways at once, or spread over events."""
+        plain = _without_escapes(body)
+        forms = (form for form in self._forms if len(form) >= _SHORTEST)
+        return any(form.encode("utf-8", _ANY) in plain for form in forms) or self._is_spread(body)
+
+    def _is_spread(self, body: bytes) -> bool:
+        joined: dict[str, list[str]] = {}
+        decoder = SSEDecoder(len(body) + 2)
+        for event in (*decoder.feed(body), *decoder.close()):
+            try:
+                value = serde.loads(event.data)
+            except InvalidJSONError:
+                continue
+            for path, text in _strings(value):
+                joined.setdefault(path, []).append(text)
+        texts = ("".join(parts).replace(PLACEHOLDER, "") for parts in joined.values())
+        return any(secret in text for text in texts for secret in self._secrets)
+
+
+def _without(body: bytes, start: int, end: int, found: Iterable[tuple[int, int]]) -> bytes:
+    """Return a piece of a body without secrets; the placeholder is put where each begins."""
+    result, at = bytearray(), start
+    for first, last in found:
+        if first >= end:
+            break
+        result += body[at : max(first, at)]
+        if first >= start:
+            result += PLACEHOLDER.encode()
+        at = min(last, end)
+    return bytes(result + body[at:end])
+
+
+def _without_escapes(body: bytes) -> bytes:
+    """Undo what JSON and addresses escape; what is left may be anything, but holds the secrets."""
+    if b"\\u" in body:
+        body = _UNICODE.sub(_units, body)
+    if b"%" in body:
+        body = _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), body)
+    return body.replace(b"\\", b"")
+
+
+def _units(found: re.Match[bytes]) -> bytes:
+    units = bytes.fromhex(b"".join(_HEX.findall(found[0])).decode())
+    return units.decode("utf-16-be", _ANY).encode("utf-8", _ANY)
+
+
+_ANY = "surrogatepass"
+_UNICODE = re.compile(rb"(?:\\{1,64}u[0-9a-fA-F]{4})+")
+_HEX = re.compile(rb"u([0-9a-fA-F]{4})")
+_PERCENT = re.compile(rb"%([0-9a-fA-F]{2})")
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Write a secret in plain and in base64, in which it looks different at each of three places."""
+    yield secret
+    data = secret.encode("utf-8", _ANY)
+    for before in range(3):
+        coded = base64.b64encode(bytes(before) + data).decode()
+        # The first letters depend on what comes before, the last ones on what follows.
+        first = -(-before * 8 // 6)
+        core = coded[first : (before + len(data)) * 8 // 6]
+        yield core
+        yield core.translate(_URL_SAFE)
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _tolerant(form: str) -> bytes:
+    """Make a pattern that finds a form also where some of it is escaped, for JSON or for a URL."""
+    return b"".join(map(_letter, form))
+
+
+def _letter(letter: str) -> bytes:
+    data = letter.encode("utf-8", _ANY)
+    units = letter.encode("utf-16-be", _ANY)
+    escaped = b"".join(
+        rb"\\{1,64}u%02x%02x" % pair for pair in zip(units[::2], units[1::2], strict=True)
+    )
+    percent = b"".join(b"%%%02x" % byte for byte in data)
+    plain = re.escape(data) if letter.isalnum() else rb"\\{0,64}" + re.escape(data)
+    return rb"(?:%b|(?i:%b|%b))" % (plain, escaped, percent)
+
+
+def _strings(value: serde.JSON, path: str = "") -> Iterator[tuple[str, str]]:
+    """Walk over the texts in a JSON value; the same place in two events has the same path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each, f"{path}[]")
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from _strings(each, f"{path}.{name}")

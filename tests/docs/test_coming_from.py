@@ -1,0 +1,90 @@
+"""The programs for those who come from elsewhere are as short as the page says, and no longer than theirs."""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "coming-from.md"
+SIZE = r"(\d+) lines, (\d+) statements\."
+PROGRAM = re.compile(
+    rf"^### (?P<task>.+?)\n\n\[.+?\]\((?P<link>\S+)\):\s{SIZE} Here: {SIZE}\n(?P<rest>.*?)(?=^### |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+PROGRAMS = list(PROGRAM.finditer(PAGE.read_text()))
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def counts(statement):
+    """Whether a statement is neither an import nor a string that stands alone."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return not isinstance(statement.value.value, str)
+    return not isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def measure(source):
+    """Count lines and statements as the page says that they are counted."""
+    statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for statement in statements:
+        if not counts(statement):
+            lines.difference_update(range(statement.lineno, statement.end_lineno + 1))
+    return len(lines), sum(map(counts, statements))
+
+
+def test_what_counts():
+    source = '''\
+import os
+from os import (
+    path,
+)
+
+@print  # a line, but not a statement
+def function(
+    parameter,
+):
+    """Say something.
+
+    More of it.
+    """
+    # a comment
+    return """one
+
+two"""
+
+function()
+"""what it prints"""
+'''
+    assert measure(source) == (8, 3)
+
+
+def test_there_are_ten_programs_five_from_each_manual():
+    sources = [program["link"] for program in PROGRAMS]
+    assert len(sources) == PAGE.read_text().count("\n### ") == 10
+    assert sum("/pydantic/pydantic-ai/" in link for link in sources) == 5
+    assert sum("/openai/openai-agents-python/" in link for link in sources) == 5
+    # A commit and lines, so that what was counted can be counted again.
+    for link in sources:
+        assert re.search(r"/blob/[0-9a-f]{40}/docs/\S+\?plain=1#L\d+-L\d+$", link), link
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["task"])
+def test_a_program_is_no_longer_than_theirs(program):
+    (source,) = re.findall(r"^```python\n(.*?)^```", program["rest"], re.MULTILINE | re.DOTALL)
+    *theirs, lines, statements = map(int, program.group(3, 4, 5, 6))
+    assert measure(source) == (lines, statements)
+    assert lines <= theirs[0]
+    assert statements <= theirs[1]

@@ -1,0 +1,194 @@
+"""Streams of both dialects, composed at random of what their specifications allow.
+
+They hold what has misled readers: counts that change, arguments in pieces or missing, thinking of which
+only the signature is sent, blocks that come whole, comments, pings, line ends of two bytes, and
+characters that some take for the end of a line. Left out is what the vendors' libraries read wrongly or
+refuse: calls without an index, names on every fragment, and arguments that were cut off.
+"""
+
+import random
+from collections.abc import Callable
+
+from greenroom.core import serde
+from tests.llm.wire import (
+    STOP,
+    block_start,
+    block_stop,
+    chunk,
+    delta,
+    message_delta,
+    message_start,
+)
+
+LETTERS = 'abc 12{}[]":,\\/\n\té漢😀\u2028\u2029\x85\u200b'
+REASONS = {
+    "anthropic": ["end_turn", "tool_use", "stop_sequence", "pause_turn", "refusal"],
+    "chat": ["stop", "tool_calls", "length", "content_filter"],
+}
+
+
+def words(chance: random.Random, most: int = 12) -> str:
+    return "".join(chance.choices(LETTERS, k=chance.randint(1, most)))
+
+
+def pieces(chance: random.Random, text: str) -> list[str]:
+    """Cut a text anywhere, now and then into an empty piece."""
+    cuts = sorted(chance.choices(range(len(text) + 1), k=chance.randint(0, 4)))
+    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def arguments(chance: random.Random) -> dict[str, object]:
+    made: dict[str, object] = {words(chance): words(chance) for _ in range(chance.randint(0, 2))}
+    return made | chance.choice(
+        [{}, {"n": chance.randint(-9, 10**9)}, {"deep": [{"a": None}, True]}]
+    )
+
+
+def written(chance: random.Random, values: list[object]) -> bytes:
+    """Write events with the line ends, names, comments and blanks that servers use."""
+    end = chance.choice(["\n", "\r\n"])
+    made = []
+    for value in values:
+        if chance.random() < 0.1:
+            made.append(f": keep-alive{end}{end}")
+        if isinstance(value, dict) and "type" in value:
+            made.append(f"event: {value['type']}{end}")
+        data = value if isinstance(value, str) else serde.dumps(value).decode()
+        made.append(f"data: {data}{chance.choice(['', '   '])}{end}{end}")
+    return "".join(made).encode()
+
+
+# Anthropic's Messages API
+
+
+def anthropic_stream(chance: random.Random) -> bytes:
+    blocks = chance.choices(ANTHROPIC_BLOCKS, k=chance.randint(0, 5))
+    events: list[object] = [message_start(usage=_counts(chance) | {"output_tokens": 1})]
+    for index, block in enumerate(blocks):
+        events += block(chance, index)
+        if chance.random() < 0.2:
+            events.append({"type": "ping"})
+    reason = chance.choice(REASONS["anthropic"])
+    usage = _counts(chance) if chance.random() < 0.5 else {}
+    events.append(message_delta(reason, chance.randint(0, 999), **usage))
+    return written(chance, [*events, STOP])
+
+
+def _counts(chance: random.Random) -> dict[str, object]:
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return {name: chance.randint(0, 9_999) for name in names}
+
+
+def _text(chance: random.Random, index: int) -> list[object]:
+    deltas = [delta(index, "text_delta", text=piece) for piece in pieces(chance, words(chance, 40))]
+    cited = {"type": "char_location", "cited_text": words(chance), "document_index": 0,
+             "document_title": None, "start_char_index": 0, "end_char_index": 3}  # fmt: skip
+    if chance.random() < 0.3:
+        deltas.insert(0, delta(index, "citations_delta", citation=cited))
+    return [block_start(index, type="text", text=""), *deltas, block_stop(index)]
+
+
+def _thinking(chance: random.Random, index: int) -> list[object]:
+    thoughts = pieces(chance, words(chance, 40)) if chance.random() < 0.7 else []
+    return [
+        block_start(index, type="thinking", thinking="", signature=""),
+        *(delta(index, "thinking_delta", thinking=thought) for thought in thoughts),
+        delta(index, "signature_delta", signature=words(chance, 30)),
+        block_stop(index),
+    ]
+
+
+def _redacted(chance: random.Random, index: int) -> list[object]:
+    start = block_start(index, type="redacted_thinking", data=words(chance, 30))
+    return [start, block_stop(index)]
+
+
+def _call(chance: random.Random, index: int, kind: str = "tool_use") -> list[object]:
+    given = serde.dumps(arguments(chance)).decode() if chance.random() < 0.8 else ""
+    parts = pieces(chance, given) if given else chance.choice([[], [""]])
+    return [
+        block_start(index, type=kind, id=f"toolu_{index}", name="look_up", input={}),
+        *(delta(index, "input_json_delta", partial_json=part) for part in parts),
+        block_stop(index),
+    ]
+
+
+def _server_call(chance: random.Random, index: int) -> list[object]:
+    return _call(chance, index, "server_tool_use")
+
+
+def _server_result(chance: random.Random, index: int) -> list[object]:
+    found = {"type": "web_search_result", "title": words(chance), "url": "https://example.com/a",
+             "encrypted_content": words(chance), "page_age": None}  # fmt: skip
+    start = block_start(
+        index, type="web_search_tool_result", tool_use_id=f"toolu_{index - 1}", content=[found]
+    )
+    return [start, block_stop(index)]
+
+
+def _fallback(chance: random.Random, index: int) -> list[object]:
+    hop = {"from": {"model": "claude-test-1"}, "to": {"model": f"claude-{chance.randint(2, 4)}"}}
+    trigger = {"type": "refusal", "category": None}
+    return [block_start(index, type="fallback", trigger=trigger, **hop), block_stop(index)]
+
+
+_Block = Callable[[random.Random, int], list[object]]
+ANTHROPIC_BLOCKS: list[_Block] = [
+    _text, _text, _thinking, _redacted, _call, _call, _server_call, _server_result, _fallback,
+]  # fmt: skip
+
+
+# OpenAI's Chat Completions
+
+
+def chat_stream(chance: random.Random) -> bytes:
+    """A reply: reasoning, text or a refusal, calls; then its reason, then its counts."""
+    deltas: list[dict[str, object]] = [{"role": "assistant", "content": chance.choice(["", None])}]
+    if chance.random() < 0.4:
+        field = chance.choice(["reasoning", "reasoning_content"])
+        deltas += [{field: piece} for piece in pieces(chance, words(chance, 40)) if piece]
+    if chance.random() < 0.8:
+        field = "content" if chance.random() < 0.9 else "refusal"
+        deltas += [{field: piece} for piece in pieces(chance, words(chance, 40))]
+    deltas += _chat_calls(chance)
+    chunks = [chunk(made) for made in deltas]
+    if chance.random() < 0.2:
+        for index, made in enumerate(chunks):
+            token = {"token": str(index), "logprob": -0.5, "bytes": None, "top_logprobs": []}
+            made["choices"][0]["logprobs"] = {"content": [token], "refusal": None}
+    reason = chance.choice(REASONS["chat"])
+    chunks.append(chunk({}, reason))
+    if chance.random() < 0.2:
+        chunks.append(chunk({"content": ""}, reason))
+    if chance.random() < 0.8:
+        chunks.append(chunk(usage=_chat_counts(chance)))
+    if chance.random() < 0.2:
+        for made in chunks:
+            made["obfuscation"] = words(chance)
+    return written(chance, [*chunks, *(["[DONE]"] if chance.random() < 0.8 else [])])
+
+
+def _chat_calls(chance: random.Random) -> list[dict[str, object]]:
+    """Make calls whose fragments may come in turns; the first of each brings its id and name."""
+    firsts, rest = [], []
+    for index in range(chance.choice([0, 0, 1, 2, 3])):
+        name = {"id": f"call_{index}", "type": "function"}
+        head, *tail = pieces(chance, serde.dumps(arguments(chance)).decode())
+        firsts.append({"index": index, "function": {"name": "look_up", "arguments": head}} | name)
+        rest.append([{"index": index, "function": {"arguments": part}} for part in tail])
+    fragments: list[dict[str, object]] = [{"tool_calls": [first]} for first in firsts]
+    while any(rest):
+        part = chance.choice([parts for parts in rest if parts]).pop(0)
+        fragments.append({"tool_calls": [part]})
+    return fragments
+
+
+def _chat_counts(chance: random.Random) -> dict[str, object]:
+    prompt, reply = chance.randint(100, 9_999), chance.randint(0, 999)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": reply,
+        "total_tokens": prompt + reply,
+        "prompt_tokens_details": {"cached_tokens": chance.randint(0, 100)},
+        "completion_tokens_details": {"reasoning_tokens": chance.randint(0, 100)},
+    }

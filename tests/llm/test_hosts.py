@@ -1,0 +1,81 @@
+"""Servers that speak Chat Completions, by their addresses."""
+
+import pytest
+
+from greenroom.core import ConfigurationError
+from greenroom.llm import HOSTS, OpenAIProvider, host_profile, open_model
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://api.openai.com/v1", "openai"),
+        ("https://eu.api.openai.com/v1", "openai"),
+        ("https://acme.openai.azure.com/openai/v1", "azure"),
+        ("https://acme.services.ai.azure.com/openai/v1", "azure"),
+        ("https://openrouter.ai/api/v1", "openrouter"),
+        ("http://localhost:11434/v1", "ollama"),
+        ("https://ollama.com/v1", "ollama"),
+        ("http://0.0.0.0:4000", "litellm"),
+        ("https://API.X.AI/v1", "xai"),
+        ("https://notx.ai/v1", "notx.ai"),
+        ("https://openai.com.example.com/v1", "openai.com.example.com"),
+        ("http://127.0.0.1:8000/v1", "127.0.0.1"),
+    ],
+)
+def test_a_server_is_named_by_its_address(url, name):
+    assert host_profile(url).name == name
+    assert OpenAIProvider("m", api_key="sk-1", base_url=url, env={}).name == name
+
+
+def test_every_known_server_is_found_at_its_own_address():
+    for name, profile in HOSTS.items():
+        assert name == "azure" or host_profile(profile.base_url).name == name
+        assert profile.key_variables
+
+
+@pytest.mark.parametrize(
+    ("host", "env", "url"),
+    [
+        ("groq", {}, "https://api.groq.com/openai/v1"),
+        ("groq", {"GROQ_BASE_URL": "https://eu.groq.com"}, "https://eu.groq.com/openai/v1"),
+        ("cerebras", {"CEREBRAS_BASE_URL": "https://a.b/v2/"}, "https://a.b/v2"),
+        ("ollama", {"OLLAMA_HOST": "0.0.0.0:11434"}, "http://0.0.0.0:11434/v1"),
+        ("ollama", {"OLLAMA_HOST": "0.0.0.0"}, "http://0.0.0.0:11434/v1"),
+        ("ollama", {"OLLAMA_HOST": "gpu:80/v1"}, "http://gpu:80/v1"),
+        ("groq", {"GROQ_BASE_URL": "eu.groq.com"}, "https://eu.groq.com/openai/v1"),
+        ("openai", {"OPENAI_BASE_URL": "localhost:8000"}, "http://localhost:8000/v1"),
+        ("ollama", {"OLLAMA_HOST": "gpu/a"}, "http://gpu:11434/a"),
+        ("ollama", {"OLLAMA_HOST": "[::1]"}, "http://[::1]:11434/v1"),
+        ("ollama", {"OLLAMA_HOST": "http://gpu"}, "http://gpu/v1"),
+        ("azure", {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/"},
+         "https://r.openai.azure.com/openai/v1"),
+    ],
+)  # fmt: skip
+def test_the_vendors_variables_say_where_a_server_is(host, env, url):
+    assert HOSTS[host].base(env) == url
+
+
+def test_a_server_is_given_the_key_of_its_vendor():
+    keys = {"OPENAI_API_KEY": "sk-openai", "GROQ_API_KEY": "sk-groq"}
+    groq = OpenAIProvider("m", host=HOSTS["groq"], env=keys)
+    assert (groq.name, groq._endpoint.headers["authorization"]) == ("groq", "Bearer sk-groq")
+    other = OpenAIProvider("m", base_url="https://llm.example.com/v1", env=keys)
+    assert other._endpoint.headers["authorization"] == "Bearer sk-openai"
+    with pytest.raises(ConfigurationError) as caught:
+        OpenAIProvider("m", base_url="https://api.mistral.ai/v1", env={})
+    assert "mistral" in str(caught.value)
+    assert "MISTRAL_API_KEY" in caught.value.hint
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "[::1", "gpu:port", "gpu:99999", ":1234"])
+def test_an_address_that_can_not_be_read_is_refused(address):
+    with pytest.raises(ConfigurationError, match="base URL of ollama"):
+        open_model("ollama:llama3.2", {"OLLAMA_HOST": address})
+    with pytest.raises(ConfigurationError, match="base URL"):
+        open_model("openai:gpt-5.4", {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "k"})
+
+
+def test_a_server_without_a_common_address_asks_for_one():
+    with pytest.raises(ConfigurationError, match="base URL of azure"):
+        OpenAIProvider("m", host=HOSTS["azure"], env={"AZURE_OPENAI_API_KEY": "k"})

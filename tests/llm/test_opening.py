@@ -1,0 +1,166 @@
+"""Models by name."""
+
+import subprocess
+import sys
+
+import pytest
+
+from greenroom.core import ConfigurationError
+from greenroom.llm import (
+    DEFAULT_MODELS,
+    HOSTS,
+    VENDORS,
+    AnthropicProvider,
+    LLMProvider,
+    ModelChoice,
+    OfflineProvider,
+    OpenAIProvider,
+    choose_model,
+    default_model,
+    full_name,
+    open_model,
+)
+
+KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model"),
+    [
+        ("anthropic:claude-x", AnthropicProvider, "claude-x"),
+        ("openai:gpt-x", OpenAIProvider, "gpt-x"),
+        ("openai:llama3.2:3b", OpenAIProvider, "llama3.2:3b"),
+        ("openai:org/name", OpenAIProvider, "org/name"),
+        ("anthropic:", AnthropicProvider, DEFAULT_MODELS["anthropic"]),
+        ("claude-x-1", AnthropicProvider, "claude-x-1"),
+        ("gpt-5-mini", OpenAIProvider, "gpt-5-mini"),
+        ("o3-mini", OpenAIProvider, "o3-mini"),
+        (" o4 ", OpenAIProvider, "o4"),
+        ("offline:", OfflineProvider, "rules"),
+        ("offline", OfflineProvider, "rules"),
+        (None, AnthropicProvider, DEFAULT_MODELS["anthropic"]),
+    ],
+)
+def test_a_name_opens_its_provider(name, provider, model):
+    opened = open_model(name, KEYS)
+    assert type(opened) is provider
+    assert isinstance(opened, LLMProvider)
+    assert opened.model == model
+
+
+@pytest.mark.parametrize("name", ["mystery:model", "llama3.2", ":x", "omega", "offliner"])
+def test_an_unknown_name_lists_the_providers(name):
+    with pytest.raises(ConfigurationError, match=", ".join(sorted(VENDORS))):
+        open_model(name, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("antropic:claude-sonnet-5", "anthropic:claude-sonnet-5"),
+        ("grok:openai/gpt-oss-120b", "groq:openai/gpt-oss-120b"),
+        ("claud-sonnet-5", "anthropic:claude-sonnet-5"),
+        ("mistral-large-2521", "mistral:mistral-large-2512"),
+        ("OpenAI:gpt-5.4", "openai:gpt-5.4"),
+        ("Anthropic", "anthropic:"),
+        ("groq", "groq:MODEL"),
+    ],
+)
+def test_a_name_with_a_slip_is_told_the_nearest_one(name, meant):
+    with pytest.raises(ConfigurationError, match=rf"did you mean {meant}\?"):
+        full_name(name)
+
+
+@pytest.mark.parametrize("host", [host for host in HOSTS.values() if host.name != "openai"])
+def test_each_compatible_server_has_a_name_a_key_and_an_address(host):
+    own = {host.key_variables[0]: "sk-own", "OPENAI_API_KEY": "sk-openai"}
+    if "://" not in host.base_url:
+        with pytest.raises(ConfigurationError, match=host.base_variables[0]):
+            open_model(f"{host.name}:some-model", own)
+        own[host.base_variables[0]] = "https://mine.example"
+    opened = open_model(f"{host.name}:some-model", own)
+    assert isinstance(opened, OpenAIProvider)
+    assert (opened.name, opened.model, opened.host) == (host.name, "some-model", host)
+
+
+def test_another_vendor_s_key_is_never_used_for_a_server():
+    with pytest.raises(ConfigurationError, match="set GROQ_API_KEY"):
+        open_model("groq:openai/gpt-oss-20b", {"OPENAI_API_KEY": "sk-openai"})
+
+
+def test_a_server_on_this_machine_needs_no_key():
+    assert open_model("ollama:llama3.2", {}).name == "ollama"
+    with pytest.raises(ConfigurationError, match="set OLLAMA_API_KEY"):
+        open_model("ollama:llama3.2", {"OLLAMA_HOST": "https://ollama.com"})
+
+
+def test_a_provider_without_a_default_asks_for_the_model():
+    with pytest.raises(ConfigurationError, match="write mistral:MODEL"):
+        open_model("mistral:", {"MISTRAL_API_KEY": "k"})
+
+
+def test_a_server_behind_openai_s_variables_is_found_again_by_the_name_that_it_gave():
+    env = {"OPENAI_API_KEY": "sk-o", "OPENAI_BASE_URL": "https://llm.example.com/v1"}
+    first = open_model("openai:their-model", env)
+    again = open_model(f"{first.name}:{first.model}", env)
+    assert (again.name, again.model) == ("llm.example.com", "their-model")
+    env["OPENAI_BASE_URL"] = "https://openrouter.ai/api/v1"
+    assert open_model("openrouter:x/y", env).name == "openrouter"
+    env["OPENAI_BASE_URL"] = "http://gpu.example:11434/v1"
+    assert open_model("ollama:x", env)._endpoint.url.startswith("http://gpu.example:11434/")
+    env["OLLAMA_HOST"] = "http://other.example:11434"
+    env["OLLAMA_API_KEY"] = "k"
+    assert open_model("ollama:x", env)._endpoint.url.startswith("http://other.example:11434/")
+
+
+def test_a_named_model_without_its_key_is_an_error_and_not_another_model():
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+        open_model("gpt-5", {"ANTHROPIC_API_KEY": "sk-a"})
+
+
+@pytest.mark.parametrize(
+    ("env", "provider"),
+    [
+        (KEYS, "anthropic"),
+        ({"OPENAI_API_KEY": "sk-o", "ANTHROPIC_AUTH_TOKEN": "t"}, "anthropic"),
+        ({"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": " "}, "openai"),
+        ({"GROQ_API_KEY": "k"}, "offline"),
+        ({}, "offline"),
+    ],
+)
+def test_without_a_name_the_first_key_decides(env, provider):
+    assert default_model(env) == f"{provider}:{DEFAULT_MODELS[provider]}"
+    assert open_model(None, env).name == provider
+
+
+def test_the_variable_comes_first_then_the_settings_then_keys():
+    env = {"GREENROOM_MODEL": "xai:grok-4.7", **KEYS}
+    assert choose_model(env, "offline:") == ModelChoice(
+        "xai:grok-4.7", "since GREENROOM_MODEL says so"
+    )
+    assert choose_model(KEYS, "offline:").name == "offline:rules"
+    assert choose_model(KEYS).reason == "since ANTHROPIC_API_KEY is set"
+
+
+def test_a_variable_that_names_no_model_is_named_in_the_error():
+    with pytest.raises(ConfigurationError, match="GREENROOM_MODEL: 'frob' names no model"):
+        open_model(None, {"GREENROOM_MODEL": "frob"})
+
+
+def test_a_key_whose_vendor_has_no_default_model_says_what_is_missing():
+    choice = choose_model({"MISTRAL_API_KEY": "k"})
+    assert choice.name == "offline:rules"
+    assert "set GREENROOM_MODEL=mistral:MODEL" in choice.reason
+
+
+def test_the_package_loads_no_http_before_a_provider_needs_it():
+    code = (
+        "import sys, greenroom.llm as llm\n"
+        "loaded = lambda: {'httpx', 'greenroom.net'} & set(sys.modules)\n"
+        "assert not loaded(), loaded()\n"
+        "llm.open_model('offline:')\n"
+        "assert not loaded(), loaded()\n"
+        "llm.AnthropicProvider('m', api_key='k')\n"
+        "assert len(loaded()) == 2\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

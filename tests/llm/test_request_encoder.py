@@ -1,0 +1,207 @@
+"""Requests of conversations that grow, are rewound, compacted, branched and edited."""
+
+import threading
+
+import pytest
+import trio
+from hypothesis import given, strategies as st
+
+from greenroom.core import (
+    DocumentBlock,
+    Message,
+    ModelBadRequestError,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    serde,
+)
+from greenroom.llm import ModelRequest, request_encoder
+from greenroom.llm.anthropic.encode import MessagesDialect
+from greenroom.llm.openai.encode import ChatDialect
+from greenroom.llm.request_encoder import RequestEncoder, encode_request
+from tests.llm.test_conversation import MESSAGES
+
+DIALECTS = [MessagesDialect("m", 9), ChatDialect("m")]
+
+
+async def check(encoder, dialect, messages):
+    request = ModelRequest(messages=messages)
+    assert await encoder.encode(request) == encode_request(dialect, request)
+
+
+IDS = st.sampled_from(["c", "c:2", "c_2"])
+USES = st.builds(ToolUseBlock, IDS, st.just("Read"), st.just({"x": 1}))
+TEXTS = st.builds(TextBlock, st.sampled_from(["", " ", "a", "b", "[from x]"]))
+RESULTS = st.builds(ToolResultBlock, IDS, st.tuples(TEXTS))
+FIELDS = st.sampled_from([{}, {}, {}, {"name": "Ann"}])
+ASKED = st.builds(
+    Message,
+    st.just("user"),
+    st.lists(TEXTS | RESULTS, max_size=2).map(tuple),
+    extra=FIELDS,
+    sender=st.sampled_from(["", "plan"]),
+)
+REPLIED = st.builds(
+    Message,
+    st.just("assistant"),
+    st.lists(TEXTS | USES, max_size=2).map(tuple),
+    extra=FIELDS,
+    provider=st.sampled_from(["", "anthropic", "openai"]),
+)
+STEPS = st.lists(st.tuples(REPLIED, ASKED), min_size=1, max_size=3).map(
+    lambda pairs: sum(pairs, ())
+)
+NEW = STEPS | STEPS | st.lists(ASKED | REPLIED, max_size=3).map(tuple) | MESSAGES.map(tuple)
+
+
+@st.composite
+def histories(draw):
+    """Histories one after another, each made from one before it, most of them from the last."""
+    known = [draw(STEPS)]
+    sent = [*known]
+    for _ in range(draw(st.integers(2, 6))):
+        history = draw(st.sampled_from(known[-1:] * 3 + known))
+        new = draw(NEW)
+        at = draw(st.integers(0, len(history)))
+        match draw(
+            st.sampled_from(["grow", "grow", "remind", "rewind", "compact", "edit", "copy"])
+        ):
+            case "grow":
+                sent += [history + new[:at] for at in range(draw(st.integers(0, 2)), len(new))]
+                history += new
+            case "remind":  # a message at the end that the next history does not have
+                sent.append((*history, Message.user("mind the time")))
+                history += new
+            case "rewind":
+                history = history[:at] + new
+            case "compact":
+                history = (Message.user("So far: a lot."), *history[at:])
+            case "edit":
+                history = history[:at] + new[:1] + history[at + 1 :]
+            case "copy":  # the same to ==, though not on the wire
+                history = tuple(map(with_true_for_one, history[:at])) + history[at:]
+        known.append(history)
+        sent.append(history)
+    return sent
+
+
+def with_true_for_one(message):
+    return serde.decode(serde.encode(message).replace(b'{"x":1}', b'{"x":true}'), Message)
+
+
+@given(sent=histories())
+def test_what_goes_on_from_what_was_said_equals_what_is_said_anew(sent):
+    async def main():
+        encoders = [(RequestEncoder(dialect), dialect) for dialect in DIALECTS]
+        for messages in sent:
+            for encoder, dialect in encoders:
+                await check(encoder, dialect, messages)
+
+    trio.run(main)
+
+
+class Counting(MessagesDialect):
+    """Counts the turns that are written, and knows in which threads that was."""
+
+    def __init__(self):
+        super().__init__("m", 9)
+        object.__setattr__(self, "written", [])
+
+    def write(self, turn):
+        self.written.append(threading.current_thread())
+        return super().write(turn)
+
+
+def step(number):
+    call = ToolUseBlock("call_0", "Read", {"n": number})
+    result = ToolResultBlock("call_0", (TextBlock(f"of {number}"),))
+    return Message.assistant([call]), Message.user([result])
+
+
+def conversation(steps, said="Go."):
+    return (Message.user(said), *(message for n in range(steps) for message in step(n)))
+
+
+async def written(encoder, dialect, messages):
+    """How many turns it took to encode this, which equals a fresh encoding."""
+    del dialect.written[:]
+    content = await encoder.encode(ModelRequest(messages=messages))
+    count = len(dialect.written)
+    assert content == encode_request(MessagesDialect("m", 9), ModelRequest(messages=messages))
+    return count
+
+
+async def test_each_turn_is_written_once():
+    dialect, messages = Counting(), conversation(40)
+    encoder = RequestEncoder(dialect)
+    counts = [
+        await written(encoder, dialect, messages[:length]) for length in range(1, len(messages))
+    ]
+    assert counts == [1] * len(counts)
+    assert await written(encoder, dialect, messages[:-1]) == 0
+
+
+async def test_a_reminder_at_the_end_of_each_request_costs_the_last_turn_alone():
+    dialect, messages = Counting(), conversation(40)
+    encoder = RequestEncoder(dialect)
+    counts = [
+        await written(encoder, dialect, (*messages[:length], Message.user("mind the time")))
+        for length in range(1, len(messages), 2)
+    ]
+    assert max(counts) == 3  # the turn with the reminder, now without it, and the two after it
+
+
+async def test_a_long_beginning_is_encoded_in_a_thread_and_what_follows_is_not():
+    dialect, messages = Counting(), conversation(200)
+    encoder = RequestEncoder(dialect)
+    assert await written(encoder, dialect, messages) == len(messages)
+    assert threading.current_thread() not in dialect.written
+    assert await written(encoder, dialect, (*messages, *step(200))) == 2
+    assert set(dialect.written) == {threading.current_thread()}
+
+
+async def test_a_large_message_is_encoded_in_a_thread():
+    dialect = Counting()
+    large = Message.user([ToolResultBlock("t", (TextBlock("x" * 2_000_000),))])
+    assert await written(RequestEncoder(dialect), dialect, (large,)) == 1
+    assert threading.current_thread() not in dialect.written
+
+
+async def test_requests_at_the_same_time_do_not_disturb_each_other():
+    dialect, messages = MessagesDialect("m", 9), conversation(200)
+    encoder = RequestEncoder(dialect)
+    with trio.fail_after(60):
+        for _ in range(2):
+            async with trio.open_nursery() as nursery:
+                for length in (401, 399, 401, 350, 3):
+                    nursery.start_soon(check, encoder, dialect, messages[:length])
+            messages += step(200)
+
+
+async def test_what_was_not_used_for_longest_goes_first(monkeypatch):
+    monkeypatch.setattr(request_encoder, "_KEPT", 2)
+    dialect = Counting()
+    encoder = RequestEncoder(dialect)
+    first, second, third = (conversation(5, said) for said in "abc")
+    assert [await written(encoder, dialect, each) for each in (first, second)] == [11, 11]
+    assert [await written(encoder, dialect, each) for each in (first, third)] == [0, 11]
+    assert [await written(encoder, dialect, each) for each in (first, second)] == [0, 11]
+
+
+async def test_what_is_too_large_is_not_kept(monkeypatch):
+    monkeypatch.setattr(request_encoder, "_KEPT_BYTES", 1000)
+    dialect = Counting()
+    encoder = RequestEncoder(dialect)
+    small, large = conversation(1), conversation(10, "x")
+    assert [await written(encoder, dialect, each) for each in (large, large)] == [21, 21]
+    assert [await written(encoder, dialect, each) for each in (small, small)] == [3, 0]
+
+
+async def test_a_request_that_can_not_be_written_spoils_no_other():
+    dialect, messages = MessagesDialect("m", 9), conversation(3)
+    encoder = RequestEncoder(dialect)
+    await check(encoder, dialect, messages)
+    wrong = Message.user([DocumentBlock("text/plain", "é")])
+    with pytest.raises(ModelBadRequestError):
+        await encoder.encode(ModelRequest(messages=(*messages, Message.assistant("So?"), wrong)))
+    await check(encoder, dialect, (*messages, *step(3)))

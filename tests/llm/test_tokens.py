@@ -1,0 +1,298 @@
+"""Tokens before a request is sent: estimates, and what reports make of them."""
+
+import dataclasses
+import random
+import string
+
+import pytest
+
+from greenroom.core import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    ModelBadRequestError,
+    ModelError,
+    ModelNotFoundError,
+    ModelRateLimitError,
+    ModelStreamError,
+    OutputSchema,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    Usage,
+    serde,
+)
+from greenroom.llm import (
+    AnthropicProvider,
+    EstimatedCounter,
+    ModelRequest,
+    TokenCounter,
+    tokens as module,
+)
+from greenroom.llm.tokens import estimate_text
+from tests.llm.server import Answer, model_server
+
+FIELD = {"type": "string", "description": "The path of the file."}
+READ = ToolDefinition("Read", "Reads a file.", {"type": "object", "properties": {"path": FIELD}})
+
+
+def asked(*messages, **fields):
+    return ModelRequest(messages=messages, **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("", 0, 0),
+        ("Structured concurrency makes the lifetime of a task visible in its source.", 11, 20),
+        ("def count(self, what):\n    return sum(map(len, what))\n", 12, 24),
+        ('{"name": "Ada", "born": 1815, "tags": ["a", "b"]}', 16, 28),
+        ("Быстрая бурая лиса прыгает через ленивую собаку.", 10, 26),
+        ("敏捷的棕色狐狸跳过了懒狗。", 9, 16),
+        ("빠른 갈색 여우가 게으른 개를 뛰어넘는다.", 10, 24),
+        ("🦊🐕", 2, 6),
+        ("\ud800", 0, 2),
+    ],
+)
+def test_a_text_is_estimated_by_what_it_is_written_in(text, least, most):
+    assert least <= estimate_text(text) <= most
+
+
+def test_an_estimate_of_the_parts_is_about_that_of_the_whole():
+    text = "Быстрая лиса, a quick fox, 敏捷的狐狸 🦊 42.\n" * 20
+    assert estimate_text(text) == pytest.approx(20 * estimate_text(text[: len(text) // 20]))
+
+
+BLOCKS = [
+    TextBlock("What is in the file?"),
+    ThinkingBlock("They want me to read the file.", "signed"),
+    RedactedThinkingBlock("x" * 600),
+    ToolUseBlock("t1", "Read", {"path": "README.md"}),
+    ToolUseBlock("t1", "Read", invalid="no JSON", raw_input='{"path": "README.m'),
+    ToolResultBlock("t1", (TextBlock("# A project"), ImageBlock("image/png", "aaaa"))),
+    ImageBlock("image/png", "aaaa"),
+    DocumentBlock("application/pdf", "a" * 400_000),
+    DocumentBlock("text/plain", "a" * 400),
+    UnknownBlock({"type": "server_tool_use", "input": {"query": "trio"}}),
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
+def test_every_kind_of_block_counts(block):
+    counter = EstimatedCounter()
+    empty, full = counter.count([Message("user")]), counter.count([Message("user", (block,))])
+    assert full > empty + 3
+
+
+def test_thinking_that_does_not_go_back_does_not_count():
+    counter = EstimatedCounter()
+    thought = Message("assistant", (ThinkingBlock("a long thought " * 50),))
+    assert counter.count([thought]) == counter.count([Message("assistant")])
+
+
+def test_system_tools_and_form_count():
+    counter = EstimatedCounter()
+    bare = asked(Message.user("hi"))
+    counts = [
+        counter.count(dataclasses.replace(bare, **more))
+        for more in (
+            {},
+            {"system": "Be brief. " * 10},
+            {"system": [TextBlock("Be brief. " * 10)]},
+            {"tools": [READ]},
+            {"tools": [READ, READ]},
+            {"output": OutputSchema("City", READ.parameters)},
+            {"options": {"tools": [{"type": "web_search"}], "seed": 7}},
+        )
+    ]
+    nothing, text, blocks, tool, tools, form, server_tool = counts
+    assert text == blocks > nothing + 15
+    assert nothing < tool < tools
+    assert nothing < server_tool < form
+    claude = "claude-sonnet-5"
+    extra = counter.count(dataclasses.replace(bare, tools=[READ]), model=claude) - counter.count(
+        bare, model=claude
+    )
+    assert extra > 300  # Anthropic's own prompt for tools
+
+
+class Session:
+    """A conversation that grows, at a provider with a vocabulary and habits of its own."""
+
+    def __init__(self, seed, *, tools=(), model="m"):
+        self.chance = random.Random(seed)
+        self.factor = self.chance.uniform(0.7, 1.8)
+        self.overhead = self.chance.randrange(20, 900)
+        self.fields = {"tools": tools, "system": self.words(200)}
+        self.model = model
+        self.messages = []
+
+    def words(self, most):
+        count = self.chance.randrange(1, most)
+        return " ".join(
+            "".join(self.chance.choices(string.ascii_lowercase, k=self.chance.randrange(1, 9)))
+            for _ in range(count)
+        )
+
+    def step(self):
+        """Return the next request, and what it really takes."""
+        self.messages.append(Message.user(self.words(400)))
+        request = asked(*self.messages, **self.fields)
+        self.messages.append(Message.assistant(self.words(300)))
+        said = estimate_text(self.fields["system"]) + sum(
+            5 + estimate_text(message.text) for message in request.messages
+        )
+        noise = self.chance.uniform(0.95, 1.05)
+        return request, round(self.overhead + self.factor * said * noise)
+
+
+def test_after_five_reports_counts_are_close_whatever_the_vocabulary():
+    counter, close, errors = EstimatedCounter(), 0, []
+    for seed in range(12):
+        session = Session(seed, tools=[READ] if seed % 2 else (), model=f"m{seed}")
+        for number in range(10):
+            request, tokens = session.step()
+            counted = counter.count(request, model=session.model)
+            if number >= 5:
+                errors.append(abs(counted - tokens) / tokens)
+                close += abs(counted - tokens) <= max(50, 0.15 * tokens)
+            counter.observe(request, Usage(input_tokens=tokens), model=session.model)
+    assert close >= 57
+    assert sum(errors) / len(errors) < 0.1
+    assert counter.error < 0.15
+
+
+def test_a_request_that_goes_on_is_what_the_last_one_took_and_what_is_new():
+    counter = EstimatedCounter()
+    first = [Message.user("hello " * 100)]
+    counter.observe(asked(*first), Usage(1_000, cache_read_tokens=500, cache_write_tokens=200))
+    more = [*first, Message.assistant("yes"), Message.user("go on")]
+    assert counter.count(asked(*first)) == 1_700
+    assert 1_705 < counter.count(asked(*more)) < 1_740
+    other = [Message.user("hello " * 100), *more[1:]]  # the same words, of another conversation
+    assert counter.count(asked(*other)) == pytest.approx(counter.count(asked(*more)), abs=2)
+
+
+def test_models_do_not_learn_from_each_other():
+    counter = EstimatedCounter()
+    request = asked(Message.user("hello"))
+    before = counter.count(request, model="b")
+    counter.observe(request, Usage(input_tokens=900), model="a")
+    assert counter.count(request, model="a") == 900
+    assert counter.count(request, model="b") == before
+
+
+def test_a_report_without_input_teaches_nothing():
+    counter = EstimatedCounter()
+    request = asked(Message.user("hello"))
+    before = counter.count(request)
+    counter.observe(request, Usage(output_tokens=7))
+    assert (counter.count(request), counter.error) == (before, 0.3)
+
+
+def test_a_wild_report_moves_the_factor_within_bounds():
+    counter = EstimatedCounter()
+    for size, tokens in ((100, 10), (10_000, 9_000_000)):
+        counter.observe(asked(Message.user("word " * size)), Usage(input_tokens=tokens))
+    plain = EstimatedCounter().count([Message.user("word " * 1_000)])
+    assert counter.count([Message.user("word " * 1_000)]) == pytest.approx(3 * plain, rel=0.01)
+
+
+def test_counts_of_messages_add_up():
+    counter = EstimatedCounter()
+    messages = [Message.user("word " * size) for size in (10, 200, 3_000)]
+    parts = sum(counter.count([message]) for message in messages)
+    assert counter.count(messages) == pytest.approx(parts, abs=2)
+    assert counter.count([]) == 0
+
+
+def test_a_message_is_looked_at_once_and_what_is_kept_is_bounded(monkeypatch):
+    looked = []
+    monkeypatch.setattr(module, "_block", lambda block: looked.append(block) or 1.0)
+    monkeypatch.setattr(module, "_MESSAGES", 10)
+    counter = EstimatedCounter()
+    messages = [Message.user(str(number)) for number in range(8)]
+    for end in range(1, 9):
+        counter.count(asked(*messages[:end]))
+    assert len(looked) == 8
+    for number in range(40):
+        request = asked(Message.user("again"))
+        counter.count(request)
+        counter.observe(request, Usage(input_tokens=5), model=str(number))
+    assert len(counter._weighed) == 10
+    monkeypatch.setattr(module, "_KEPT", 40.0)  # at 5 tokens for each
+    counter.count([Message.user("once more"), Message.user([ImageBlock("image/png", "aaaa")])])
+    assert len(counter._weighed) == 8
+    assert len(counter._models) == module._MODELS
+
+
+def test_a_counter_is_one():
+    assert isinstance(EstimatedCounter(), TokenCounter)
+    assert repr(EstimatedCounter()) == "EstimatedCounter(<error 30%>)"
+
+
+# What the provider counts itself
+
+
+async def counted(answer, request, **options):
+    """Ask for a count; return it, or the error, and what the server saw."""
+    async with model_server(answer) as server:
+        llm = AnthropicProvider("m", base_url=server.url, api_key="sk-1", env={}, **options)
+        try:
+            count = await llm.count_tokens(request)
+        except ModelError as error:
+            count = error
+        await llm.aclose()
+    return count, server.requests
+
+
+def plain(value):
+    return Answer((serde.dumps(value),), headers={"content-type": "application/json"})
+
+
+async def test_anthropic_counts_what_it_would_be_sent_without_what_it_does_not_count():
+    request = asked(
+        Message.user("hello"),
+        system="Be brief.",
+        tools=[READ],
+        max_tokens=9,
+        temperature=0.5,
+        stop_sequences=["x"],
+        thinking=1_024,
+        options={"service_tier": "auto", "speed": "fast"},
+    )
+    count, [sent] = await counted(plain({"input_tokens": 2_095}), request)
+    assert count == 2_095
+    assert sent.path == "/v1/messages/count_tokens"
+    assert sent.headers["x-api-key"] == "sk-1"
+    whole = AnthropicProvider("m", api_key="sk-1", env={}).encode(request)
+    same = {name: whole[name] for name in ("model", "messages", "system", "tools", "thinking")}
+    assert sent.body == same | {"speed": "fast"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Answer.error(404, {"error": {"message": "no such path"}}), ModelNotFoundError),
+        (Answer.error(429, {"error": {"message": "slow down"}}), ModelRateLimitError),
+        (plain({"input_tokens": "many"}), ModelStreamError),
+        (Answer.stream(b'data: {"type": "ping"}\n\n'), ModelStreamError),
+        (Answer.stream(b"\n"), ModelStreamError),
+    ],
+    ids=["absent", "limited", "no number", "stream", "empty"],
+)
+async def test_a_count_fails_as_a_request_does(answer, kind):
+    error, _ = await counted(answer, asked(Message.user("hello")))
+    assert type(error) is kind
+    assert error.provider == "anthropic"
+
+
+async def test_what_can_not_be_written_can_not_be_counted():
+    request = asked(Message.user("hello"), options={"speed": object()})
+    error, requests = await counted(plain({}), request)
+    assert isinstance(error, ModelBadRequestError)
+    assert requests == []

@@ -1,0 +1,89 @@
+"""What the vendors' own libraries make of the bytes of a reply, in the words of `Reading`."""
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import anthropic
+import httpx2
+import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
+
+ASKED = [{"role": "user", "content": "hi"}]
+
+
+class Reading(NamedTuple):
+    """What a reply says, as far as both libraries and we tell it."""
+
+    text: str
+    calls: list[tuple[str, str, object]]
+    thinking: list[tuple[str, str]]
+    stop_reason: str | None
+    counts: tuple[int | None, ...] | None
+    model: str
+    response_id: str
+    others: list[object]
+
+
+class _Sent(httpx2.SyncByteStream):
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self):
+        return iter(self._pieces)
+
+
+def _client(pieces: Iterable[bytes]) -> httpx2.Client:
+    headers = {"content-type": "text/event-stream"}
+    answer = httpx2.Response(200, headers=headers, stream=_Sent(pieces))
+    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
+
+
+def read_anthropic(pieces: Iterable[bytes]) -> Reading:
+    with (
+        _client(pieces) as http,
+        anthropic.Anthropic(api_key="k", http_client=http, max_retries=0) as client,
+        client.beta.messages.stream(model="m", max_tokens=9, messages=ASKED) as stream,
+    ):
+        message = stream.get_final_message()
+    blocks = [block.to_dict() for block in message.content]
+    usage = message.usage
+    return Reading(
+        "".join(b["text"] for b in blocks if b["type"] == "text"),
+        [(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"],
+        [(b["thinking"], b["signature"]) for b in blocks if b["type"] == "thinking"],
+        message.stop_reason,
+        (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens,
+         usage.cache_creation_input_tokens),
+        message.model,
+        message.id,
+        [b for b in blocks if b["type"] not in ("text", "tool_use", "thinking")],
+    )  # fmt: skip
+
+
+def read_chat(pieces: Iterable[bytes]) -> Reading:
+    state, counts = ChatCompletionStreamState(), None
+    with (
+        _client(pieces) as http,
+        openai.OpenAI(api_key="k", http_client=http, max_retries=0) as client,
+        client.chat.completions.create(model="m", messages=ASKED, stream=True) as stream,
+    ):
+        for chunk in stream:
+            state.handle_chunk(chunk)
+            counts = chunk.usage or counts  # the state forgets them with the next chunk
+    completion = state.current_completion_snapshot
+    choice = completion.choices[0]
+    message = choice.message.to_dict()
+    calls = [(c["id"], c["function"]) for c in message.get("tool_calls") or ()]
+    logprobs = choice.logprobs
+    return Reading(
+        (message.get("content") or "") + (message.get("refusal") or ""),
+        [(i, function["name"], json.loads(function["arguments"])) for i, function in calls],
+        [(text, "") for name in ("reasoning", "reasoning_content") if (text := message.get(name))],
+        choice.finish_reason,
+        None if counts is None else (counts.prompt_tokens, counts.completion_tokens,
+            counts.prompt_tokens_details.cached_tokens if counts.prompt_tokens_details else None, None),
+        completion.model,
+        completion.id,
+        [token.to_dict() for token in (logprobs.content if logprobs else None) or ()],
+    )  # fmt: skip
