@@ -4,6 +4,7 @@ The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
+    memory             what the model sees of a long conversation, and what outlives it
     llm, runtime       talking to models; the actor kernel, which knows no model
     resilience         retry, breaker, limits, budgets, usable on any code
     session            conversations that outlive the process
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         InvalidSessionIdError as InvalidSessionIdError,
         Lagged as Lagged,
         MailboxFullError as MailboxFullError,
+        MemoryStorageError as MemoryStorageError,
         Message as Message,
         ModelAuthenticationError as ModelAuthenticationError,
         ModelBadRequestError as ModelBadRequestError,
@@ -280,6 +282,7 @@ _HOMES = {
         "InvalidSessionIdError",
         "Lagged",
         "MailboxFullError",
+        "MemoryStorageError",
         "Message",
         "ModelAuthenticationError",
         "ModelBadRequestError",

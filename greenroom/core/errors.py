@@ -24,6 +24,7 @@
     │   ├── SessionCorruptError        damage in the middle of a history
     │   ├── SessionStorageError        the disk refused
     │   └── InvalidSessionIdError      an id that could leave the store
+    ├── MemoryStorageError             a file of memories can't be read or written
     ├── ToolError                      a tool failed, or is not usable as a tool
     │   └── SandboxUnavailableError    what a sandbox must hold can't be held here
     ├── NetworkError                   no answer from the other side
@@ -74,6 +75,7 @@ __all__ = [
     "InvalidJSONError",
     "InvalidSessionIdError",
     "MailboxFullError",
+    "MemoryStorageError",
     "ModelAuthenticationError",
     "ModelBadRequestError",
     "ModelCallForbiddenError",
@@ -354,6 +356,12 @@ class InvalidSessionIdError(SessionError):
     """A session id that is empty, too long, or holds something else than letters and digits."""
 
     remedy = "use letters, digits, `-` and `_`"
+
+
+class MemoryStorageError(GreenroomError):
+    """A file of memories can't be read or written; nothing that was acknowledged is lost."""
+
+    remedy = "make room, or check the file, its disk and its permissions"
 
 
 class ToolError(GreenroomError):

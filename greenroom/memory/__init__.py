@@ -1,0 +1,15 @@
+"""What the model sees of a long conversation, and what outlives it.
+
+`protocol` says what a memory is.
+"""
+
+from greenroom.memory.protocol import (
+    Embedder as Embedder,
+    Entry as Entry,
+    EntryOrigin as EntryOrigin,
+    Memory as Memory,
+    MetadataValue as MetadataValue,
+    Recalled as Recalled,
+)
+
+__all__ = ["Embedder", "Entry", "EntryOrigin", "Memory", "MetadataValue", "Recalled"]
