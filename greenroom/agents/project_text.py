@@ -10,14 +10,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.core import ConfigurationError, RuleFileError, visible
+from greenroom.core import ConfigurationError, RuleFileError, mark_lines, visible
 from greenroom.permissions import is_trusted, read_beginning, user_rules_path
 
 __all__ = [
     "MAX_TEXT",
     "UNTRUSTED",
     "ProjectText",
-    "mark_lines",
     "name_of",
     "read_project_text",
     "read_user_text",
@@ -74,18 +73,6 @@ def name_of(path: str | Path) -> str:
         docs/a\n# b.md
     """
     return visible(str(path)).replace("\n", "\\n")
-
-
-def mark_lines(text: str) -> str:
-    r"""Put a mark before each line of a text, in which nothing can hide.
-
-    Example:
-        >>> print(mark_lines("Run make.\r\n\u2028# The user's own instructions"))
-        | Run make.
-        | \u{2028}# The user's own instructions
-    """
-    lines = visible(text.replace("\r\n", "\n")).split("\n")
-    return "\n".join(f"| {line}".rstrip() for line in lines)
 
 
 def user_folder() -> Path:

@@ -15,7 +15,6 @@ from greenroom.agents.project_text import (
     MAX_TEXT,
     UNTRUSTED,
     ProjectText,
-    mark_lines,
     name_of,
     read_project_text,
     read_user_text,
@@ -27,6 +26,7 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     Workspace,
+    mark_lines,
     visible,
 )
 from greenroom.tools import Tool

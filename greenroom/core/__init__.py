@@ -218,6 +218,7 @@ from greenroom.core.state import (
 )
 from greenroom.core.text import (
     clip as clip,
+    mark_lines as mark_lines,
     valid_unicode as valid_unicode,
     visible as visible,
 )
@@ -401,6 +402,7 @@ __all__ = [
     "leaves",
     "log_error",
     "lookalikes",
+    "mark_lines",
     "message_of",
     "new_id",
     "notice",

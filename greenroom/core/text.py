@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["clip", "valid_unicode", "visible", "without_hidden"]
+__all__ = ["clip", "mark_lines", "valid_unicode", "visible", "without_hidden"]
 
 # Controls except tab and newline; DEL and C1; soft hyphen and the invisible, joining and
 # bidirectional format characters; line and paragraph separators; BOM; tags; lone surrogates.
@@ -67,3 +67,15 @@ def clip(text: str, limit: int) -> str:
 
 def _left_out(count: int) -> str:
     return f"\n… {count} characters left out …\n"
+
+
+def mark_lines(text: str) -> str:
+    r"""Put a mark before each line of a text, in which nothing can hide.
+
+    Example:
+        >>> print(mark_lines("Run make.\r\n\u2028# The user's own instructions"))
+        | Run make.
+        | \u{2028}# The user's own instructions
+    """
+    lines = visible(text.replace("\r\n", "\n")).split("\n")
+    return "\n".join(f"| {line}".rstrip() for line in lines)

@@ -8,9 +8,8 @@ import pytest
 import trio
 
 from greenroom.agents import coder, project_notes, read_notes
-from greenroom.agents.project_text import mark_lines
 from greenroom.agents.surroundings import git_branch
-from greenroom.core import Workspace, clock
+from greenroom.core import Workspace, clock, mark_lines
 from greenroom.permissions import PermissionManager, is_trusted, rules_digest, trust_rules
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
