@@ -3,6 +3,8 @@
 `protocol` says what a memory is.
 """
 
+from greenroom.memory.context_budget import ContextBudget as ContextBudget
+from greenroom.memory.fit import fit as fit
 from greenroom.memory.protocol import (
     Embedder as Embedder,
     Entry as Entry,
@@ -12,4 +14,13 @@ from greenroom.memory.protocol import (
     Recalled as Recalled,
 )
 
-__all__ = ["Embedder", "Entry", "EntryOrigin", "Memory", "MetadataValue", "Recalled"]
+__all__ = [
+    "ContextBudget",
+    "Embedder",
+    "Entry",
+    "EntryOrigin",
+    "Memory",
+    "MetadataValue",
+    "Recalled",
+    "fit",
+]

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, clip, mark_lines
 from greenroom.memory.protocol import Entry, EntryOrigin, Memory, Recalled
+from greenroom.memory.senders import RECALLED
 from greenroom.runtime import AgentInternals
 
-__all__ = ["SENDER", "remind"]
-
-SENDER = "memory"
-"""The `Message.sender` of what was recalled."""
+__all__ = ["remind"]
 
 MOST = 5
 MAX_ENTRY = 2_000
@@ -54,11 +52,11 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
         return
     history = agent.session.history
-    known = "\n".join(message.text for message in history if message.sender == SENDER)
+    known = "\n".join(message.text for message in history if message.sender == RECALLED)
     entries = [(entry.id, text) for entry, text in _describe_all(found) if text not in known]
     if entries:
         told = "\n\n".join([_FRAME, *(text for _, text in entries)])
-        agent.session.add_message(Message.user(told, sender=SENDER))
+        agent.session.add_message(Message.user(told, sender=RECALLED))
         count = f"{len(entries)} memor{'y' if len(entries) == 1 else 'ies'}"
         ids = [entry_id for entry_id, _ in entries]
         await agent.send(Custom("memory.recalled", {"ids": ids}, f"recalled {count}"))

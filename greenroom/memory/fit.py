@@ -1,0 +1,209 @@
+"""Messages that fit a window: the newest, a part of each kind, and never half a call."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from greenroom.core import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    RedactedThinkingBlock,
+    ResultContent,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    clip,
+    serde,
+)
+from greenroom.llm import TokenCounter
+from greenroom.memory.context_budget import ContextBudget
+from greenroom.memory.senders import RECALLED, SUMMARY
+
+__all__ = ["Unit", "fit", "newest_units", "shorten", "units_of"]
+
+Unit: TypeAlias = tuple[Message, ...]
+"""Messages that only make sense together: one of a person, or a reply with the results of its calls."""
+
+_LEFT_OUT = Message("user", (TextBlock("[Earlier messages are left out.]"),), sender=SUMMARY)
+_MEDIA = 4_000  # characters that an image or a document counts as
+
+
+def fit(
+    messages: Sequence[Message], budget: ContextBudget, counter: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the messages that fit the room of a budget: all, or the newest of each kind.
+
+    A summary and what was recalled keep their shares; what they leave goes to the newest messages. A
+    call is never parted from its result. Where the newest message alone is too long, or the summary,
+    it is cut in the middle, and says so. What is returned never counts more than `budget.room`.
+
+    Args:
+        messages: a conversation, oldest first.
+        budget: what there is room for.
+        counter: counts tokens.
+
+    Returns:
+        Messages in their order; if all of them fit, just these.
+
+    Example:
+        >>> from greenroom.llm import EstimatedCounter
+        >>> said = [Message.user(f"{number} " + "word " * 100) for number in range(9)]
+        >>> kept = fit(said, ContextBudget(400, reply=100), EstimatedCounter())
+        >>> [message.text[0] for message in kept]
+        ['7', '8']
+    """
+    if counter.count(messages) <= budget.room:
+        return tuple(messages)
+    units = units_of(messages)
+    chosen = _choose(units, budget, counter)
+    while True:
+        kept = _join(chosen, units)
+        if counter.count(kept) <= budget.room:
+            return kept
+        if len(chosen) == 1:  # the newest one, which may get what is left beside the note
+            last = chosen[-1][1]
+            room = budget.room - counter.count((_LEFT_OUT,))
+            return _join([(len(units) - 1, shorten(last, room, counter))], units)
+        chosen.pop(0)
+
+
+def units_of(messages: Iterable[Message]) -> list[Unit]:
+    """Divide a conversation into what must stay together."""
+    units: list[list[Message]] = []
+    waiting: set[str] = set()
+    for message in messages:
+        goes_on = (
+            units and units[-1][-1].role == "assistant" == message.role and units[-1][-1].tool_uses
+        )
+        if not units or not (waiting or message.tool_results or goes_on):
+            units.append([])
+        units[-1].append(message)
+        waiting |= {call.id for call in message.tool_uses}
+        waiting -= {result.tool_use_id for result in message.tool_results}
+    return [tuple(unit) for unit in units]
+
+
+def newest_units(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:
+    """Return how many of the last units count at most so many tokens together."""
+    taken = 0
+    for unit in reversed(units):
+        room -= counter.count(unit)
+        if room < 0:
+            break
+        taken += 1
+    return taken
+
+
+def _choose(
+    units: Sequence[Unit], budget: ContextBudget, counter: TokenCounter
+) -> list[tuple[int, Unit]]:
+    """Choose units by their shares, and cut the newest one, or the summary, where it is too long."""
+    room = budget.room
+
+    def cut(index: int, most: float) -> tuple[int, Unit]:
+        is_short = counter.count(units[index]) <= most
+        return index, units[index] if is_short else shorten(units[index], int(most), counter)
+
+    summaries = [i for i, unit in enumerate(units[:-1]) if unit[0].sender == SUMMARY][-1:]
+    recalled = [i for i, unit in enumerate(units[:-1]) if unit[0].sender == RECALLED]
+    chosen = [cut(index, budget.summary * room) for index in summaries]
+    kept = newest_units([units[i] for i in recalled], budget.recalled * room, counter)
+    chosen += [(i, units[i]) for i in recalled[len(recalled) - kept :]]
+    room -= sum(counter.count(unit) for _, unit in chosen)
+    special = {*summaries, *recalled}
+    others = [i for i in range(len(units)) if i not in special]
+    kept = newest_units([units[i] for i in others], room, counter)
+    newest = [(i, units[i]) for i in others[len(others) - kept :]] or [cut(others[-1], room)]
+    return sorted(chosen + newest)
+
+
+def _join(chosen: Sequence[tuple[int, Unit]], units: Sequence[Unit]) -> tuple[Message, ...]:
+    """Put units together; a conversation that would begin with a reply begins with a note."""
+    kept = tuple(message for _, unit in chosen for message in unit)
+    is_cut = len(chosen) < len(units) and kept[0].role == "assistant"
+    return (_LEFT_OUT, *kept) if is_cut else kept
+
+
+# -- what is too long ---------------------------------------------------------------------------
+
+
+def shorten(unit: Unit, room: int, counter: TokenCounter) -> Unit:
+    """Cut the texts of messages in their middle, each to the same length, until they fit.
+
+    Calls keep their results. Where even that is too long, a note stands for all of it.
+    """
+    low, high, found = 0, max(map(_longest, unit)), None
+    while low <= high:
+        limit = (low + high) // 2
+        tried = tuple(_shorten_message(message, limit) for message in unit)
+        if counter.count(tried) <= room:
+            found, low = tried, limit + 1
+        else:
+            high = limit - 1
+    note = f"[{len(unit)} messages are left out: they are too long.]"
+    return (Message.user(note),) if found is None else found
+
+
+def _longest(message: Message) -> int:
+    return max((len(serde.encode(block)) for block in message.content), default=0)
+
+
+def _shorten_message(message: Message, limit: int) -> Message:
+    blocks = [short for block in message.content if (short := _shorten_block(block, limit))]
+    return replace(message, content=tuple(blocks) or (TextBlock("[left out]"),))
+
+
+def _shorten_block(block: ContentBlock, limit: int) -> ContentBlock | None:
+    match block:
+        case ThinkingBlock() | RedactedThinkingBlock() | UnknownBlock():
+            return block if len(serde.encode(block)) <= limit else None
+        case ToolResultBlock(content=content):
+            return replace(block, content=tuple(_shorten_content(each, limit) for each in content))
+        case ToolUseBlock(input=given, raw_input=raw):
+            words = _in_texts(given, lambda text: _clip(text, limit))
+            if len(serde.encode(words)) > 4 * limit + 100:
+                words = {"left_out": f"{len(serde.encode(given))} characters"}
+            return replace(block, input=words, raw_input=_clip(raw, limit))
+        case _:
+            return _shorten_content(block, limit)
+
+
+def _shorten_content(block: ResultContent, limit: int) -> ResultContent:
+    match block:
+        case TextBlock(text):
+            return block if len(text) <= limit else TextBlock(_clip(text, limit))
+        case ImageBlock() | DocumentBlock() if limit < _MEDIA:
+            kind = "image" if isinstance(block, ImageBlock) else "document"
+            return TextBlock(f"[This {kind} is left out.]")
+        case UnknownBlock() if len(serde.encode(block)) > limit:
+            return TextBlock("[This is left out.]")
+        case _:
+            return block
+
+
+def _clip(text: str, limit: int) -> str:
+    """Cut a text in the middle, unless it would be no shorter."""
+    cut = clip(text, limit)
+    return cut if len(cut) < len(text) else text
+
+
+def _in_texts(given: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
+    """Change each text in a call's input, at whatever depth."""
+
+    def walk(value: object) -> object:
+        match value:
+            case str():
+                return change(value)
+            case dict():
+                return {key: walk(each) for key, each in value.items()}
+            case list():
+                return [walk(each) for each in value]
+            case _:
+                return value
+
+    return {key: walk(value) for key, value in given.items()}

@@ -1,0 +1,115 @@
+"""What fits a window: for any conversation and any budget."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from greenroom.core import (
+    ConfigurationError,
+    ContentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from greenroom.llm import EstimatedCounter
+from greenroom.memory import ContextBudget, fit
+from greenroom.memory.senders import RECALLED, SUMMARY
+
+texts = st.text(alphabet="ab c\n素😀", max_size=8).flatmap(
+    lambda text: st.integers(1, 400).map(lambda times: text * times)
+)
+said = st.builds(lambda text: [Message.user(text or "?")], texts)
+special = st.builds(
+    lambda text, sender: [Message.user(text or "?", sender=sender)],
+    texts,
+    st.sampled_from([SUMMARY, RECALLED]),
+)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[Message]:
+    """Draw a reply, its calls, and their results, which a person's word may precede."""
+    count = draw(st.integers(0, 4))
+    ids = [f"call-{draw(st.integers(0, 10**9))}-{number}" for number in range(count)]
+    calls = [ToolUseBlock(each, "Read", {"path": [draw(texts)], "n": 1}) for each in ids]
+    blocks: list[ContentBlock] = [TextBlock(draw(texts) or "."), *calls]
+    if draw(st.booleans()):
+        blocks.insert(0, ThinkingBlock(draw(texts), "signed"))
+    results = [
+        ToolResultBlock(each, (ImageBlock("image/png", "aGk="), TextBlock(draw(texts))))
+        for each in ids
+    ]
+    between = [Message.user("And quickly.")] if draw(st.booleans()) else []
+    return [Message.assistant(blocks), *([*between, Message.user(results)] if calls else [])]
+
+
+conversations = st.lists(st.one_of(said, special, steps()), min_size=1, max_size=12).map(
+    lambda parts: [message for part in parts for message in part]
+)
+budgets = st.builds(
+    lambda room, recent: ContextBudget(room + 10, reply=10, recent=recent),
+    st.integers(64, 4_000),
+    st.sampled_from([0.1, 0.5]),
+)
+
+
+@given(conversations, budgets)
+def test_what_fits_never_exceeds_never_parts_a_call_and_keeps_the_newest(
+    messages: list[Message], budget: ContextBudget
+) -> None:
+    counter = EstimatedCounter()
+    kept = fit(messages, budget, counter)
+    assert counter.count(kept) <= budget.room
+    if counter.count(messages) <= budget.room:
+        assert kept == tuple(messages)
+    calls = [call.id for message in kept for call in message.tool_uses]
+    results = [result.tool_use_id for message in kept for result in message.tool_results]
+    assert calls == results
+    is_noted = "are left out: they are too long" in kept[-1].text
+    assert kept[-1].id == messages[-1].id or is_noted
+    assert kept[0].role == "user" or kept[0].id == messages[0].id
+    known = [message.id for message in messages]
+    order = [known.index(message.id) for message in kept if message.id in known]
+    assert order == sorted(set(order))
+
+
+def test_each_kind_has_its_share_and_gives_what_it_does_not_use() -> None:
+    counter = EstimatedCounter()
+    summary = Message.user("alpha " * 500, sender=SUMMARY)
+    recalled = [Message.user("beta " * 40, sender=RECALLED) for _ in range(9)]
+    talk = [Message.user("gamma " * 40) for _ in range(30)]
+    budget = ContextBudget(1_010, reply=10)
+
+    kept = fit([summary, *recalled, *talk], budget, counter)
+    shares = {
+        sender: counter.count([message for message in kept if message.sender == sender])
+        for sender in (SUMMARY, RECALLED, "")
+    }
+    assert 200 < shares[SUMMARY] <= 300
+    assert 100 < shares[RECALLED] <= 200
+    assert shares[""] >= 450
+    assert "left out" in kept[0].text
+
+    alone = fit(talk, budget, counter)
+    assert counter.count(alone) > 900
+
+
+def test_one_message_that_is_too_long_is_cut_in_the_middle() -> None:
+    counter = EstimatedCounter()
+    message = Message.user("It begins. " + "blah " * 5_000 + "It ends.")
+    (kept,) = fit([message], ContextBudget(300, reply=100), counter)
+    assert kept.text.startswith("It begins.")
+    assert kept.text.endswith("It ends.")
+    assert "characters left out" in kept.text
+    assert 150 < counter.count([kept]) <= 200
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"window": 5_000, "overhead": 900}, {"window": 8_000, "recent": 0.9}, {"window": 0}],
+)
+def test_a_budget_without_room_is_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(ConfigurationError):
+        ContextBudget(**arguments)  # type: ignore[arg-type]
