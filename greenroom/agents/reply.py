@@ -6,6 +6,7 @@ from greenroom.core import (
     AgentState,
     Custom,
     Message,
+    ModelContextTooLongError,
     OutputChunk,
     StopReason,
     TextBlock,
@@ -29,6 +30,7 @@ from greenroom.llm import (
     StreamRestart,
     ToolChoice,
 )
+from greenroom.memory import Compactor
 from greenroom.runtime import AgentInternals
 from greenroom.session import WENT_ON
 from greenroom.tools import ToolRegistry
@@ -54,6 +56,7 @@ async def stream_reply(
     output: OutputSchema | None = None,
     answer_tool: ToolDefinition | None = None,
     watch: Callable[[ModelStream], ModelStream] | None = None,
+    compactor: Compactor | None = None,
 ) -> Message:
     """Ask the model for the next reply, stream it to the subscribers, append it to the history.
 
@@ -70,6 +73,9 @@ async def stream_reply(
     `watch` is given the stream of the reply, and returns the one that is read in its place, such as one
     that lets less of it through.
 
+    A `compactor` makes the history shorter first where it takes too much of the model's window. Where the
+    model says that the request is too long, it does so once more, and the model is asked once more.
+
     Before the model is asked, calls that are still open are answered as not run, and what was said is
     appended to the stored session, so that a kill of the process can't take it. Deltas are sent as they
     come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and what
@@ -79,8 +85,8 @@ async def stream_reply(
         The complete reply; its `tool_uses` are what to run next.
 
     Raises:
-        TypeError: the model is only its name, the tools are in no `ToolRegistry`, or `messages` holds
-            something else than messages.
+        TypeError: the model is only its name, the tools are in no `ToolRegistry`, `messages` holds
+            something else than messages, or there is a `compactor` as well.
         SessionError: the session could not be stored; the model was not asked.
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
@@ -96,30 +102,52 @@ async def stream_reply(
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     if tools is not None and not isinstance(tools, ToolRegistry):
         raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
+    if messages is not None and compactor is not None:
+        raise TypeError("pass messages, or a compactor, which prepares them")
     sent = None if messages is None else _check_messages(tuple(messages))
+    listed = _definitions(tools, answer_tool)
     known = len(agent.session.history)
     agent.session.pair_tool_uses(WENT_ON)
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
     agent.session.set_model(llm.name, llm.model)
+    if compactor is not None:
+        await compactor.prepare(agent, system=system, tools=listed)
     # What was said survives this process from here on, and a power cut with the next flush.
     await agent.session.save(flush=False)
-    history = agent.session.history
-    request = ModelRequest(
-        messages=history if sent is None else (*sent, *history[known:]),
-        system=system,
-        tools=_definitions(tools, answer_tool),
-        output=output,
-        tool_choice=tool_choice,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        stop_sequences=stop_sequences,
-        thinking=thinking,
-        options=options or {},
-        cache=cache,
-        conversation=agent.session.session_id,
-    )
+
+    def make_request() -> ModelRequest:
+        history = agent.session.history
+        return ModelRequest(
+            messages=history if sent is None else (*sent, *history[known:]),
+            system=system,
+            tools=listed,
+            output=output,
+            tool_choice=tool_choice,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=top_p,
+            stop_sequences=stop_sequences,
+            thinking=thinking,
+            options=options or {},
+            cache=cache,
+            conversation=agent.session.session_id,
+        )
+
+    try:
+        return await _ask(agent, llm, make_request(), watch)
+    except ModelContextTooLongError:
+        if compactor is None or not await compactor.compact(agent, system=system, tools=listed):
+            raise
+    return await _ask(agent, llm, make_request(), watch)
+
+
+async def _ask(
+    agent: AgentInternals,
+    llm: LLMProvider,
+    request: ModelRequest,
+    watch: Callable[[ModelStream], ModelStream] | None,
+) -> Message:
     with agent.model_call(llm, request) as call:
         async with llm.stream(request) as opened:
             stream = opened if watch is None else watch(opened)

@@ -3,6 +3,7 @@
 `protocol` says what a memory is.
 """
 
+from greenroom.memory.compactor import Compactor as Compactor
 from greenroom.memory.context_budget import ContextBudget as ContextBudget
 from greenroom.memory.fit import fit as fit
 from greenroom.memory.protocol import (
@@ -15,6 +16,7 @@ from greenroom.memory.protocol import (
 )
 
 __all__ = [
+    "Compactor",
     "ContextBudget",
     "Embedder",
     "Entry",

@@ -4,9 +4,10 @@ from dataclasses import KW_ONLY, dataclass
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["ContextBudget"]
+__all__ = ["MIN_ROOM", "ContextBudget"]
 
 MIN_ROOM = 64
+"""The tokens below which nothing can be said."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,294 @@
+"""Compaction: a conversation that outgrows the model's window is made shorter, and loses as little as it can.
+
+Where a conversation takes more than a share of the room, old results of tools shrink to a line each. Is
+that not enough, the older messages are replaced by a summary: a model's notes on them, and the user's own
+words, which no model touches. Each is one record of the session: a kill leaves the conversation as it was,
+or as it is to be, and what was left out stays on file.
+
+Between two compactions a conversation only grows, so each request extends the last one byte for byte, and
+a provider's cache finds it again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace as replace_value
+
+from msgspec.structs import replace
+
+from greenroom.core import (
+    Custom,
+    Message,
+    ModelError,
+    ModelRequest,
+    TextBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    Usage,
+    UsageReport,
+)
+from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
+from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
+from greenroom.memory.fit import Unit, fit, newest_units, units_of
+from greenroom.memory.keep_segment import keep_segment
+from greenroom.memory.protocol import Memory
+from greenroom.memory.summary import Summary, ask_for_summary, user_words
+from greenroom.runtime import AgentInternals
+
+__all__ = ["Compactor"]
+
+_SHORT = 200  # characters of a result that is not worth to be shrunk
+_MOST_NOTES, _MOST_SAID = 8_000, 20_000  # tokens, however large the window is
+
+
+class Compactor:
+    """Keeps the conversation of one agent within its model's window.
+
+    Call `prepare` before each request, or pass it to `stream_reply`, which does so, and which compacts and
+    tries once more where the model says that a request is too long.
+
+    Args:
+        llm: writes the notes; usually the model that the agent talks to.
+        budget: the window and its shares; by default the window that is known of the model. Where none
+            is known, nothing is compacted before the model has refused a request.
+        at: the share of the room from which a conversation is compacted.
+        down_to: the share that it is brought down to.
+        counter: counts tokens; by default estimates that learn from what the model reports.
+        memory: is given what a compaction takes out of the conversation.
+
+    Example:
+        ```python
+        compactor = Compactor(llm, ContextBudget(200_000))
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                messages = await compactor.prepare(agent)
+                await stream_reply(agent, llm, messages=messages)
+        ```
+    """
+
+    def __init__(
+        self,
+        llm: LLMProvider,
+        budget: ContextBudget | None = None,
+        *,
+        at: float = 0.7,
+        down_to: float = 0.35,
+        counter: TokenCounter | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        """Take a model and a budget.
+
+        Raises:
+            ValueError: the shares are not in their order between 0 and 1.
+        """
+        if not 0 < down_to < at <= 1:
+            raise ValueError(f"a conversation can't go from {at} of the room down to {down_to}")
+        window = model_profile(llm).context_window
+        self._llm = llm
+        self._budget = budget or (ContextBudget(window) if window else None)
+        self._at = at
+        self._down_to = down_to
+        self._counter = counter or EstimatedCounter()
+        self._memory = memory
+        self._asked: tuple[Message, ...] = ()
+
+    async def prepare(
+        self,
+        agent: AgentInternals,
+        *,
+        system: str | Sequence[TextBlock] = "",
+        tools: Sequence[ToolDefinition] = (),
+    ) -> tuple[Message, ...]:
+        """Return what to send in the next request: the conversation, compacted first if it is time.
+
+        Args:
+            agent: the agent, in a turn.
+            system: the system prompt of that request.
+            tools: its tools.
+
+        Raises:
+            BudgetExceededError: the agent has no budget for the call that writes the notes.
+            SessionError: the session could not be stored.
+        """
+        self._learn(agent, system, tools)
+        budget = self._budget_for(system, tools)
+        if budget is not None:
+            used = self._count(agent.session.history, system, tools) - budget.overhead
+            if used > self._at * budget.room:
+                await self._compact(agent, used, budget)
+        self._asked = agent.session.history
+        return self._asked
+
+    async def compact(
+        self,
+        agent: AgentInternals,
+        *,
+        system: str | Sequence[TextBlock] = "",
+        tools: Sequence[ToolDefinition] = (),
+    ) -> bool:
+        """Compact the conversation now, however long it is; say whether there was anything to leave out.
+
+        Raises:
+            BudgetExceededError: as `prepare`.
+            SessionError: as `prepare`.
+        """
+        budget = self._budget_for(system, tools)
+        used = self._counter.count(agent.session.history, model=self._llm.model)
+        if budget is None:
+            budget = ContextBudget(max(used, MIN_ROOM), reply=0)
+        before = agent.session.history
+        await self._compact(agent, used, budget)
+        self._asked = agent.session.history
+        return agent.session.history != before
+
+    # -- how much there is ----------------------------------------------------------------------
+
+    def _learn(
+        self,
+        agent: AgentInternals,
+        system: str | Sequence[TextBlock],
+        tools: Sequence[ToolDefinition],
+    ) -> None:
+        """Take what the last reply says of its request into account."""
+        asked, history = self._asked, agent.session.history
+        reply = history[len(asked)] if asked and len(history) > len(asked) else None
+        if reply is not None and reply.usage and all(map(_is_same, asked, history)):
+            request = ModelRequest(messages=asked, system=system, tools=tuple(tools))
+            self._counter.observe(request, reply.usage, model=self._llm.model)
+
+    def _count(
+        self,
+        messages: Sequence[Message],
+        system: str | Sequence[TextBlock],
+        tools: Sequence[ToolDefinition],
+    ) -> int:
+        request = ModelRequest(messages=messages, system=system, tools=tuple(tools))
+        return self._counter.count(request, model=self._llm.model)
+
+    def _budget_for(
+        self, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
+    ) -> ContextBudget | None:
+        if self._budget is None or self._budget.overhead:
+            return self._budget
+        overhead = self._count((), system, tools)
+        return replace_value(self._budget, overhead=overhead)
+
+    # -- making it shorter ----------------------------------------------------------------------
+
+    async def _compact(self, agent: AgentInternals, used: int, budget: ContextBudget) -> None:
+        """Bring what is said down to the share of the room that it should have, and say so."""
+        session, target = agent.session, self._down_to * min(used, budget.room)
+        before = session.history
+        units = units_of(before)
+        keep = max(newest_units(units, budget.recent * target, self._counter), 1)
+        old, recent = units[: len(units) - keep], units[len(units) - keep :]
+        shrunk = _shrink_results(old)
+        messages = _join(shrunk + recent)
+        if self._size(messages) <= target:
+            if messages != before:
+                await session.rewrite(messages)
+        else:
+            if old:
+                await self._summarise(agent, old, _join(recent), target, budget)
+            if self._size(session.history) > target:
+                room = replace_value(budget, window=max(int(target), MIN_ROOM), reply=0, overhead=0)
+                await session.rewrite(fit(session.history, room, self._counter))
+        await self._tell(agent, before)
+
+    def _size(self, messages: Sequence[Message]) -> int:
+        return self._counter.count(messages, model=self._llm.model)
+
+    async def _summarise(
+        self,
+        agent: AgentInternals,
+        old: Sequence[Unit],
+        recent: Sequence[Message],
+        target: float,
+        budget: ContextBudget,
+    ) -> None:
+        """Replace the older messages by notes on them, and by what the user said."""
+        segment = _join(old)
+        known = Summary.load(agent.session)
+        if known is not None:
+            segment = segment[1:]
+        summary = known or Summary()
+        most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
+        notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
+        begun = sum(not message.tool_results for message in segment if message.role == "user")
+        summary = replace(summary, notes=notes, turns=summary.turns + begun)
+        bare = replace(summary, said=())
+        room = target - self._size(recent) - self._size([Message.user(bare.describe())])
+        summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
+        await summary.replace_messages(agent.session, len(recent), usage)
+        if self._memory is not None:
+            await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)
+
+    async def _take_notes(
+        self,
+        agent: AgentInternals,
+        notes: str,
+        segment: Sequence[Message],
+        most: int,
+        budget: ContextBudget,
+    ) -> tuple[str, Usage | None]:
+        """Ask the model for notes; where it fails, those that there are go on."""
+        if not segment:
+            return notes, None
+        request = ask_for_summary(notes, segment, most)
+        prompt = self._count((), request.system, ())
+        window = max(budget.window, most + prompt + MIN_ROOM)
+        room = ContextBudget(window, reply=most, overhead=prompt)
+        request = replace_value(request, messages=fit(request.messages, room, self._counter))
+        try:
+            with agent.model_call(self._llm, request) as call:
+                reply = call.reply = await self._llm.generate(request)
+        except ModelError as error:
+            await agent.send(Custom("memory.failed", {"error": type(error).__name__}, f"{error}"))
+            return notes, None
+        if reply.usage is not None:
+            await agent.send(UsageReport(reply.usage, model=reply.model or self._llm.model))
+        room = ContextBudget(most, reply=0)
+        (kept,) = fit([Message.user(reply.text or notes or "-")], room, self._counter)
+        return kept.text, reply.usage
+
+    async def _tell(self, agent: AgentInternals, before: Sequence[Message]) -> None:
+        """Say what has become shorter."""
+        after = agent.session.history
+        if after == before:
+            return
+        sizes = {"before": self._size(before), "after": self._size(after)}
+        text = f"the conversation was shortened: {sizes['before']:,} tokens to {sizes['after']:,}"
+        await agent.send(Custom("memory.compacted", dict(sizes), text))
+
+
+def _is_same(one: Message, other: Message) -> bool:
+    return one is other
+
+
+def _join(units: Sequence[Unit]) -> tuple[Message, ...]:
+    return tuple(message for unit in units for message in unit)
+
+
+def _shrink_results(units: Sequence[Unit]) -> list[Unit]:
+    """Let a line stand for each long result; it names the call, which stays."""
+    return [tuple(_shrink(message, unit) for message in unit) for unit in units]
+
+
+def _shrink(message: Message, unit: Unit) -> Message:
+    if not message.tool_results:
+        return message
+    names = {call.id: call.name for each in unit for call in each.tool_uses}
+    blocks = tuple(
+        _shrink_result(block, names.get(block.tool_use_id, "the tool"))
+        if isinstance(block, ToolResultBlock)
+        else block
+        for block in message.content
+    )
+    return message if blocks == message.content else replace(message, content=blocks)
+
+
+def _shrink_result(block: ToolResultBlock, name: str) -> ToolResultBlock:
+    is_text = all(isinstance(each, TextBlock) for each in block.content)
+    if is_text and len(block.text) <= _SHORT:
+        return block
+    what = f"{len(block.text)} characters" if is_text else "what"
+    line = f"[{what} that {name} returned are left out here: call {block.tool_use_id}]"
+    return replace(block, content=(TextBlock(line),))

@@ -1,0 +1,54 @@
+"""What a compaction takes out of a conversation is given to the agent's memory, each by whose words it is."""
+
+from collections.abc import Iterator, Sequence
+
+from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
+from greenroom.memory.protocol import EntryOrigin, Memory
+from greenroom.runtime import AgentInternals
+
+__all__ = ["keep_segment"]
+
+MAX_ENTRY = 2_000
+MAX_ENTRIES = 200
+"""So many characters of one message, and so many of them, are kept of a segment."""
+
+
+async def keep_segment(
+    agent: AgentInternals, memory: Memory, segment: Sequence[Message], first_turn: int
+) -> None:
+    """Add the messages to a memory, with their session, turn and origin.
+
+    A memory that fails is reported, as `Custom("memory.failed")`; the messages are on file all the same.
+
+    Args:
+        agent: the agent whose conversation it was.
+        memory: where to keep them.
+        segment: the messages, oldest first; of more than 200 texts the newest are kept.
+        first_turn: the number of the turn that they begin with.
+    """
+    session_id = agent.session.session_id
+    try:
+        for text, origin, turn in list(_texts(segment, first_turn))[-MAX_ENTRIES:]:
+            kept = clip(text, MAX_ENTRY)
+            await memory.add(kept, origin=origin, session_id=session_id, turn=turn)
+    except GreenroomError as error:
+        text = f"the memory has not taken what was left out: {error}"
+        await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
+
+
+def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOrigin, int]]:
+    turn -= 1
+    for message in segment:
+        if message.role == "user" and not message.tool_results:
+            turn += 1
+        if message.sender:
+            continue  # what was recalled, what another agent said
+        origin = EntryOrigin.AGENT if message.role == "assistant" else EntryOrigin.USER
+        for block in message.content:
+            match block:
+                case TextBlock(text) if text.strip():
+                    yield text, origin, max(turn, 1)
+                case ToolResultBlock() if block.text.strip():
+                    yield block.text, EntryOrigin.TOOL, max(turn, 1)
+                case _:
+                    pass
