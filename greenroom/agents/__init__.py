@@ -7,9 +7,11 @@ question to the person), `resilient_tool` (any tool under retry, breaker and lim
 coding agent: `coder`; `project_notes` with `project_text` and `surroundings` (what it is told of the
 folder that it works in), `skills` with `front_matter` (instructions for one kind of work).
 
-`agent` is the configuration that can be run, with its loop; `steps` is what that loop calls: `toolbox`
-(its tools, and which of them run by consent), `answer` (when a reply is one), `progress` (whether calls
-lead anywhere), `guards` (what looks at what is said), `models` (by name). A run of it: `agent_run` (from
+`agent` is the configuration that can be run, with its loop; `steps` is what that loop calls, whichever
+agent has the conversation: `progress` (whether calls lead anywhere), `team` and `handoff` (who may get the
+conversation, and how). `speaker` is what a run needs of one agent: `toolbox` (its tools, and which of them
+run by consent), `answer` (when a reply is one), `guards` (what looks at what is said), `models` (by name).
+A run of it: `agent_run` (from
 the spawn to the end), `agent_result` (what it comes to), `approval` (by a function), `caller` and
 `agent_tool` (an agent inside of another), `run_context` (what tools and instructions find), `sync` (for
 code that is not async). `single_turn` is one turn as a function of its messages.

@@ -16,6 +16,7 @@ from greenroom.agents.guards import Guard
 from greenroom.agents.run_context import RunContext, check_deps, is_instance, takes_run_context
 from greenroom.agents.steps import Steps
 from greenroom.agents.sync import run_in_loop
+from greenroom.agents.team import Team, check_handoffs
 from greenroom.agents.toolbox import Toolbox, check_tools, tool_name
 from greenroom.core import ConfigurationError, ContentBlock
 from greenroom.llm import LLMProvider, OutputType
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["Agent"]
 
 DepsT = TypeVar("DepsT", default=None)
-OutputT = TypeVar("OutputT", default=str)
+OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 
 Tools: TypeAlias = Sequence[object]
 """Functions, tools, and what `as_tool` makes tools of."""
 
 
 @dataclass(frozen=True, eq=False)
-class Agent(Generic[DepsT, OutputT]):
+class Agent(Generic[DepsT, OutputT_co]):
     """A model with instructions and tools: a frozen configuration, and an agent function.
 
     `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session, agent)`
@@ -66,11 +67,15 @@ class Agent(Generic[DepsT, OutputT]):
         budget: limits that hold for each turn, and for all that the turn runs.
         max_steps: model calls in a turn; the last one is made without tools, so that there is an answer.
         guards: what looks at inputs, at text while it comes, and at outputs; see `Guard`.
+        handoffs: agents to which it may pass the conversation, or the names of agents that can be reached
+            from the one that is run. For each the model has a tool, `transfer_to_` and the name.
+        capabilities: words for what it is good at, by which one of several agents is chosen.
         name: for people, logs and sessions.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        TypeError: a tool, or a function of the configuration, wants other `deps` than `deps_type`.
+        TypeError: a tool, a function of the configuration or an agent in `handoffs` wants other `deps`
+            than `deps_type`.
         ToolError: something in `tools` can't be a tool.
         ConfigurationError: another argument makes no sense.
 
@@ -90,17 +95,19 @@ class Agent(Generic[DepsT, OutputT]):
     instructions: str | Callable[[RunContext[DepsT]], str | Awaitable[str]] = ""
     tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]] = ()
     deps_type: type[DepsT] | None = None
-    output_type: "TypeForm[OutputT]" = str  # type: ignore[assignment]  # the default of OutputT
+    output_type: "TypeForm[OutputT_co]" = str  # type: ignore[assignment]  # the default of OutputT_co
     output_retries: int = 2
     permissions: PermissionManager | None = None
     budget: Budget | None = None
     max_steps: int = 10
     guards: Sequence[Guard[DepsT]] = ()
+    handoffs: "Sequence[Agent[DepsT, object] | str]" = ()
+    capabilities: Sequence[str] = ()
     name: str = "agent"
     description: str = ""
     toolbox: Toolbox = field(init=False, repr=False)
     """The tools, ready to be called; empty where a function says which there are."""
-    output: OutputType[OutputT] | None = field(init=False, repr=False)
+    output: OutputType[OutputT_co] | None = field(init=False, repr=False)
     """How a model is asked for a value of the `output_type`; None where that is a text."""
 
     async def __call__(
@@ -108,6 +115,7 @@ class Agent(Generic[DepsT, OutputT]):
         internals: AgentInternals,
         deps: DepsT = None,  # type: ignore[assignment]  # checked below
         report: RunReport | None = None,
+        team: Team[DepsT] | None = None,
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, agent, deps)`.
 
@@ -115,11 +123,14 @@ class Agent(Generic[DepsT, OutputT]):
             internals: given by the runtime.
             deps: as for `run`.
             report: given by `run`, to be told of its one turn what chunks don't say.
+            team: the agents among which the conversation is passed on; by default those that can be
+                reached from this one.
         """
         self._check_run(deps)
-        steps = Steps(self, internals, deps, report or RunReport())
+        steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
         async for message in internals.inputs():
-            async with internals.turn(message, append=not steps.looks_at_input) as turn:
+            speaker = steps.find_speaker()
+            async with internals.turn(message, append=not speaker.looks_at_input) as turn:
                 with steps.turn(turn):
                     await steps.begin(message)
                     while (calls := await steps.reply()) is not None:
@@ -136,7 +147,7 @@ class Agent(Generic[DepsT, OutputT]):
         runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
-    ) -> AgentResult[OutputT]:
+    ) -> AgentResult[OutputT_co]:
         """Answer one input, and return what came of it; a run that fails is a result as well.
 
         Args:
@@ -182,7 +193,7 @@ class Agent(Generic[DepsT, OutputT]):
         store: "SessionStore | None" = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
-    ) -> AgentResult[OutputT]:
+    ) -> AgentResult[OutputT_co]:
         """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
 
         Raises:
@@ -212,7 +223,7 @@ class Agent(Generic[DepsT, OutputT]):
         runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
-    ) -> AbstractAsyncContextManager[AgentRun[OutputT]]:
+    ) -> AbstractAsyncContextManager[AgentRun[OutputT_co]]:
         """Do what `run` does, and let the block read along; leaving it early stops everything.
 
         The arguments are those of `run`, and so is what is raised.
@@ -237,12 +248,12 @@ class Agent(Generic[DepsT, OutputT]):
                 approve=approve,
                 answers=answers,
             ),
-            AgentRun[OutputT],
+            AgentRun[OutputT_co],
         )
 
     def as_tool(
         self, name: str = "", description: str = "", *, deps: DepsT | None = None
-    ) -> AgentTool[DepsT, OutputT]:
+    ) -> AgentTool[DepsT, OutputT_co]:
         """Make a tool of it, by which another agent can give it work; the same as a `run` in a tool.
 
         It sees nothing of the caller's conversation. Each call begins a session of its own.
@@ -278,18 +289,36 @@ class Agent(Generic[DepsT, OutputT]):
             given = getattr(self, what)
             if callable(given):
                 check_deps(f"{what}=", given, self.deps_type)
-        object.__setattr__(self, "guards", tuple(self.guards))
+        for what in ("guards", "handoffs", "capabilities"):
+            object.__setattr__(self, what, tuple(getattr(self, what)))
         for guard in self.guards:
             check_deps(f"the guard {guard.name}", guard.check, self.deps_type)
         if not callable(tools):
             check_tools(tools, self.deps_type)
+        check_handoffs(self)
 
 
-def _check_arguments(agent: Agent[DepsT, OutputT]) -> None:
+def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     """Refuse what makes no sense, with a word about what was probably meant."""
-    if not isinstance(agent.llm, str | LLMProvider):
-        hint = 'write "anthropic:claude-sonnet-5", or a provider'
-        raise ConfigurationError(f"{agent.llm!r} is not a model", hint=hint)
+    rules = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
+    handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
+    for given, kind, what, hint in (
+        (
+            agent.llm,
+            str | LLMProvider,
+            "a model",
+            'write "anthropic:claude-sonnet-5", or a provider',
+        ),
+        (agent.budget, Budget | None, "a budget", "write budget=Budget(tokens=100_000)"),
+        (agent.permissions, PermissionManager | None, "a PermissionManager", rules),
+        *((each, Guard, "a guard", "write Guard(function)") for each in agent.guards),
+        *((each, Agent | str, "an agent or the name of one", "") for each in handoffs),
+    ):
+        if not isinstance(given, kind):
+            raise ConfigurationError(f"{given!r} is not {what}", hint=hint)
+    for word in _items(agent.capabilities, "capabilities", "['refunds', 'German']"):
+        if not isinstance(word, str) or not word.strip():
+            raise ConfigurationError(f"a capability is a word or two, not {word!r}")
     if isinstance(agent.max_steps, bool) or not isinstance(agent.max_steps, int):
         raise ConfigurationError(f"max_steps is {agent.max_steps!r}", hint="give a whole number")
     if agent.max_steps < 1:
@@ -304,12 +333,10 @@ def _check_arguments(agent: Agent[DepsT, OutputT]) -> None:
         )
     if not callable(agent.instructions) and not isinstance(agent.instructions, str):
         raise ConfigurationError(f"instructions are a text, not {agent.instructions!r}")
-    for guard in agent.guards:
-        if not isinstance(guard, Guard):
-            raise ConfigurationError(f"{guard!r} is not a guard", hint="write Guard(function)")
-    if agent.budget is not None and not isinstance(agent.budget, Budget):
-        hint = "write budget=Budget(tokens=100_000)"
-        raise ConfigurationError(f"{agent.budget!r} is not a budget", hint=hint)
-    if agent.permissions is not None and not isinstance(agent.permissions, PermissionManager):
-        hint = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
-        raise ConfigurationError(f"{agent.permissions!r} is not a PermissionManager", hint=hint)
+
+
+def _items(given: object, what: str, example: str) -> Iterable[object]:
+    """Return the items of an argument; one that stands alone was probably meant to be in a list."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"{what} is {given!r}", hint=f"write {what}={example}")
+    return given

@@ -104,13 +104,12 @@ def chain() -> tuple[object, ...]:
     return _chain.get()
 
 
-def join_chain(agent: object, *, is_subagent: bool) -> None:
-    """Say that this task, and all that it starts, is part of an `Agent`.
+def join_chain(agent: object, above: tuple[object, ...]) -> None:
+    """Say that this task, and all that it starts, is part of an `Agent`, below these others.
 
     Raises:
         ConfigurationError: too many run inside of each other.
     """
-    above = _chain.get() if is_subagent else ()
     if len(above) >= MAX_DEPTH:
         names = " → ".join(str(getattr(each, "name", each)) for each in (*above, agent))
         raise ConfigurationError(

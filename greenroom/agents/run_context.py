@@ -25,7 +25,7 @@ from greenroom.core import AgentContext, ToolError, Usage
 if TYPE_CHECKING:
     from greenroom.runtime import AgentInternals
 
-__all__ = ["RunContext", "RunState", "check_deps", "takes_run_context"]
+__all__ = ["RunContext", "RunState", "check_deps", "fits", "name_of", "takes_run_context"]
 
 P = ParamSpec("P")
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=None)
@@ -107,11 +107,11 @@ def check_deps(what: str, function: Callable[P, object], deps_type: object) -> N
     """
     for name, hint in _hints(function).items():
         for wanted in _wanted(hint):
-            if name != "return" and not _fits(deps_type, wanted):
-                given = "has no deps_type" if deps_type is None else f"gives {_name(deps_type)}"
+            if name != "return" and not fits(deps_type, wanted):
+                given = "has no deps_type" if deps_type is None else f"gives {name_of(deps_type)}"
                 raise TypeError(
-                    f"{what} wants RunContext[{_name(wanted)}], and the agent {given}: "
-                    f"write Agent(…, deps_type={_name(wanted)})"
+                    f"{what} wants RunContext[{name_of(wanted)}], and the agent {given}: "
+                    f"write Agent(…, deps_type={name_of(wanted)})"
                 )
 
 
@@ -140,10 +140,10 @@ def _wanted(hint: object) -> Iterator[object]:
             yield from _wanted(each)
 
 
-def _fits(given: object, wanted: object) -> bool:
+def fits(given: object, wanted: object) -> bool:
     """Whether a value of one type will do where the other is wanted; yes where that can't be told."""
     if get_origin(wanted) in (Union, types.UnionType):
-        return any(_fits(given, each) for each in get_args(wanted))
+        return any(fits(given, each) for each in get_args(wanted))
     wanted = get_origin(wanted) or wanted
     if wanted in (None, types.NoneType):
         return given in (None, types.NoneType)
@@ -167,5 +167,6 @@ def is_instance(value: object, kind: object) -> bool:
     return isinstance(value, kind)
 
 
-def _name(kind: object) -> str:
+def name_of(kind: object) -> str:
+    """Return what a type is called, for an error."""
     return kind.__name__ if isinstance(kind, type) else str(kind)

@@ -1,28 +1,25 @@
-"""The steps of an `Agent`: what each model call is given, and how its tool calls are judged and run."""
+"""The steps of an `Agent`: one life of it, from turn to turn, whichever agent has the conversation.
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+What belongs to the agent that makes a step, such as its model and its tools, is its `Speaker`. What spans
+the turn is here: the agent that was run, its budget and its steps, the report, and who speaks.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import trio
 from msgspec import UNSET
 
 from greenroom.agents.agent_result import RunReport
-from greenroom.agents.answer import TextAnswer, TypedAnswer
-from greenroom.agents.caller import (
-    calling,
-    current_report,
-    join_chain,
-    reporting_to,
-)
-from greenroom.agents.guards import Guards
-from greenroom.agents.models import find_model
+from greenroom.agents.caller import chain, current_report, join_chain, reporting_to
+from greenroom.agents.handoff import Switches, find_holder
 from greenroom.agents.progress import Progress
-from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext, RunState
+from greenroom.agents.speaker import Speaker
+from greenroom.agents.team import Team
 from greenroom.agents.tool_calls import run_tools
-from greenroom.agents.toolbox import Toolbox, check_tools
 from greenroom.core import (
     BudgetExceededError,
     ConversationInput,
@@ -32,91 +29,85 @@ from greenroom.core import (
     Message,
     Resume,
     StopReason,
-    TextBlock,
     ToolResult,
     ToolUseBlock,
-    UserInput,
     leaves,
 )
 from greenroom.llm import EstimatedCounter
-from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, Turn
 
 if TYPE_CHECKING:
-    from greenroom.agents.agent import Agent
+    from greenroom.resilience import Budget
 
 __all__ = ["Steps"]
 
-T = TypeVar("T")
 DepsT = TypeVar("DepsT")
-OutputT = TypeVar("OutputT")
 
 _USED_UP = "the agent's steps are used up"
 
 
-class _Limits(TypedDict, total=False):
-    seconds: float
-    tokens: int
-    cost: float
-    model_calls: int
-    tool_calls: int
-    concurrency: int
-
-
-class Steps(Generic[DepsT, OutputT]):
-    """One life of an `Agent`: the parts that its loop is made of."""
+class Steps(Generic[DepsT]):
+    """One life of an `Agent`, with the agents to which it hands off: the parts that its loop is made of."""
 
     def __init__(
-        self,
-        agent: "Agent[DepsT, OutputT]",
-        internals: AgentInternals,
-        deps: DepsT,
-        report: RunReport,
+        self, team: Team[DepsT], internals: AgentInternals, deps: DepsT, report: RunReport
     ) -> None:
-        """Bind a configuration to an agent that runs.
+        """Bind configurations to an agent that runs.
 
         Raises:
-            ConfigurationError: its model can't be opened; or too many agents run inside of each other.
+            ConfigurationError: a model can't be opened; or too many agents run inside of each other.
         """
         is_subagent = internals.context.parent_session_id is not None
-        join_chain(agent, is_subagent=is_subagent)
-        self._agent = agent
+        self._above = chain() if is_subagent else ()
+        join_chain(team.first, self._above)
+        self._team = team
+        self._agent = team.first
         self._internals = internals
         self._report_above = current_report() if is_subagent else None
-        self._llm = find_model(agent.llm, internals.context.resources)
         self._state = RunState(internals, deps)
         internals.context.resources.insert(self._state)
         self._report = report
         self._report.above = self._report_above
-        self._guards = Guards(agent.guards, self._context)
-        self._tools = agent.toolbox
-        self._permissions = self._tools.permissions(agent.permissions, internals.context)
-        self._given: tuple[object, ...] | None = None
+        self._speakers = {
+            name: Speaker(agent, team.handoffs(agent), internals, self._context)
+            for name, agent in team.members.items()
+        }
         self._progress = Progress()
-        self._answer = self._new_answer()
         self._budget: Budget | None = None
         self._counter = EstimatedCounter()
         self.value: object = UNSET
         """What the turn comes to."""
 
-    def _new_answer(self) -> "TextAnswer | TypedAnswer[OutputT]":
-        output = self._agent.output
-        if output is None:
-            return TextAnswer()
-        return TypedAnswer(output, self._llm, self._agent.output_retries)
+    def find_speaker(self) -> "Speaker[DepsT, object]":
+        """Return the agent that has the conversation, as the session says; called before each turn."""
+        session, first = self._internals.session, self._agent.name
+        holder = find_holder(session) or first
+        self._lost = "" if holder in self._speakers else holder
+        self._let_speak(first if self._lost else holder)
+        busy = {name for name, agent in self._team.members.items() if agent in self._above}
+        self._switches = Switches(session, self._speaker.name, self._team.max_switches, busy)
+        return self._speaker
+
+    def _let_speak(self, name: str) -> None:
+        self._speaker = self._speakers[name]
+        self._speaker.begin()
+        join_chain(self._speaker.agent, self._above)
 
     @contextmanager
     def turn(self, turn: Turn) -> Iterator[None]:
         """Begin with the first step of a turn, and write down what ends it."""
         self._state.step = 0
         self._progress = Progress()
-        self._answer = self._new_answer()
         report, budget = self._report, self._agent.budget
+        if self._lost:
+            text = f"{self._lost} had the conversation and is not here: {self._agent.name} goes on"
+            report.warnings.append(text)
+            self._tell_of_handoff(self._lost, self._agent.name, text)
         try:
-            with calling(self._internals, self._permissions), reporting_to(report):
-                with self._internals.budget(**_limits(budget)) if budget else nullcontext() as own:
-                    self._budget = own
-                    yield
+            limits = budget.statistics().limits if budget else {}
+            own = self._internals.budget(**limits) if limits else nullcontext()  # type: ignore[arg-type]
+            with reporting_to(report), own as self._budget:
+                yield
         except BaseException as error:
             found = leaves(error)
             report.error = next((e for e in found if isinstance(e, GreenroomError)), None)
@@ -132,27 +123,10 @@ class Steps(Generic[DepsT, OutputT]):
     async def begin(self, message: ConversationInput) -> None:
         """Let the guards look at the input; or go on with the calls that an earlier life has left open."""
         if isinstance(message, Resume):
-            await self._refresh_tools()
+            await self._speaker.refresh_tools()
             await self.run_tools(message.calls)
-        elif self.looks_at_input:
-            await self._take(message)
-
-    @property
-    def looks_at_input(self) -> bool:
-        """Whether it is here that an input joins the conversation, once the guards have seen it."""
-        return bool(self._guards.of("input"))
-
-    async def _take(self, message: ConversationInput) -> None:
-        sender = message.sender if isinstance(message, UserInput) else ""
-        said = tuple(message.content)
-        try:
-            said = await self._guards.judge_input(message)
-        except GuardError as error:
-            said = (TextBlock(f"[{error.message}]"),)
-            raise
-        finally:  # an interrupt takes no message away
-            add = self._internals.session.add_message
-            add(Message.user(said, id=message.id, sender=sender))
+        elif self._speaker.looks_at_input:
+            await self._speaker.take(message)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls that it wants to be run, or None where it has answered.
@@ -163,31 +137,21 @@ class Steps(Generic[DepsT, OutputT]):
             ModelOutputError: what it answers does not fit the `output_type`.
         """
         self._state.step += 1
-        await self._refresh_tools()
-        system = await self._value(self._agent.instructions)
+        speaker, is_last = self._speaker, self._state.step >= self._agent.max_steps
+        await speaker.refresh_tools()
+        system = await speaker.instructions()
         self._check_tokens(system)
-        has_tools = bool(self._tools.registry.list_tools())
-        is_last = self._state.step >= self._agent.max_steps
-        reply = await stream_reply(
-            self._internals,
-            self._llm,
-            self._tools.registry if has_tools else None,
-            system=system,
-            tool_choice=self._answer.choice(has_tools=has_tools, is_last=is_last),
-            output=self._answer.schema,
-            answer_tool=self._answer.tool,
-            watch=self._guards.watch if self._agent.guards else None,
-        )
+        reply = await speaker.reply(system, is_last=is_last)
         is_pause = reply.stop_reason is StopReason.PAUSE
-        cut_short = is_last and (has_tools or is_pause)
+        cut_short = is_last and (speaker.has_tools or is_pause)
         self._report.is_truncated = cut_short or reply.stop_reason is StopReason.MAX_TOKENS
-        if not is_last and (is_pause or not self._answer.is_in(reply)):
+        if not is_last and (is_pause or not speaker.answer.is_in(reply)):
             return reply.tool_uses
         return self._read(reply, is_last=is_last)
 
     def _read(self, reply: Message, *, is_last: bool) -> Sequence[ToolUseBlock] | None:
         """Take the answer of a reply; where it does not fit, there is nothing to run but to ask again."""
-        self.value, told = self._answer.read(reply, is_last=is_last)
+        self.value, told = self._speaker.answer.read(reply, is_last=is_last)
         if told is not None:
             self._internals.session.add_message(told)
         self._internals.session.pair_tool_uses(_USED_UP)
@@ -197,6 +161,9 @@ class Steps(Generic[DepsT, OutputT]):
             self.value = self._last_text()
         self._report.output = self.value
         return None
+
+    def _tell_of_handoff(self, giver: str, taker: str, text: str) -> None:
+        self._internals.send_nowait(Custom("handoff", {"from": giver, "to": taker}, text))
 
     def _check_tokens(self, system: str) -> None:
         """Refuse a request that, by a rough estimate, goes beyond the turn's budget.
@@ -218,22 +185,39 @@ class Steps(Generic[DepsT, OutputT]):
     async def run_tools(self, calls: Sequence[ToolUseBlock]) -> None:
         """Run the calls of a reply, and see whether they lead anywhere.
 
+        Where one of them passes the conversation on, the next step is made by the agent that got it.
+
         Raises:
             NoProgressError: they do not.
+            HandoffLimitError: the conversation was passed on too often.
         """
-        if calls:
+        if not calls:
+            return
+        speaker, switches = self._speaker, self._switches
+        try:
             await run_tools(
                 self._internals,
                 calls,
-                self._tools.registry,
-                self._permissions,
-                on_result=self._note,
+                speaker.toolbox.registry,
+                speaker.permissions,
+                on_result=partial(self._note, speaker),
             )
-            if warning := self._progress.warning:
-                self._report.warnings.append(warning)
-            self._progress.check()
+        finally:  # what the session says counts, even if the turn ends here
+            if switches.last != speaker.name:
+                self._let_speak(switches.last)
+                text = f"{speaker.name} passes the conversation to {switches.last}"
+                self._tell_of_handoff(speaker.name, switches.last, text)
+        if warning := self._progress.warning:
+            self._report.warnings.append(warning)
+        switches.check()
+        self._progress.check()
 
-    def _note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
+    def _note(
+        self, asker: "Speaker[DepsT, object]", call: ToolUseBlock, result: ToolResult
+    ) -> ToolResult:
+        handoff = asker.handoffs.get(call.name)
+        if handoff is not None and not result.is_error:
+            result = self._switches.note(asker.name, handoff.target, result)
         self._report.note(call, result, self._internals.lineage)
         return self._progress.note(call, result)
 
@@ -246,32 +230,8 @@ class Steps(Generic[DepsT, OutputT]):
                 return message.text
         return ""
 
-    async def _refresh_tools(self) -> None:
-        """Ask which tools there are at this step, where that is for a function to say."""
-        tools = self._agent.tools
-        if not callable(tools):
-            return
-        given: tuple[object, ...] = tuple(await self._value(tools))
-        if given != self._given:
-            self._given, self._tools = given, Toolbox.of(given)
-            check_tools(given, self._agent.deps_type)
-            context = self._internals.context
-            self._permissions = self._tools.permissions(self._agent.permissions, context)
-
     def _context(self) -> RunContext[DepsT]:
         return cast("RunContext[DepsT]", self._state.context())
-
-    async def _value(self, given: "T | Callable[[RunContext[DepsT]], T | Awaitable[T]]") -> T:
-        """Return a value of the configuration, or what its function says of it now."""
-        if not callable(given):
-            return given
-        value = given(self._context())
-        return await value if inspect.isawaitable(value) else value
-
-
-def _limits(budget: Budget) -> _Limits:
-    """Return the limits of a budget, of which each turn makes one of its own."""
-    return cast("_Limits", budget.statistics().limits)
 
 
 def _ends_a_turn(error: BaseException) -> bool:

@@ -32,6 +32,7 @@
     │   └── AddressRefusedError        we refuse to contact that address
     ├── GuardError                     a guard has rejected what was said
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
+    ├── HandoffLimitError              agents pass the conversation on, and none of them answers
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -72,6 +73,7 @@ __all__ = [
     "EventLoopError",
     "GreenroomError",
     "GuardError",
+    "HandoffLimitError",
     "InvalidJSONError",
     "InvalidSessionIdError",
     "MailboxFullError",
@@ -416,6 +418,12 @@ class NoProgressError(GreenroomError):
     """An agent has made the same call again and again, or calls that could not run."""
 
     remedy = "look at the calls in `result.messages`, and say more in the instructions or the tools' results"
+
+
+class HandoffLimitError(GreenroomError):
+    """The conversation was to be passed on too often in one turn; the message names the agents in order."""
+
+    remedy = "say in the agents' descriptions and instructions which of them answers what"
 
 
 class CircuitOpenError(GreenroomError):

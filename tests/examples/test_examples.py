@@ -192,6 +192,17 @@ def test_a_run_comes_to_a_value(tmp_path):
     assert said == ["5 pleased 2", "the answer is not a JSON object"]
 
 
+def test_a_conversation_is_passed_on_and_back(tmp_path):
+    assert run("handoffs.py", cwd=tmp_path).splitlines() == [
+        "ann: My lamp came in pieces.",
+        "(desk passes the conversation to refunds)",
+        "shop: The money for a lamp is on its way.",
+        "ann: When do you open?",
+        "(refunds passes the conversation to desk)",
+        "shop: We open at nine.",
+    ]
+
+
 def test_a_guard_stops_a_stream(tmp_path):
     said = run("guard.py", cwd=tmp_path).splitlines()
     assert said[-2:] == ["failed no_codes has rejected the text: it holds a code", "False"]

@@ -52,6 +52,16 @@ def the_type_of_deps_is_everywhere_the_same() -> None:
     Agent("offline:", deps_type=int, tools=choose)  # type: ignore[arg-type]
 
 
+def agents_hand_off_to_those_of_their_deps() -> None:
+    numbers = Agent("offline:", deps_type=Database, output_type=int)
+    team = Agent("offline:", deps_type=Database, handoffs=[typed, numbers, "somebody"])
+    assert_type(team, Agent[Database, str])
+    assert_type(Agent("offline:", handoffs=[plain], capabilities=["German"]), Agent[None, str])
+    Agent("offline:", deps_type=int, handoffs=[typed])  # type: ignore[misc]
+    Agent("offline:", deps_type=Database, handoffs=[plain])  # type: ignore[misc]
+    Agent("offline:", handoffs=[7])  # type: ignore[list-item]
+
+
 async def runs_are_typed() -> None:
     result = await plain.run("Hi")
     assert_type(result, AgentResult[str])
