@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, cast
 
 import trio
@@ -57,6 +58,8 @@ _USED_UP = "the agent's steps are used up"
 class _Limits(TypedDict, total=False):
     seconds: float
     tokens: int
+    input_tokens: int
+    output_tokens: int
     cost: float
     model_calls: int
     tool_calls: int
@@ -204,8 +207,9 @@ class Steps(Generic[DepsT, OutputT]):
         Raises:
             BudgetExceededError: it would.
         """
-        left = self._budget.left.get("tokens") if self._budget else None
-        if left is None:
+        limits = self._budget.left if self._budget else {}
+        left = min(limits.get("tokens", inf), limits.get("input_tokens", inf))
+        if left == inf:
             return
         estimate = self._counter.count([Message.user(system), *self._internals.session.history])
         if estimate > left:
