@@ -94,8 +94,8 @@ async def merged(*streams: AsyncIterable[T]) -> AsyncIterator[AsyncIterator[T]]:
     reader slows down what it reads: a subscription then tells it with `Lagged` what it missed, and no
     agent waits. Leaving the block stops reading; an item that was fetched and not taken is gone.
 
-    What a stream raises ends the block with that error, once the reader waits; the other streams are
-    not read any further.
+    What a stream raises cancels the block and comes out of it; the other streams are not read any further.
+    An async generator that is left in its middle is yours to close, as by `contextlib.aclosing`.
 
     Example:
         ```python
@@ -120,6 +120,6 @@ async def merged(*streams: AsyncIterable[T]) -> AsyncIterator[AsyncIterator[T]]:
 
 
 async def _forward(stream: AsyncIterable[T], sender: trio.MemorySendChannel[T]) -> None:
-    async with sender:
-        async for item in stream:
-            await sender.send(item)
+    async for item in stream:
+        await sender.send(item)
+    sender.close()  # not after an error, which the reader would take for the end

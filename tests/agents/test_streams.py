@@ -23,17 +23,25 @@ from greenroom import (
     texts,
 )
 from greenroom.agents import mapped
-from greenroom.testing import ScriptedProvider, call
+from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 
 SECONDS = 60
 
 
-async def items(*values, error=None):
-    for value in values:
+class Items:
+    """An iterator over these; then an error, or the end."""
+
+    def __init__(self, *values, error=None):
+        self.values, self.error = iter(values), error or StopAsyncIteration()
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
         await trio.lowlevel.checkpoint()
-        yield value
-    if error is not None:
-        raise error
+        for value in self.values:
+            return value
+        raise self.error
 
 
 async def collect(stream):
@@ -42,26 +50,26 @@ async def collect(stream):
 
 async def test_only_gives_the_kinds_that_are_named():
     chunks = [TurnStart("1"), TextDelta("a"), TextComplete("a"), Done("1")]
-    assert await collect(only(items(*chunks), TextDelta, Done)) == [TextDelta("a"), Done("1")]
-    assert await collect(only(items(*chunks), ToolStart)) == []
+    assert await collect(only(Items(*chunks), TextDelta, Done)) == [TextDelta("a"), Done("1")]
+    assert await collect(only(Items(*chunks), ToolStart)) == []
 
 
 async def test_texts_are_the_pieces_even_empty_ones():
-    assert await collect(texts(items(TextDelta("a"), Done("1"), TextDelta("")))) == ["a", ""]
+    assert await collect(texts(Items(TextDelta("a"), Done("1"), TextDelta("")))) == ["a", ""]
 
 
 @pytest.mark.parametrize("kinds", [(), ("text_delta",), (TextDelta("a"),)])
 def test_only_wants_classes(kinds):
     with pytest.raises(TypeError, match="ToolEnd"):
-        only(items(), *kinds)
+        only(Items(), *kinds)
 
 
 async def test_mapped_leaves_out_what_is_none_alone():
-    assert await collect(mapped(items(0, 1, 2), lambda n: n if n != 1 else None)) == [0, 2]
+    assert await collect(mapped(Items(0, 1, 2), lambda n: n if n != 1 else None)) == [0, 2]
 
 
 async def test_what_was_read_by_one_is_not_read_by_the_next():
-    stream = items(TextDelta("a"), TextDelta("b"))
+    stream = Items(TextDelta("a"), TextDelta("b"))
     assert await anext(texts(stream)) == "a"
     assert await collect(texts(stream)) == ["b"]
     with pytest.raises(StopAsyncIteration):
@@ -87,7 +95,7 @@ async def test_an_agent_runs_once_however_many_read_it():
 def test_merged_keeps_every_item_and_the_order_within_each_stream(streams):
     async def main():
         named = [[(index, value) for value in each] for index, each in enumerate(streams)]
-        async with merged(*(items(*each) for each in named)) as both:
+        async with merged(*(Items(*each) for each in named)) as both:
             found = await collect(both)
         for index, each in enumerate(named):
             assert [item for item in found if item[0] == index] == each
@@ -136,38 +144,40 @@ async def test_leaving_the_block_stops_reading_and_leaves_no_task():
 
     before = trio.lowlevel.current_statistics().tasks_living
     with trio.fail_after(SECONDS):
-        async with merged(silent(), items(1)) as both:
+        async with merged(silent(), Items(1)) as both:
             assert await anext(both) == 1
     assert trio.lowlevel.current_statistics().tasks_living == before
     with pytest.raises(trio.ClosedResourceError):
         await anext(both)
 
 
-async def test_an_error_of_a_stream_comes_out_of_the_block_as_it_is():
-    problem = KeyError("broken")
-    with pytest.raises(KeyError) as caught:  # noqa: PT012 (where it comes out is what is tested)
-        async with merged(items(1, error=problem), items(2)) as both:
-            await collect(both)
-            pytest.fail("the block goes on")
-    assert caught.value is problem
+@pytest.mark.parametrize("others", [0, 1])
+async def test_an_error_of_a_stream_comes_out_as_it_is_and_is_never_taken_for_an_end(others):
+    for _ in range(20):  # the order in which tasks run is random
+        problem = KeyError("broken")
+        with pytest.raises(KeyError) as caught:  # noqa: PT012 (where it comes out is what is tested)
+            async with merged(Items(1, error=problem), *(Items(2) for _ in range(others))) as both:
+                await collect(both)
+                pytest.fail("the block goes on")
+        assert caught.value is problem
 
 
 async def test_an_error_of_the_block_comes_out_as_it_is():
     problem = ValueError("a bug")
     with pytest.raises(ValueError, match="a bug") as caught:
-        async with merged(items(1)):
+        async with merged(Items(1)):
             raise problem
     assert caught.value is problem
     group = ExceptionGroup("two", [KeyError("a"), ValueError("b")])
     with pytest.raises(ExceptionGroup, match="two") as caught:
-        async with merged(items(1)):
+        async with merged(Items(1)):
             raise group
     assert caught.value.exceptions == group.exceptions
 
 
 async def test_a_cancel_goes_through_it(autojump_clock):
     with trio.move_on_after(1) as scope:
-        async with merged(items(1), items(2)) as both:
+        async with merged(Items(1), Items(2)) as both:
             await collect(both)
             await trio.sleep_forever()
     assert scope.cancelled_caught
@@ -190,6 +200,25 @@ async def test_a_slow_reader_of_merged_subscriptions_is_told_what_it_missed():
                 if sum(isinstance(each, Done) for each in found) == 2:
                     break
     assert sum(isinstance(chunk, Lagged) for chunk in found) >= 2
+
+
+def answer(request):
+    """One call for whatever is said, then an end."""
+    return "done" if request.messages[-1].tool_results else call("gather")
+
+
+def test_wherever_a_cancel_strikes_nothing_of_a_merge_is_left():
+    async def gather() -> str:
+        """Ask both."""
+        one, two = (Agent(ScriptedProvider(name), name=name) for name in "ab")
+        async with one.stream("go") as a, two.stream("go") as b, merged(a, b) as chunks:
+            return " ".join(sorted(await collect(texts(chunks))))
+
+    def scenario():
+        return Scenario(Agent(ScriptedProvider(*[answer] * 50), tools=[gather]), inputs="go")
+
+    report = cancel_at_every_checkpoint(scenario, at_most=20)
+    assert sum(report.injected.values()) > 10
 
 
 async def test_a_tool_may_merge_what_agents_say_under_a_budget_of_one_call_at_a_time():
