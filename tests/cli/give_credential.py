@@ -1,4 +1,7 @@
-"""An agent whose tool asks for a token, in a terminal; SIGUSR2 interrupts it. All it says is written down."""
+"""An agent whose tool asks for a token, in a terminal. All that it says is written down.
+
+SIGUSR2 interrupts it, and so does SIGUSR1, after which the line takes nothing for long.
+"""
 
 import hashlib
 import logging
@@ -20,6 +23,7 @@ from greenroom import (
     coder,
     tool,
 )
+from greenroom.cli.terminal import prompt_application
 from greenroom.core import serde
 from greenroom.testing import ScriptedProvider, call
 
@@ -41,8 +45,10 @@ async def write_down(handle, path):
 
 
 async def interrupt(handle):
-    with trio.open_signal_receiver(signal.SIGUSR2) as signals:
-        async for _ in signals:
+    with trio.open_signal_receiver(signal.SIGUSR1, signal.SIGUSR2) as signals:
+        async for number in signals:
+            if number == signal.SIGUSR1:
+                prompt_application.GUARD = 30.0  # as long as a test on a busy machine may need
             await handle.interrupt()
 
 

@@ -152,18 +152,31 @@ def test_ctrl_d_is_a_no(start):
     leave(program)
 
 
-def test_the_rest_of_it_is_not_taken_where_the_question_goes_away_meanwhile(start):
-    program = start()
+def begin_and_interrupt(program, number):
     ask_for_value(program)
     program.type(SECRET[:4])
     program.wait_for(MASK)
-    os.kill(program.process.pid, signal.SIGUSR2)
+    os.kill(program.process.pid, number)
     program.wait_for("interrupted", without=[LABEL])
+
+
+def test_the_rest_of_it_is_not_taken_where_the_question_goes_away_meanwhile(start):
+    program = start()
+    begin_and_interrupt(program, signal.SIGUSR1)
     program.type(SECRET[4:] + ENTER)
-    program.wait_for(LATE)
-    program.wait_for("idle", without=[LATE])  # and then the line is the person's again
+    program.wait_for(LATE, "idle")
+    program.type(CTRL_C + CTRL_C)  # which is heeded all the same
+    assert program.wait() == 0
     assert SECRET[4:] not in program.output.decode()
-    leave(program)
+
+
+def test_once_nothing_is_typed_the_line_is_the_persons_again(start):
+    program = start()
+    begin_and_interrupt(program, signal.SIGUSR2)
+    program.type("x")  # too early, or not any more
+    program.wait_until(lambda screen: LATE in screen or "> x" in screen)
+    program.wait_for("idle", without=[LATE])
+    leave_line(program)
 
 
 def test_where_it_would_be_seen_it_is_not_asked_for(start):
