@@ -40,12 +40,15 @@ if TYPE_CHECKING:
         Skills as Skills,
         Task as Task,
         coder as coder,
+        merged as merged,
+        only as only,
         plan_restore as plan_restore,
         project_notes as project_notes,
         resilient_tool as resilient_tool,
         run_tools as run_tools,
         run_turn as run_turn,
         stream_reply as stream_reply,
+        texts as texts,
     )
     from greenroom.cli import ConsoleRenderer as ConsoleRenderer
     from greenroom.core import (
@@ -198,6 +201,7 @@ if TYPE_CHECKING:
         ConcurrencyLimit as ConcurrencyLimit,
         RateLimit as RateLimit,
         Retry as Retry,
+        TokenBudget as TokenBudget,
     )
     from greenroom.runtime import (
         AgentHandle as AgentHandle,
@@ -380,6 +384,7 @@ _HOMES = {
         "ConcurrencyLimit",
         "RateLimit",
         "Retry",
+        "TokenBudget",
     ),
     "greenroom.runtime": (
         "AgentHandle",
@@ -471,12 +476,15 @@ _HOMES = {
         "Skills",
         "Task",
         "coder",
+        "merged",
+        "only",
         "plan_restore",
         "resilient_tool",
         "project_notes",
         "run_tools",
         "run_turn",
         "stream_reply",
+        "texts",
     ),
     "greenroom.cli": ("ConsoleRenderer",),
 }

@@ -14,7 +14,8 @@ run by consent), `answer` (when a reply is one), `guards` (what looks at what is
 A run of it: `agent_run` (from
 the spawn to the end), `agent_result` (what it comes to), `approval` (by a function), `caller` and
 `agent_tool` (an agent inside of another), `run_context` (what tools and instructions find), `sync` (for
-code that is not async). `single_turn` is one turn as a function of its messages.
+code that is not async). `single_turn` is one turn as a function of its messages. For readers: `streams`
+(of some kinds of chunks, of several agents), `stream_events` (five kinds of events, and no more).
 """
 
 from greenroom.agents.agent import Agent as Agent
@@ -41,6 +42,17 @@ from greenroom.agents.restore_plan import FileRestore as FileRestore
 from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.single_turn import run_turn as run_turn
 from greenroom.agents.skills import Skill as Skill, Skills as Skills
+from greenroom.agents.stream_events import (
+    StreamEvent as StreamEvent,
+    StreamEventType as StreamEventType,
+    stream_events as stream_events,
+)
+from greenroom.agents.streams import (
+    mapped as mapped,
+    merged as merged,
+    only as only,
+    texts as texts,
+)
 from greenroom.agents.task import Task as Task
 from greenroom.agents.tool_calls import run_tools as run_tools
 
@@ -63,13 +75,20 @@ __all__ = [
     "RunContext",
     "Skill",
     "Skills",
+    "StreamEvent",
+    "StreamEventType",
     "Task",
     "coder",
+    "mapped",
+    "merged",
+    "only",
     "plan_restore",
     "project_notes",
     "read_notes",
     "resilient_tool",
     "run_tools",
     "run_turn",
+    "stream_events",
     "stream_reply",
+    "texts",
 ]

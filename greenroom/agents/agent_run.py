@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.approval import Decide, as_answer, attend, respond
 from greenroom.agents.caller import current_caller
+from greenroom.agents.streams import texts
 from greenroom.core import (
     Answer,
     ConfigurationError,
@@ -28,7 +29,6 @@ from greenroom.core import (
     PermissionResponse,
     SessionNotFoundError,
     StopReason,
-    TextDelta,
     TurnError,
     TurnStatus,
     Usage,
@@ -297,9 +297,9 @@ class AgentRun(Generic[OutputT]):
             case _:
                 pass
 
-    def text(self) -> "_Texts":
+    def text(self) -> AsyncIterator[str]:
         """Iterate over the text alone, piece by piece as the model writes it."""
-        return _Texts(self)
+        return texts(self)
 
     @property
     def result(self) -> AgentResult[OutputT]:
@@ -345,19 +345,3 @@ def _status(end: Done | Exited) -> TurnStatus:
     if isinstance(end, Done):
         return end.status
     return TurnStatus.FAILED if end.status is EndStatus.CRASHED else TurnStatus.INTERRUPTED
-
-
-class _Texts:
-    """The text of a run, as it comes."""
-
-    def __init__(self, run: AgentRun[OutputT]) -> None:
-        self._chunks: AsyncIterator[OutputChunk] = run
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        async for chunk in self._chunks:
-            if isinstance(chunk, TextDelta):
-                return chunk.text
-        raise StopAsyncIteration

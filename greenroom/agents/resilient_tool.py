@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import trio
 
+from greenroom.agents.ask_person import AskPerson
 from greenroom.core import (
     AgentContext,
     CircuitOpenError,
@@ -53,6 +54,8 @@ def resilient_tool(
     The tool's time-out holds for each attempt, without what it waits for. The call as a whole may take
     as long as its attempts and the time of the retry together, and with a limit twice as long.
 
+    `AskPerson` is returned as it is: a person is asked once, and takes their time.
+
     Args:
         tool: the tool, or whatever `as_tool` makes one of.
         retry: how often, for how long, and which errors; a call that took too long is retryable.
@@ -75,8 +78,11 @@ def resilient_tool(
         ConnectionError: the dictionary is closed
         look_up was not run: dictionary has failed 1 time lately...
     """
+    given = as_tool(tool)
+    if isinstance(RegisteredTool.of(given).tool, AskPerson):
+        return given
     limits = () if limit is None else (limit,) if isinstance(limit, ToolLimit) else tuple(limit)
-    return _ResilientTool(as_tool(tool), retry, breaker, limits)
+    return _ResilientTool(given, retry, breaker, limits)
 
 
 class _ResilientTool:

@@ -7,6 +7,7 @@ the turn is here: the agent that was run, its budget and its steps, the report, 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import trio
@@ -171,8 +172,9 @@ class Steps(Generic[DepsT]):
         Raises:
             BudgetExceededError: it would.
         """
-        left = self._budget.left.get("tokens") if self._budget else None
-        if left is None:
+        limits = self._budget.left if self._budget else {}
+        left = min(limits.get("tokens", inf), limits.get("input_tokens", inf))
+        if left == inf:
             return
         estimate = self._counter.count([Message.user(system), *self._internals.session.history])
         if estimate > left:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import EventLoopError
+from greenroom.runtime import run_in_call
 from greenroom.tools import is_worker
 
 __all__ = ["run_in_loop"]
@@ -17,7 +18,8 @@ T = TypeVar("T")
 def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
     """Run an async function to its end and return what it returns.
 
-    In a thread that trio has started, as that of a plain tool, it runs in the event loop of that thread.
+    In a thread that trio has started, as that of a plain tool, it runs in the event loop of that thread, and
+    no longer than the tool call.
 
     Args:
         function: takes no arguments.
@@ -26,6 +28,7 @@ def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
     Raises:
         EventLoopError: an event loop runs here already, which this would block; or this is the process
             of a tool, where no agent is.
+        TurnError: the tool call has ended before it.
     """
     awaited = f"write `await agent.{name.removesuffix('_sync')}(…)`"
     if trio.lowlevel.in_trio_run():
@@ -41,7 +44,7 @@ def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
             hint="leave isolation='process' out, or make the tool an async function",
         )
     if _is_in_thread_of_trio():
-        return trio.from_thread.run(function)
+        return trio.from_thread.run(run_in_call, function)
     return trio.run(function)
 
 

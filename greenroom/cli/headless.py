@@ -102,6 +102,12 @@ class _Headless:
             self._handle.interrupt_nowait()  # the signal came before the turn
 
     async def _print_result(self, before: int) -> None:
+        for request in self._record.credentials.values():
+            tell(
+                f"{visible(request.tool_name)} needs the credential {visible(request.credential)}, which"
+                " only a person at a terminal can give; to be asked, run"
+                f" {way_back(self._handle.session_id, self._options)}"
+            )
         new = (await self._handle.history())[before:]
         reply = next((each for each in reversed(new) if each.role == "assistant"), None)
         match self._format:
@@ -116,6 +122,8 @@ class _Headless:
         if reply is not None and reply.text:
             await self._out.text(reply.text)
         for request in self._record.pending:
+            if request.credential:
+                continue  # told already
             call = f"{visible(request.tool_name)} {call_words(request.input)}"
             command = way_back(self._handle.session_id, self._options)
             tell(f"waits for an answer: {call}; to be asked, run {command}")

@@ -45,12 +45,16 @@ class TurnRecord:
         self._asked: dict[str, PermissionRequest] = {}
         self._last_denied = False
         self._has_begun = False
+        self.credentials: dict[str, PermissionRequest] = {}
+        """Who asked for credentials, subagents included, by their names."""
         self.signal: int | None = None
         self.error: Error | None = None
         self.end: Done | Exited | None = None
 
     def note(self, chunk: OutputChunk, source: str = "") -> None:
         """Take a chunk of the agent, or with its session as `source` of a subagent."""
+        if isinstance(chunk, PermissionRequest) and chunk.credential:
+            self.credentials[chunk.credential] = chunk
         match chunk:
             case SubAgentOutput():
                 self.note(chunk.chunk, chunk.session_id)

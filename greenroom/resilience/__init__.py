@@ -17,6 +17,7 @@ from greenroom.resilience.budget import (
     Budget as Budget,
     BudgetStatistics as BudgetStatistics,
     Limit as Limit,
+    TokenBudget as TokenBudget,
 )
 from greenroom.resilience.concurrency import (
     ConcurrencyLimit as ConcurrencyLimit,
@@ -56,6 +57,7 @@ __all__ = [
     "RateLimitStatistics",
     "Reservation",
     "Retry",
+    "TokenBudget",
     "current_meter",
     "is_outage",
     "is_retryable",

@@ -4,21 +4,32 @@ import math
 import sys
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
 from greenroom.resilience.concurrency import ConcurrencyLimit
 
-__all__ = ["Budget", "BudgetStatistics", "Limit"]
+__all__ = ["Budget", "BudgetStatistics", "Limit", "TokenBudget"]
 
-Limit: TypeAlias = Literal["seconds", "tokens", "cost", "model_calls", "tool_calls", "concurrency"]
+Limit: TypeAlias = Literal[
+    "seconds",
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    "model_calls",
+    "tool_calls",
+    "concurrency",
+]
 """What a budget can limit."""
 
 _WORDS: dict[Limit, str] = {
     "seconds": "{:g} seconds",
     "tokens": "{} tokens",
+    "input_tokens": "{} input tokens",
+    "output_tokens": "{} output tokens",
     "cost": "a cost of {:g}",
     "model_calls": "{} model calls",
     "tool_calls": "{} tool calls",
@@ -61,6 +72,8 @@ class Budget:
     Args:
         seconds: time, from its `start()` on.
         tokens: tokens sent and received.
+        input_tokens: tokens sent, cached or not.
+        output_tokens: tokens received.
         cost: money, in the currency of the models' prices.
         model_calls: calls of models.
         tool_calls: calls of tools.
@@ -87,6 +100,8 @@ class Budget:
         *,
         seconds: float | None = None,
         tokens: int | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
         cost: float | None = None,
         model_calls: int | None = None,
         tool_calls: int | None = None,
@@ -97,6 +112,8 @@ class Budget:
         given: dict[Limit, float | None] = {
             "seconds": seconds,
             "tokens": tokens,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
             "cost": cost,
             "model_calls": model_calls,
             "tool_calls": tool_calls,
@@ -108,6 +125,8 @@ class Budget:
         before = used or Used()
         self._used: dict[Limit, float] = {
             "tokens": before.usage.total,
+            "input_tokens": before.usage.sent,
+            "output_tokens": before.usage.output_tokens or 0,
             "cost": before.usage.cost or 0,
             "model_calls": before.model_calls,
             "tool_calls": before.tool_calls,
@@ -120,17 +139,29 @@ class Budget:
 
     def __repr__(self) -> str:
         limits = ", ".join(f"{what}={limit}" for what, limit in self._limits.items())
-        return f"Budget({limits})"
+        return f"{type(self).__name__}({limits})"
 
     # -- counting -------------------------------------------------------------------------------
 
     def count(
-        self, *, model_calls: int = 0, tool_calls: int = 0, tokens: int = 0, cost: float = 0
+        self,
+        *,
+        model_calls: int = 0,
+        tool_calls: int = 0,
+        tokens: int = 0,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cost: float = 0,
     ) -> None:
-        """Add to what is used; a negative number gives back what was not used after all."""
+        """Add to what is used; a negative number gives back what was not used after all.
+
+        `tokens` are all of a call together: the two kinds are not added to them.
+        """
         self._used["model_calls"] += model_calls
         self._used["tool_calls"] += tool_calls
         self._used["tokens"] += tokens
+        self._used["input_tokens"] += input_tokens
+        self._used["output_tokens"] += output_tokens
         self._used["cost"] += cost
 
     def start(self) -> None:
@@ -216,6 +247,52 @@ class Budget:
             running=slots.running if slots else 0,
             waiting=slots.waiting if slots else 0,
         )
+
+
+class TokenBudget(Budget):
+    """A budget of tokens alone: at most so many sent, so many received, and so many together.
+
+    It is passed where a `Budget` is, and of nested ones each ends its own scope.
+
+    Args:
+        max_input_tokens: tokens sent, cached or not.
+        max_output_tokens: tokens received.
+        max_total_tokens: both together.
+        used: as for a `Budget`.
+
+    Raises:
+        ConfigurationError: a limit is not a whole number, or is negative.
+
+    Example:
+        >>> TokenBudget.default()
+        TokenBudget(tokens=110000, input_tokens=100000, output_tokens=10000)
+        >>> TokenBudget(max_output_tokens=2_000).left["output_tokens"]
+        2000
+    """
+
+    def __init__(
+        self,
+        *,
+        max_input_tokens: int = 100_000,
+        max_output_tokens: int = 10_000,
+        max_total_tokens: int = 110_000,
+        used: Used | None = None,
+    ) -> None:
+        """Set the limits; those that are not given are the default ones."""
+        super().__init__(
+            tokens=max_total_tokens,
+            input_tokens=max_input_tokens,
+            output_tokens=max_output_tokens,
+            used=used,
+        )
+        self.max_input_tokens = max_input_tokens
+        self.max_output_tokens = max_output_tokens
+        self.max_total_tokens = max_total_tokens
+
+    @classmethod
+    def default(cls) -> Self:
+        """Return a new one of 100,000 input tokens, 10,000 output tokens, and 110,000 together."""
+        return cls()
 
 
 def _check(what: Limit, limit: object) -> None:

@@ -27,6 +27,7 @@ from greenroom import (
     RuleDecision,
     SessionNotFoundError,
     StopReason,
+    TokenBudget,
     ToolError,
     ToolResult,
     TurnError,
@@ -166,7 +167,13 @@ async def test_an_interrupt_is_a_value():
 
 
 @pytest.mark.parametrize(
-    ("limits", "steps"), [({"model_calls": 2}, 2), ({"tokens": 20}, 1), ({"tool_calls": 1}, 2)]
+    ("limits", "steps"),
+    [
+        ({"model_calls": 2}, 2),
+        ({"tokens": 20}, 1),
+        ({"tool_calls": 1}, 2),
+        ({"output_tokens": 10}, 2),
+    ],
 )
 async def test_a_spent_budget_is_a_value_and_each_run_has_its_own(limits, steps):
     bot = agent(*map(weather, "abcdef"), budget=Budget(**limits))
@@ -181,6 +188,31 @@ async def test_a_request_that_would_go_beyond_the_budget_is_not_sent():
     result = await bot.run("word " * 1_000)
     assert (result.status, result.steps, bot.llm.requests) == ("failed", 0, [])
     assert "100 tokens left, and the next request takes about" in str(result.error)
+    result = await agent("Hi", budget=TokenBudget(max_input_tokens=100)).run("word " * 1_000)
+    assert "100 tokens left" in str(result.error)
+
+
+@pytest.mark.parametrize(
+    ("team", "own", "spent"), [(9, 100, "of team is"), (100, 9, "of team/agent is")]
+)
+async def test_budgets_of_tokens_hold_for_the_agent_and_for_its_team(team, own, spent):
+    bot = agent(weather("a"), weather("b"), weather("c"), budget=TokenBudget(max_output_tokens=own))
+    results = []
+
+    async def lead(internals):
+        async for message in internals.inputs():
+            async with internals.turn(message):
+                results.append(await bot.run("Everywhere?"))
+
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        purse = TokenBudget(max_output_tokens=team)
+        handle = runtime.spawn(AgentSession.new("team"), lead, budget=purse)
+        await handle.ask("go")
+    (result,) = results
+    assert (result.status, result.steps) == ("failed", 2)
+    assert spent in str(result.error)
+    assert "9 output tokens" in str(result.error)
+    assert purse.used["output_tokens"] == 10
 
 
 async def test_a_deadline_is_a_value(autojump_clock):

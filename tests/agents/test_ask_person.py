@@ -5,11 +5,12 @@ import math
 import pytest
 import trio
 
-from greenroom.agents import AskPerson, coder
+from greenroom.agents import AskPerson, coder, resilient_tool
 from greenroom.core import (
     AgentContext,
     Answer,
     Credential,
+    Done,
     PermissionRequest,
     RuleDecision,
     ToolError,
@@ -17,6 +18,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.resilience import CircuitBreaker, Retry
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import (
@@ -33,15 +35,16 @@ ALLOW, DENY = RuleDecision.ALLOW, RuleDecision.DENY
 QUESTION = {"question": "Which colour?", "options": ["red", "blue"]}
 
 
-def parts(*script, timeout=math.inf, permissions=None):
-    tools = ToolRegistry([AskPerson(timeout)])
+def parts(*script, timeout=math.inf, permissions=None, asks=None):
+    tools = ToolRegistry([asks or AskPerson(timeout)])
     return ScriptedProvider(*script), tools, permissions or PermissionManager()
 
 
-async def ask(*answers, permissions=None, unattended="ask", question=QUESTION):
+async def ask(*answers, permissions=None, unattended="ask", question=QUESTION, asks=None):
     """Let a model ask; return the result that it is given, and the requests that were made."""
     session, approver = AgentSession.new("coder"), ScriptedApprover(*answers)
-    made = parts(call("AskPerson", **question), "done", permissions=permissions)
+    script = call("AskPerson", **question), "done"
+    made = parts(*script, permissions=permissions, asks=asks)
     with trio.fail_after(60):
         async with AgentRuntime(store=MemoryStore()) as runtime:
             handle = runtime.spawn(session, coder, *made, unattended=unattended)
@@ -167,6 +170,33 @@ async def test_what_was_answered_is_on_record():
                 nursery.cancel_scope.cancel()
     [record] = await session.decisions()
     assert (record.asked, record.by, record.message) == (True, "user", "red")
+
+
+async def test_under_policies_it_is_asked_once_and_never_again(autojump_clock):
+    breaker = CircuitBreaker("person", failures=1)
+    retry = Retry(attempts=3, retryable=lambda _: True)
+    guarded = resilient_tool(AskPerson(timeout=60), retry=retry, breaker=breaker)
+    model = ScriptedProvider(call("AskPerson", **QUESTION), "done")
+    asked = []
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        made = (model, ToolRegistry([guarded]), PermissionManager())
+        handle = runtime.spawn(AgentSession.new("coder"), coder, *made)
+        async with handle.subscribe(answers=True) as chunks:
+            await handle.send_input("go")
+            async for chunk in chunks:
+                if isinstance(chunk, PermissionRequest):
+                    asked.append(trio.current_time())
+                elif isinstance(chunk, Done):
+                    break
+    assert len(asked) == 1
+    assert "There is no answer" in model.requests[1].messages[-1].tool_results[0].text
+    assert breaker.state == "closed"
+
+
+async def test_under_policies_its_answer_is_the_result():
+    guarded = resilient_tool(AskPerson(), retry=Retry(attempts=3))
+    result, (request,) = await ask(Answer(ALLOW, message="2"), asks=guarded)
+    assert (result.text, request.options) == ("blue", ("red", "blue"))
 
 
 async def test_it_can_only_be_asked_where_an_agent_asks():

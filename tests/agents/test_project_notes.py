@@ -58,6 +58,16 @@ def test_from_the_root_down_to_the_working_folder_one_file_in_each(project):
     assert len(found(project)[0]) == 2
 
 
+def test_above_the_workspace_nothing_is_read_even_in_one_repository(project):
+    (project / ".git").mkdir()
+    (project / "AGENTS.md").write_text("of the repository")
+    part = project / "part"
+    part.mkdir()
+    (part / "AGENTS.md").write_text("of the part")
+    assert [text for _, text in found(part)[0]] == ["of the part"]
+    assert [text for _, text in found(project, part)[0]] == ["of the repository", "of the part"]
+
+
 def test_what_the_user_has_not_agreed_to_is_marked_line_by_line(project):
     path = project / "AGENTS.md"
     path.write_text(

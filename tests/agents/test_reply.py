@@ -37,6 +37,23 @@ async def talker(agent, llm, **options):
             await stream_reply(agent, llm, **options)
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_reply_that_broke_off_is_not_told_of_as_one_that_nothing_has_counted(hangs, caplog):
+    reply = Reply("so far", hangs=hangs, error=None if hangs else ModelStreamError("cut"))
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        session = AgentSession.new("talker")
+        handle = runtime.spawn(session, talker, ScriptedProvider(reply))
+        async with handle.subscribe() as chunks:
+            await handle.send_input("hi")
+            async for chunk in chunks:
+                if isinstance(chunk, TextDelta):
+                    handle.interrupt_nowait()
+                if isinstance(chunk, Done):
+                    break
+    assert session.history[1].text.startswith("so")
+    assert [record for record in caplog.records if "model_call" in record.getMessage()] == []
+
+
 async def one_turn(llm, agent_fn=talker, text="hi", *args):
     """Run one turn; return its chunks, its result and the session."""
     session = AgentSession.new("talker")

@@ -533,3 +533,20 @@ def test_ctrl_c_before_anything_runs_is_exit_code_130(run, monkeypatch):
 
     monkeypatch.setattr("trio.run", interrupted)
     assert run("-p", "x").code == 130
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_a_credential_that_nobody_can_give_is_told_with_what_to_do(run, monkeypatch, output):
+    from greenroom.core import Credential
+    from greenroom.tools import builtin_tools
+
+    def tools(**options):
+        found = builtin_tools(**options)
+        (read,) = [each for each in found if each.name == "Read"]
+        read.credentials = (Credential("shop token"),)
+        return found
+
+    monkeypatch.setattr("greenroom.cli.run.run_setup.builtin_tools", tools)
+    done = run("-p", "read README.md", "--model", "offline:", "--output-format", output)
+    assert "Read needs the credential shop token, which only a person at a terminal" in done.err
+    assert "greenroom --resume s-" in done.err

@@ -254,7 +254,7 @@ def test_a_line_of_another_question_decides_nothing():
 
 
 def test_without_rules_nothing_can_be_remembered():
-    choices = choices_for(request(remembers=(), forbids=()))
+    choices = choices_for(request(remembers=(), forbids=()), can_hide=True)
     assert [choice.label for choice in choices] == ["once", "no", "no, and say why"]
 
 
@@ -356,7 +356,38 @@ def test_whatever_is_typed_is_the_answer():
     assert not queue_of(request()).asks_for_words
 
 
+TOKEN = request(credential="token", remembers=(), forbids=(), input={"command": "x"})
+
+
 def test_a_credential_is_not_taken_where_it_would_be_seen():
-    asked = request(credential="token", remembers=(), forbids=(), input={"command": "x"})
-    assert shown(asked).endswith("[n] no  [w] no, and say why\n")
-    assert "what is typed would be seen" in queue_of(asked).read(line("y"))
+    text = shown(TOKEN, can_hide=False)
+    assert text.endswith("[n] no  [w] no, and say why\n")
+    assert "handle.give_credential" in text
+    assert "handle.give_credential" in queue_of(TOKEN).read(line("g"))
+    assert "give it, or not" in queue_of(TOKEN).read(line("y"))
+
+
+def asks_for_token():
+    queue = QuestionQueue(can_hide=True)
+    queue.follow([TOKEN])
+    return queue
+
+
+def test_a_credential_is_given_hidden_and_nothing_shows_its_value():
+    assert shown(TOKEN).endswith("[g] give it, unseen  [n] no  [w] no, and say why\n")
+    queue = asks_for_token()
+    assert queue.read(line("g")) == ""
+    question = queue.question(str)
+    assert (question.is_hidden, question.is_follow_up, queue.asks_for_words) == (True, True, True)
+    assert "still open" in queue.read(Line(" ", question.id))
+    queue.read(line("g"))
+    found = queue.read(Line("tok-1 \n", question.id))
+    assert (found.decision, found.value, found.message, found.input) == (ALLOW, "tok-1", "", None)
+    assert "tok-1" not in f"{found!r} {Line('tok-1')!r}"
+
+
+def test_a_value_that_is_typed_where_a_choice_is_asked_for_is_not_quoted():
+    queue = asks_for_token()
+    assert "tok-1" not in queue.read(line("tok-1"))
+    assert queue.read(Line("tok-1", "p-1 value")) == TOO_LATE
+    assert "no credential is asked for" in queue_of(request()).read(line("g"))

@@ -16,6 +16,7 @@ STATEFUL = [
     ("greenroom.resilience", "CircuitBreaker"),
     ("greenroom.resilience", "ConcurrencyLimit"),
     ("greenroom.resilience", "RateLimit"),
+    ("greenroom.resilience", "TokenBudget"),
     ("greenroom.runtime", "AgentHandle"),
     ("greenroom.runtime", "AgentRuntime"),
     ("greenroom.runtime", "Subscription"),

@@ -299,6 +299,38 @@ def test_each_call_has_an_id_of_its_own_and_its_result_has_the_same(turns, ids):
     assert [results[call_id] for call_id in sent] == texts
 
 
+def sent_chat_calls(messages):
+    """Return the same of chat completions."""
+    ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    told = [(m["tool_call_id"], m["content"]) for m in messages if m["role"] == "tool"]
+    assert len(dict(told)) == len(told)
+    return ids, dict(told)
+
+
+@pytest.mark.parametrize(
+    ("turns", "host", "ids"),
+    [
+        ([["x"], ["x"]], "openai", ["x", "x_2"]),
+        ([["x", "x"], ["x", "x"]], "openai", ["x", "x_2", "x_3", "x_4"]),
+        ([["x_2", "x", "x"]], "openai", ["x_2", "x", "x_3"]),
+        ([["x"], ["x"]], "deepseek", ["x", "x_2"]),
+    ],
+)
+def test_an_id_that_is_repeated_is_sent_as_one_of_its_own_with_its_result(turns, host, ids):
+    sent, results = sent_chat_calls(openai(*calls_and_results(*turns), host=host)["messages"])
+    assert sent == ids
+    texts = [f"{turn}.{place}" for turn, ids in enumerate(turns) for place in range(len(ids))]
+    assert [results[call_id] for call_id in sent] == texts
+
+
+def test_a_repeated_id_of_nine_letters_stays_one_of_nine():
+    history = calls_and_results(["x"], ["x"])
+    sent, results = sent_chat_calls(openai(*history, host="mistral")["messages"])
+    assert len(set(sent)) == 2
+    assert all(re.fullmatch("[A-Za-z0-9]{9}", each) for each in sent)
+    assert [results[call_id] for call_id in sent] == ["0.0", "1.0"]
+
+
 def test_a_call_without_a_result_does_not_take_that_of_a_later_one():
     lost = [Message.user("go"), Message("assistant", (ToolUseBlock("x", "Read"),))]
     ids, results = sent_calls(anthropic(*lost, *calls_and_results(["x"]))["messages"])

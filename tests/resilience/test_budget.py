@@ -7,7 +7,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Usage, Used
-from greenroom.resilience import Budget
+from greenroom.resilience import Budget, TokenBudget
 
 
 def test_without_limits_nothing_is_ever_spent():
@@ -15,16 +15,30 @@ def test_without_limits_nothing_is_ever_spent():
     budget.count(model_calls=10**9, tokens=10**9)
     budget.check()
     assert (budget.left, budget.spent()) == ({}, "")
-    assert budget.used == {"tokens": 10**9, "cost": 0, "model_calls": 10**9, "tool_calls": 0}
+    assert budget.used == {
+        "tokens": 10**9,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cost": 0,
+        "model_calls": 10**9,
+        "tool_calls": 0,
+    }
 
 
 def test_it_goes_on_from_what_is_used_already_and_counts_that_once():
-    used = Used(Usage(90, 10, cost=1.5), model_calls=3, tool_calls=4)
+    used = Used(Usage(60, 10, 20, 10, cost=1.5), model_calls=3, tool_calls=4)
     budget = Budget(tokens=150, cost=2, model_calls=4, tool_calls=4, used=used)
     assert budget.left == {"tokens": 50, "cost": 0.5, "model_calls": 1, "tool_calls": 0}
     assert budget.spent() == "4 tool calls"
     budget.count(tokens=50)
-    assert budget.used == {"tokens": 150, "cost": 1.5, "model_calls": 3, "tool_calls": 4}
+    assert budget.used == {
+        "tokens": 150,
+        "input_tokens": 90,
+        "output_tokens": 10,
+        "cost": 1.5,
+        "model_calls": 3,
+        "tool_calls": 4,
+    }
     assert Budget(cost=1, used=Used(Usage(90, 10))).left == {"cost": 1}
 
 
@@ -34,6 +48,34 @@ def test_it_names_what_is_spent():
     with pytest.raises(BudgetExceededError, match="10 tokens"):
         budget.check()
     assert budget.left == {"model_calls": 5, "tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("used", "spent"),
+    [
+        ({"input_tokens": 99_999, "output_tokens": 9_999, "tokens": 109_998}, ""),
+        ({"input_tokens": 100_000, "tokens": 100_000}, "100000 input tokens"),
+        ({"output_tokens": 10_000, "tokens": 10_000}, "10000 output tokens"),
+        ({"tokens": 110_000}, "110000 tokens"),
+    ],
+)
+def test_a_budget_of_tokens_limits_both_kinds_and_their_sum(used, spent):
+    budget = TokenBudget.default()
+    budget.count(**used)
+    assert budget.spent() == spent
+
+
+def test_each_limit_of_a_budget_of_tokens_can_be_another():
+    budget = TokenBudget(max_output_tokens=5, used=Used(Usage(10, 3)))
+    assert (budget.max_input_tokens, budget.max_output_tokens) == (100_000, 5)
+    assert budget.left == {"tokens": 109_987, "input_tokens": 99_990, "output_tokens": 2}
+    assert TokenBudget.default().left == {
+        "tokens": 110_000,
+        "input_tokens": 100_000,
+        "output_tokens": 10_000,
+    }
+    with pytest.raises(ConfigurationError, match="input tokens"):
+        TokenBudget(max_input_tokens=-1)
 
 
 def test_a_part_of_the_limits_can_be_asked_for():
@@ -58,6 +100,8 @@ def test_what_was_not_used_can_be_given_back():
         ("tokens", -1),
         ("tokens", 1.5),
         ("tokens", True),
+        ("input_tokens", -1),
+        ("output_tokens", 0.5),
         ("model_calls", "3"),
         ("tool_calls", float("inf")),
         ("cost", float("nan")),

@@ -133,6 +133,8 @@ class Person:
             self._send(line.text)
 
     async def _decide(self, decision: Decision) -> None:
+        if decision.value:
+            await self._give(decision)
         accepted = await self._handle.respond_permission(
             decision.request_id,
             decision.decision,
@@ -143,6 +145,12 @@ class Person:
         if not accepted:
             self._screen.refuse(TOO_LATE)
         await self._ask(self._screen.questions.drop(decision.request_id))
+
+    async def _give(self, decision: Decision) -> None:
+        """Hand a credential in, if it is still asked for."""
+        for request in await self._handle.pending():
+            if request.request_id == decision.request_id:
+                await self._handle.give_credential(request.credential, decision.value)
 
     def _send(self, text: str) -> None:
         try:

@@ -54,7 +54,7 @@ class Screen:
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._currency = currency
         self._printed = ""
-        self.questions = QuestionQueue()
+        self.questions = QuestionQueue(can_hide=terminal.is_live)
         self._asked: PermissionRequest | None = None
         self._paint_asked = partial(str)
         self.queued: tuple[str, ...] = ()
@@ -99,7 +99,9 @@ class Screen:
 
     def _paint_request(self, request: PermissionRequest, warning: str, columns: int) -> str:
         # The last column stays free here too, if it can.
-        return self._painter.paint([render_request(request, self.scheme, warning)], columns - 1)
+        can_hide = self._terminal.is_live
+        shown = render_request(request, self.scheme, warning, can_hide=can_hide)
+        return self._painter.paint([shown], columns - 1)
 
     def _close_question(self) -> None:
         """Keep what was asked among what was printed; a plain terminal has it there already."""

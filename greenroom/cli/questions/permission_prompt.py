@@ -11,7 +11,11 @@ from rich.text import Text
 from greenroom.cli.drawing.prefixed import Quoted, hanging
 from greenroom.cli.drawing.render_tool import diff_text
 from greenroom.cli.drawing.theme import ColorScheme
-from greenroom.cli.questions.choices import describe_choices
+from greenroom.cli.questions.choices import (
+    CREDENTIAL_HIDDEN,
+    CREDENTIAL_SEEN,
+    describe_choices,
+)
 from greenroom.cli.questions.render_part import render_part
 from greenroom.cli.run.folders import below_home
 from greenroom.core import PermissionRequest, SandboxReport, clip, disguises, exact, texts_in
@@ -24,7 +28,7 @@ _RECORDED = (40, 4_000)  # lines and characters of each text in the record of a 
 
 
 def render_request(
-    request: PermissionRequest, scheme: ColorScheme, warning: str = ""
+    request: PermissionRequest, scheme: ColorScheme, warning: str = "", *, can_hide: bool = True
 ) -> RenderableType:
     """Show all that a person needs to decide, whole.
 
@@ -32,6 +36,7 @@ def render_request(
         request: the request.
         scheme: the colours.
         warning: what should be known before a choice is made.
+        can_hide: whether the terminal can hide what is typed.
     """
     lines: list[RenderableType] = [_head(request, "asks", scheme)]
     if request.details:
@@ -41,14 +46,14 @@ def render_request(
     lines += [_line(line, "bold") for line in _warnings(request)]
     lines += [render_part(part, scheme) for part in request.parts]
     lines += [_line(line, scheme.effect) for line in _effects(request)]
-    lines += [_line(line, scheme.note) for line in _remarks(request)]
+    lines += [_line(line, scheme.note) for line in _remarks(request, can_hide=can_hide)]
     if request.sandbox is not None:
         lines.append(_sandbox(request.sandbox, scheme))
     if warning:
         lines.append(_line(warning, scheme.error))
     if request.claim:
         lines.append(_claim(request.claim, scheme))
-    lines.append(Text(f"  {describe_choices(request)}", scheme.question))
+    lines.append(Text(f"  {describe_choices(request, can_hide=can_hide)}", scheme.question))
     return Group(*lines)
 
 
@@ -112,8 +117,12 @@ def _effects(request: PermissionRequest) -> Iterator[str]:
             yield f"{what}: {', '.join(exact(each) for each in found)}"
 
 
-def _remarks(request: PermissionRequest) -> Iterator[str]:
+def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
     if request.options is not None:
+        return
+    if request.credential:
+        yield f"asked because: {exact(request.reason)}"
+        yield CREDENTIAL_HIDDEN if can_hide else CREDENTIAL_SEEN
         return
     if request.cwd:
         yield f"in {exact(request.cwd)}"

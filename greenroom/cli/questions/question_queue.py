@@ -1,9 +1,10 @@
 """Which permission request is asked now, and what an answer to it does."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greenroom.cli.questions.choices import (
+    CREDENTIAL_SEEN,
     EDITED,
     Choice,
     choices_for,
@@ -18,6 +19,7 @@ __all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
 _ANSWER = "answer> "
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
+_VALUE = "value, not shown > "
 _WHAT = "run instead? > "
 _QUOTED = 100  # characters of what was refused
 TOO_LATE = "not sent: that question is decided already"
@@ -25,13 +27,14 @@ TOO_LATE = "not sent: that question is decided already"
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person has decided about one request."""
+    """What a person has decided about one request; `value` is that of a credential, for nobody to see."""
 
     request_id: str
     decision: RuleDecision
     remember: Remember | None = None
     message: str = ""
     input: dict[str, object] | None = None
+    value: str = field(default="", repr=False)
 
 
 class QuestionQueue:
@@ -41,8 +44,9 @@ class QuestionQueue:
     shows what it says and carries out what it decides.
     """
 
-    def __init__(self) -> None:
-        """Start with nothing open."""
+    def __init__(self, *, can_hide: bool = False) -> None:
+        """Start with nothing open; `can_hide` says whether what is typed can be hidden."""
+        self._can_hide = can_hide
         self._open: tuple[PermissionRequest, ...] = ()
         self._answered: set[str] = set()
         self._chosen: Choice | None = None  # what asks for words next
@@ -78,6 +82,9 @@ class QuestionQueue:
             # What can't be shown as it is has to be typed anew.
             shown = text if exact(text) == text else ""
             return Question(f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=shown)
+        if self._chosen.asks_value:
+            id_ = f"{id_} value"
+            return Question(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)
         return Question(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
@@ -115,6 +122,8 @@ class QuestionQueue:
             return TOO_LATE if line.text.strip() else ""
         if self._chosen is not None:
             chosen, self._chosen = self._chosen, None
+            if chosen.asks_value:
+                return self._given(request, line.text)
             read = self._changed_call if chosen.asks_what else self._reason
             return read(request, line.text)
         if request.options is not None:
@@ -122,15 +131,15 @@ class QuestionQueue:
             return Decision(request.request_id, RuleDecision.ALLOW, message=words) if words else ""
         choice = find_choice(line.text)
         if choice is None:
-            return _refuse(request, line.text) if line.text.strip() else ""
-        if choice not in choices_for(request):
+            return self._refuse(request, line.text) if line.text.strip() else ""
+        if choice not in choices_for(request, can_hide=self._can_hide):
             return f"{choice.label}: not possible here, since {_why_not(request, choice)}"
         if not line.is_read and (choice.decision is RuleDecision.ALLOW or choice.remember):
             return f"{choice.label}: not before all of it was shown; Space or PgDn goes on"
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
-        if choice.asks_why or choice.asks_what:
+        if choice.asks_why or choice.asks_what or choice.asks_value:
             self._chosen = choice
             return ""
         return Decision(request.request_id, choice.decision, choice.remember)
@@ -139,6 +148,19 @@ class QuestionQueue:
         if not text.strip():
             return "no reason given; the question is still open"
         return Decision(request.request_id, RuleDecision.DENY, message=text.strip())
+
+    def _given(self, request: PermissionRequest, text: str) -> Decision | str:
+        value = text.strip()  # what is pasted often brings the end of its line
+        if not value:
+            return "nothing was typed; the question is still open"
+        return Decision(request.request_id, RuleDecision.ALLOW, value=value)
+
+    def _refuse(self, request: PermissionRequest, text: str) -> str:
+        words = clip(exact(" ".join(text.split())), _QUOTED)
+        choices = describe_choices(request, can_hide=self._can_hide)
+        if request.credential:  # it may be the value
+            return f"that is not a choice, and was not sent: {choices}"
+        return f"“{words}” is not a choice, and was not sent: {choices}"
 
     def _changed_call(self, request: PermissionRequest, text: str) -> Decision | str:
         if not text.strip() or text.strip() == str(request.input[EDITED]).strip():
@@ -149,10 +171,9 @@ class QuestionQueue:
 
 def _why_not(request: PermissionRequest, choice: Choice) -> str:
     if request.credential and choice.decision is RuleDecision.ALLOW:
-        return "what is typed would be seen, and the program has to take it in another way"
+        return (
+            CREDENTIAL_SEEN if choice.asks_value else "a credential is asked for: give it, or not"
+        )
+    if choice.asks_value:
+        return "no credential is asked for"
     return "it has no command" if choice.asks_what else "no narrow rule fits this call"
-
-
-def _refuse(request: PermissionRequest, text: str) -> str:
-    words = clip(exact(" ".join(text.split())), _QUOTED)
-    return f"“{words}” is not a choice, and was not sent: {describe_choices(request)}"

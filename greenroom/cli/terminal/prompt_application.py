@@ -12,6 +12,7 @@ import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
@@ -27,6 +28,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from greenroom.cli.drawing.painter import Colors
+from greenroom.cli.terminal.hidden_line import HiddenLine
 from greenroom.cli.terminal.prompt_io import open_file, output_to, terminal_size
 from greenroom.cli.terminal.prompt_layout import PromptLayout
 from greenroom.cli.terminal.question_pane import QuestionPane
@@ -51,6 +53,7 @@ _LABEL = "> "
 _EARLY = "too early, not taken: read the question first"
 _RESIZED = "not taken: the window has another size now; look at the question again"
 _PASTED = "not taken: what is pasted is no answer; type one"
+_LATE = "not taken: the question is gone, and what is typed now would be seen"
 _TOO_SMALL = "not taken: make the window larger, so that the question can be read"
 
 # A window that gains or loses the focus says so, where another program left that switched on. It is
@@ -69,6 +72,8 @@ class PromptApplication:
         self._is_armed = False  # whether the line may answer the question
         self._is_painted = False
         self._aside = Document()  # what was in the line before the question came
+        self._hidden = HiddenLine()
+        self._is_quiet = False  # nothing is taken, since it may be the rest of a hidden line
         self._refusal = ""
         self._seen_hint = ""  # one that a turned page has taken away
         self._pressed_at = float("-inf")
@@ -149,7 +154,10 @@ class PromptApplication:
             return
         if before is None:
             self._aside = self._buffer.document
-        self._refusal = ""
+        was_typing = before is not None and before.is_hidden and self._hidden.close()
+        self._refusal, self._is_quiet = "", was_typing and question is None
+        if self._is_quiet:
+            self._end_quiet_later()
         self._buffer.reset()
         self._is_armed = question is not None and question.is_follow_up
         self._is_painted = False
@@ -203,6 +211,21 @@ class PromptApplication:
         self._is_armed = True
         self._app.invalidate()
 
+    def _end_quiet_later(self) -> None:
+        if self._app.loop is not None:
+            self._app.loop.call_later(GUARD, self._end_quiet)
+
+    def _end_quiet(self) -> None:
+        """Take what is typed again, unless it may still be the rest of a hidden line."""
+        loop = self._app.loop
+        if loop is None or not self._is_quiet:
+            return
+        if loop.time() - self._pressed_at < GUARD or self._has_input():
+            self._end_quiet_later()
+        else:
+            self._is_quiet, self._refusal = False, ""
+            self._app.invalidate()
+
     def _has_input(self) -> bool:
         """Whether something was typed that was not read yet."""
         return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
@@ -228,7 +251,48 @@ class PromptApplication:
             keys.add(key, filter=is_paged)(lambda event: self._turn(1))
         for key in ("pageup", "up"):
             keys.add(key, filter=is_paged)(lambda event: self._turn(-1))
+        self._bind_hidden(keys)
         return keys
+
+    def _bind_hidden(self, keys: KeyBindings) -> None:
+        """Let a hidden line, and what may be the rest of one, come before all other keys."""
+        is_hidden = Condition(lambda: self._is_hidden)
+        is_quiet = Condition(lambda: self._is_quiet)
+        self._hidden.bind(keys, is_hidden)
+        keys.add(Keys.Any, filter=is_quiet, eager=True)(lambda event: self._refuse_late())
+        keys.add("enter", filter=is_hidden, eager=True)(lambda event: self._enter_hidden())
+        for name, key in (
+            ("escape", KeyName.ESCAPE),
+            ("c-c", KeyName.CTRL_C),
+            ("c-d", KeyName.CTRL_D),
+        ):
+            press = partial(self._press_hidden, key)
+            keys.add(name, filter=is_hidden | is_quiet, eager=True)(press)
+
+    @property
+    def _is_hidden(self) -> bool:
+        """Whether what is typed is hidden, and answers a question."""
+        question = self._frame.question
+        return question is not None and question.is_hidden and self._is_armed
+
+    def _press_hidden(self, name: KeyName, event: KeyPressEvent) -> None:
+        self._hear(Key(name))  # without what stands in the line
+        self._hidden.finish()
+
+    def _enter_hidden(self) -> None:
+        question = self._frame.question
+        if question is None:
+            return
+        if self.size != self._size:
+            self._refuse(_RESIZED)
+        elif self._hear(Line(self._hidden.text, question.id)):
+            self._hidden.finish()
+        else:
+            self._app.output.bell()
+
+    def _refuse_late(self) -> None:
+        self._refusal = _LATE
+        self._app.output.bell()
 
     def _press(self, name: KeyName) -> None:
         self._hear(Key(name, self._buffer.text))
@@ -274,7 +338,8 @@ class PromptApplication:
 
     def _label(self) -> str:
         question = self._frame.question
-        return question.label if question is not None and self._is_armed else _LABEL
+        label = question.label if question is not None and self._is_armed else _LABEL
+        return f"{label}{self._hidden.mask}"
 
     def _draw(self) -> None:
         """Draw at once, not when the loop comes to it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -43,6 +43,7 @@ class Question:
         place: which question of how many it is; empty for the only one.
         is_follow_up: whether the person asked for it, and so expects it at once.
         text: what stands in the line to begin with, where a terminal can do that.
+        is_hidden: whether what is typed is shown nowhere and kept nowhere; for live terminals.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Question:
     place: str = ""
     is_follow_up: bool = False
     text: str = ""
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Line:
         is_read: whether all of that question has been on the screen.
     """
 
-    text: str
+    text: str = field(repr=False)
     question: str = ""
     is_read: bool = True
 
@@ -141,7 +143,7 @@ class Terminal(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether it redraws what it shows and has a line that a program can change."""
+        """Whether it redraws what it shows and has a line that a program can change, and hide."""
         ...
 
     async def show(self, frame: Frame) -> None:

@@ -74,6 +74,8 @@ class Boundaries(Delegation):
         *,
         seconds: float | None = None,
         tokens: int | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
         cost: float | None = None,
         model_calls: int | None = None,
         tool_calls: int | None = None,
@@ -92,6 +94,8 @@ class Boundaries(Delegation):
         budget = Budget(
             seconds=seconds,
             tokens=tokens,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
             cost=cost,
             model_calls=model_calls,
             tool_calls=tool_calls,

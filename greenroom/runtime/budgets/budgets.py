@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Budgets"]
 
-_MODEL_CALL: "tuple[Limit, ...]" = ("seconds", "model_calls", "tokens", "cost")
+_TOKENS: "tuple[Limit, ...]" = ("tokens", "input_tokens", "output_tokens")
+_MODEL_CALL: "tuple[Limit, ...]" = ("seconds", "model_calls", *_TOKENS, "cost")
 _TOOL_CALL: "tuple[Limit, ...]" = ("seconds", "tool_calls")
 """What must be left for a call to begin. What a reply has asked for may still run when it was the
 last one."""
@@ -102,7 +103,12 @@ class Budgets:
     def count(self, usage: Usage) -> None:
         """Count what a model call has used."""
         for budget in self.counters:
-            budget.count(tokens=usage.total, cost=usage.cost or 0)
+            budget.count(
+                tokens=usage.total,
+                input_tokens=usage.sent,
+                output_tokens=usage.output_tokens or 0,
+                cost=usage.cost or 0,
+            )
         if usage.cost is None:
             self.refuse_unpriced("a model call")
 
@@ -118,7 +124,7 @@ class Budgets:
     def refuse_unreported(self, what: str) -> None:
         """Raise `ConfigurationError` where what a model has not reported is limited."""
         self._refuse(
-            ("tokens", "cost"),
+            (*_TOKENS, "cost"),
             f"{what} reports no usage",
             "limit the model calls, or let the server report its usage",
         )
@@ -127,8 +133,9 @@ class Budgets:
         for scope in self._scopes:
             limited = [what for what in limits if scope.budget.limits(what)]
             if limited:
+                what = limited[0].replace("_", " ")
                 raise ConfigurationError(
-                    f"the budget of {scope.owner} limits the {limited[0]}, and {why}", hint=hint
+                    f"the budget of {scope.owner} limits the {what}, and {why}", hint=hint
                 )
 
     def _check(self, *limits: "Limit") -> None:

@@ -66,7 +66,8 @@ class ModelCallScope:
         self._further.is_over = True
         self._actor.notify("after_model_call", self._call, self.reply, error)
         turn = self._actor.turns.current
-        if turn is not None and self.reply is not None:
+        # What came of a call that broke off may be in the history as well.
+        if turn is not None and (self.reply is not None or error is not None):
             turn.replies += 1
         is_free = self._price is not None and self._price.is_free
         if self.reply is not None and self.reply.usage is None and error is None and not is_free:

@@ -1,11 +1,13 @@
 """The slot of a running tool call: what `concurrency` counts, over the whole tree below a budget."""
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from greenroom.core import TurnError
 from greenroom.runtime.caller import current_actor, entered_from_thread
 from greenroom.runtime.failure import is_cancelled
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Pause", "ToolSlot", "call_is_over", "current_call", "current_slot"]
+__all__ = ["Pause", "ToolSlot", "call_is_over", "current_call", "current_slot", "run_in_call"]
+
+T = TypeVar("T")
 
 _of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
 
@@ -40,6 +44,7 @@ class ToolSlot:
         # Held by the task that takes the slots, for the whole call.
         self._taking = trio.Lock()
         self._token: Token[ToolSlot | None] | None = None
+        self._threads = set[trio.CancelScope]()  # what the call's thread waits for in the loop
 
     async def __aenter__(self) -> None:
         counted = self._actor.budgets.begin_tool_call()
@@ -73,6 +78,18 @@ class ToolSlot:
         """The call has ended, or its agent has without leaving it: hold nothing any more."""
         self._is_open = False
         self._settle()
+        for scope in self._threads:
+            scope.cancel()
+
+    async def run(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Run a function for the call's thread, and no longer than the call."""
+        with trio.CancelScope() as scope:
+            self._threads.add(scope)
+            try:
+                return await function()
+            finally:
+                self._threads.discard(scope)
+        raise TurnError("the tool call whose thread this is has ended")
 
     def give_back(self) -> None:
         """The call begins to wait; several of its tasks may do so at once."""
@@ -168,6 +185,19 @@ def current_call(actor: "Actor") -> str | None:
     """Return the id of the agent's tool call in which the caller runs, or None outside of any."""
     slot = current_slot()
     return slot._tool_use_id if slot is not None and slot._actor is actor else None
+
+
+async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
+    """Run a function for a thread, such as that of a plain tool; it ends with the tool call.
+
+    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nobody cancels
+    what that waits for.
+
+    Raises:
+        TurnError: the call has ended before the function has.
+    """
+    slot = current_slot()
+    return await (function() if slot is None else slot.run(function))
 
 
 def call_is_over() -> bool:
