@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, cast
 
 import trio
@@ -16,7 +17,8 @@ from greenroom.agents.caller import (
     join_chain,
     reporting_to,
 )
-from greenroom.agents.guards import Guards
+from greenroom.agents.guarded_stream import GuardedStream
+from greenroom.agents.guards import Guards, note_unseen, rejected
 from greenroom.agents.models import find_model
 from greenroom.agents.progress import Progress
 from greenroom.agents.reply import stream_reply
@@ -25,6 +27,7 @@ from greenroom.agents.tool_calls import run_tools
 from greenroom.agents.toolbox import Toolbox, check_tools
 from greenroom.core import (
     BudgetExceededError,
+    ContentBlock,
     ConversationInput,
     Custom,
     GreenroomError,
@@ -32,13 +35,12 @@ from greenroom.core import (
     Message,
     Resume,
     StopReason,
-    TextBlock,
     ToolResult,
     ToolUseBlock,
     UserInput,
     leaves,
 )
-from greenroom.llm import EstimatedCounter
+from greenroom.llm import EstimatedCounter, ModelStream
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, Turn
 
@@ -144,15 +146,18 @@ class Steps(Generic[DepsT, OutputT]):
 
     async def _take(self, message: ConversationInput) -> None:
         sender = message.sender if isinstance(message, UserInput) else ""
-        said = tuple(message.content)
+        said, session = tuple[ContentBlock, ...](message.content), self._internals.session
+        is_seen = False
         try:
-            said = await self._guards.judge_input(message)
+            await self._guards.judge_unseen(session)
+            said, is_seen = await self._guards.judge_input(message), True
         except GuardError as error:
-            said = (TextBlock(f"[{error.message}]"),)
+            said, is_seen = rejected(error), True
             raise
         finally:  # an interrupt takes no message away
-            add = self._internals.session.add_message
-            add(Message.user(said, id=message.id, sender=sender))
+            session.add_message(Message.user(said, id=message.id, sender=sender))
+            if not is_seen:
+                note_unseen(session, message.id)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls that it wants to be run, or None where it has answered.
@@ -176,7 +181,7 @@ class Steps(Generic[DepsT, OutputT]):
             tool_choice=self._answer.choice(has_tools=has_tools, is_last=is_last),
             output=self._answer.schema,
             answer_tool=self._answer.tool,
-            watch=self._guards.watch if self._agent.guards else None,
+            watch=self._watch(is_last=is_last),
         )
         is_pause = reply.stop_reason is StopReason.PAUSE
         cut_short = is_last and (has_tools or is_pause)
@@ -184,6 +189,11 @@ class Steps(Generic[DepsT, OutputT]):
         if not is_last and (is_pause or not self._answer.is_in(reply)):
             return reply.tool_uses
         return self._read(reply, is_last=is_last)
+
+    def _watch(self, *, is_last: bool) -> Callable[[ModelStream], ModelStream] | None:
+        if not self._agent.guards:
+            return None
+        return partial(GuardedStream, guards=self._guards, is_last=is_last)
 
     def _read(self, reply: Message, *, is_last: bool) -> Sequence[ToolUseBlock] | None:
         """Take the answer of a reply; where it does not fit, there is nothing to run but to ask again."""
@@ -193,7 +203,7 @@ class Steps(Generic[DepsT, OutputT]):
         self._internals.session.pair_tool_uses(_USED_UP)
         if self.value is UNSET:
             return ()
-        if self.value == "":
+        if self.value == "" and not self._guards.of("output"):  # these have not seen that one
             self.value = self._last_text()
         self._report.output = self.value
         return None
