@@ -312,4 +312,6 @@ def _check_arguments(agent: Agent[DepsT, OutputT]) -> None:
         raise ConfigurationError(f"{agent.budget!r} is not a budget", hint=hint)
     if agent.permissions is not None and not isinstance(agent.permissions, PermissionManager):
         hint = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
-        raise ConfigurationError(f"{agent.permissions!r} is not a PermissionManager", hint=hint)
+        raise ConfigurationError(
+            f"a {type(agent.permissions).__name__} is not a PermissionManager", hint=hint
+        )

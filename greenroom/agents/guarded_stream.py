@@ -56,11 +56,9 @@ class _Pipeline:
 
     def __init__(self, stages: "list[_Stage[DepsT]]") -> None:
         self._stages: list[_Stage[DepsT]] = stages
-        self._given: list[str] = []
         self._passed: list[str] = []
 
     async def feed(self, text: str) -> str:
-        self._given.append(text)
         for stage in self._stages:
             if not text:
                 break
@@ -68,22 +66,15 @@ class _Pipeline:
         self._passed.append(text)
         return text
 
-    def rest_of(self, whole: str) -> str | None:
-        """Return what was not given yet of a text; None where something else was given."""
-        given = "".join(self._given)
-        self._given = [given]
-        return whole[len(given) :] if whole.startswith(given) else None
-
-    async def end(self, whole: str) -> str:
-        """Take the rest of a text, given the whole of it; return what may be seen at last."""
-        left = self.rest_of(whole)
-        rest = [await self.feed(left)] if left else []
+    async def end(self) -> str:
+        """Return what was held back, once all has passed."""
+        rest = []
         for index, stage in enumerate(self._stages):
             text = stage.end()
             for later in self._stages[index + 1 :]:
                 text = await later.feed(text) if text else ""
             rest.append(text)
-            self._passed.append(text)
+        self._passed += rest
         return "".join(rest)
 
     @property
@@ -113,6 +104,8 @@ class GuardedStream(ModelStream):
     def _start_anew(self) -> None:
         self._pipeline = self._new_pipeline()
         self._run: dict[int, TextBlock | None] = {}  # blocks of one text; None where one goes on
+        self._pieces: list[str] = []  # of that one
+        self._is_mixed = False  # whether the pieces are not, one after the other, the blocks
         self._ended: dict[int, TextBlock] = {}
         self._answers: list[BlockEnd] = []
 
@@ -125,7 +118,8 @@ class GuardedStream(ModelStream):
             raise
         match event:
             case BlockDelta(index, "text", text):
-                self._run.setdefault(index, None)
+                self._begin_block(index)
+                self._pieces.append(text)
                 return self._seen(await self._pipeline.feed(text))
             case BlockEnd(index, TextBlock() as block):
                 return await self._end_block(index, block)
@@ -149,31 +143,45 @@ class GuardedStream(ModelStream):
         index = next(iter(self._run))
         return (BlockDelta(index, "text", text),) if text and not self._holds_back else ()
 
+    def _begin_block(self, index: int) -> None:
+        if index not in self._run:
+            self._is_mixed = self._is_mixed or self._goes_on
+            self._run[index] = None
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a block has begun last that has not ended."""
+        return bool(self._run) and self._run[next(reversed(self._run))] is None
+
     async def _end_block(self, index: int, block: TextBlock) -> Iterable[StreamEvent]:
         """Take the rest of a block whose pieces were not all of it."""
+        self._begin_block(index)
         self._run[index] = block
-        rest = self._pipeline.rest_of(self._text_of_run())
+        given, self._pieces = "".join(self._pieces), []
+        self._is_mixed = self._is_mixed or not block.text.startswith(given)
+        rest = "" if self._is_mixed else block.text[len(given) :]
         return self._seen(await self._pipeline.feed(rest)) if rest else ()
-
-    def _text_of_run(self) -> str:
-        return "".join(block.text for block in self._run.values() if block is not None)
 
     async def _end_text(self) -> Iterable[StreamEvent]:
         """Let out what was held back of a text, once all of its blocks have ended."""
-        blocks = [block for block in self._run.values() if block is not None]
-        if not blocks or len(blocks) < len(self._run):
+        if not self._run or self._goes_on:
             return ()
-        pipeline, whole = self._pipeline, self._text_of_run()
-        is_whole = pipeline.rest_of(whole) is not None
-        if not is_whole:  # what counts are the blocks, whatever their pieces were
+        order = sorted(self._run)
+        blocks = [block for index in order if (block := self._run[index]) is not None]
+        if len(blocks) < len(order):
+            return ()
+        pipeline, whole = self._pipeline, "".join(block.text for block in blocks)
+        is_mixed = self._is_mixed or order != list(self._run)
+        if is_mixed:  # what counts are the blocks, whatever their pieces were
             pipeline = self._new_pipeline()
-        text = await pipeline.end(whole)
-        rest = self._seen(text) if is_whole else ()
+            await pipeline.feed(whole)
+        text = await pipeline.end()
+        rest = () if is_mixed else self._seen(text)
         if pipeline.text != whole:  # and what it said of places in it goes with that
             blocks = [TextBlock(pipeline.text), *[TextBlock("")] * (len(blocks) - 1)]
-        ended = dict(zip(self._run, blocks, strict=True))
+        ended = dict(zip(order, blocks, strict=True))
         self._ended |= ended
-        self._run, self._pipeline = {}, self._new_pipeline()
+        self._run, self._is_mixed, self._pipeline = {}, False, self._new_pipeline()
         ends = (BlockEnd(index, block) for index, block in ended.items() if block.text)
         return () if self._holds_back else (*rest, *ends)
 

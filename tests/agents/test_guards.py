@@ -311,6 +311,25 @@ async def test_a_text_is_one_in_however_many_blocks_it_comes(at, tmp_path):
     assert SECRET.encode() not in whole
 
 
+@pytest.mark.parametrize("order", [[0, 1, 0, 1], [1, 0, 1, 0]])
+async def test_blocks_whose_pieces_are_mixed_are_looked_at_as_what_they_are(order):
+    model, halves = blocks("sk-1234", "567890"), {0: ["sk-", "1234"], 1: ["567", "890"]}
+
+    def events():
+        for index in order:
+            yield BlockDelta(index, "text", halves[index].pop(0))
+        yield BlockEnd(0, TextBlock("sk-1234"))
+        yield BlockEnd(1, TextBlock("567890"))
+        yield StreamEnd(model.message)
+
+    model.events = events
+    agent = Agent(model, guards=[Guard(redact, on="text", window=20)])
+    async with agent.stream("Go") as run:
+        chunks = [chunk async for chunk in run]
+    assert run.result.output == "[key]"
+    assert [chunk.text for chunk in chunks if isinstance(chunk, TextComplete)] == ["[key]"]
+
+
 async def test_blocks_that_pass_stay_as_they_are():
     cited = Message(
         "assistant",
