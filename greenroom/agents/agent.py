@@ -20,6 +20,7 @@ from greenroom.agents.team import Team, check_handoffs
 from greenroom.agents.toolbox import Toolbox, check_tools, tool_name
 from greenroom.core import ConfigurationError, ContentBlock
 from greenroom.llm import LLMProvider, OutputType
+from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime
@@ -63,7 +64,9 @@ class Agent(Generic[DepsT, OutputT_co]):
         output_type: what a run comes to: a text, or a value of a pydantic model, dataclass, TypedDict,
             msgspec struct or plain type, which the model is held to and which is validated.
         output_retries: how often an answer that does not fit is asked for again.
-        permissions: the rules for its calls; by default what is said above.
+        permissions: the rules for its calls; what no rule is about goes by what is said above.
+        memory: what outlives its conversations: each turn begins with what it has on the input, and what
+            no longer fits the model's window is added to it.
         budget: limits that hold for each turn, and for all that the turn runs.
         max_steps: model calls in a turn; the last one is made without tools, so that there is an answer.
         guards: what looks at inputs, at text while it comes, and at outputs; see `Guard`.
@@ -98,6 +101,7 @@ class Agent(Generic[DepsT, OutputT_co]):
     output_type: "TypeForm[OutputT_co]" = str  # type: ignore[assignment]  # the default of OutputT_co
     output_retries: int = 2
     permissions: PermissionManager | None = None
+    memory: Memory | None = None
     budget: Budget | None = None
     max_steps: int = 10
     guards: Sequence[Guard[DepsT]] = ()
@@ -309,6 +313,7 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
             "a model",
             'write "anthropic:claude-sonnet-5", or a provider',
         ),
+        (agent.memory, Memory | None, "a memory", "write memory=SQLiteMemory('memory.db')"),
         (agent.budget, Budget | None, "a budget", "write budget=Budget(tokens=100_000)"),
         (agent.permissions, PermissionManager | None, "a PermissionManager", rules),
         *((each, Guard, "a guard", "write Guard(function)") for each in agent.guards),

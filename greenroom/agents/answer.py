@@ -10,6 +10,7 @@ from greenroom.core import (
     TextBlock,
     ToolDefinition,
     ToolResultBlock,
+    serde,
 )
 from greenroom.llm import (
     ANSWER_TOOL,
@@ -31,10 +32,19 @@ _NOT_RUN = "This call was not run: the answer was given."
 
 
 def plain(value: object) -> object:
-    """Return a value as what JSON can express, as pydantic or msgspec writes it."""
-    from pydantic_core import to_jsonable_python
+    """Return a value as what JSON can express, as pydantic or msgspec writes it, else as its text."""
+    from pydantic_core import to_json
 
-    return value if isinstance(value, str) else to_jsonable_python(value, fallback=to_builtins)
+    if type(value) is str:
+        return value
+    return serde.loads(to_json(value, inf_nan_mode="strings", fallback=_builtins))
+
+
+def _builtins(value: object) -> object:
+    try:
+        return to_builtins(value)
+    except TypeError:
+        return str(value)
 
 
 class TextAnswer:

@@ -1,5 +1,6 @@
 """Approval by a function: it is asked what a person would be asked, each question in a task of its own."""
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -101,7 +102,10 @@ class _Attendant:
     async def _answer(self, request: PermissionRequest) -> None:
         try:
             with self._open[request.request_id]:
-                answer = as_answer(await self._decide(request))
+                found = self._decide(request)
+                if not inspect.isawaitable(found):
+                    raise TypeError(f"approve= is an async function: it returned {found!r}")
+                answer = as_answer(await found)
                 await respond(self._handle, request.request_id, answer)
         finally:
             del self._open[request.request_id]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from greenroom.core import (
     AgentState,
+    ConfigurationError,
     Custom,
     Message,
     ModelContextTooLongError,
@@ -91,7 +92,7 @@ async def stream_reply(
         ModelError: the model gave no complete reply; in a turn it ends that turn only.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
         ConfigurationError: a budget limits the cost, and the model has no price; or it limits what
-            the model has not reported.
+            the model has not reported; or a tool has the name of the `answer_tool`.
 
     Example:
         ```python
@@ -162,7 +163,14 @@ def _definitions(
     tools: ToolRegistry | None, answer_tool: ToolDefinition | None
 ) -> tuple[ToolDefinition, ...]:
     listed = tools.definitions() if tools is not None else ()
-    return listed if answer_tool is None else (*listed, answer_tool)
+    if answer_tool is None:
+        return listed
+    if any(each.name == answer_tool.name for each in listed):
+        raise ConfigurationError(
+            f"a tool is named {answer_tool.name}, as the one that takes the answer",
+            hint="give it another name",
+        )
+    return (*listed, answer_tool)
 
 
 def _check_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:

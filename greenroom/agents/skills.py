@@ -250,20 +250,21 @@ def _read_out(skill: Skill) -> str:
         if now is None:
             raise ToolError(f"{skill.path} is not there any more")
         _, body = parse_front_matter(now.text.text, str(skill.path), ())
-    except ConfigurationError as error:
-        raise ToolError(error.message, hint=error.hint) from error
+    except ConfigurationError as error:  # which quotes the file: that is for people
+        _log.warning("%s", error)
+        raise ToolError(f"the skill {skill.name} can't be used any more") from error
     body = body.strip()
-    kept = body[:MAX_TEXT]
-    parts = [kept] if now.text.is_trusted else [UNTRUSTED, mark_lines(kept)]
-    if len(body) > len(kept):
-        parts.append(f"[The last {len(body) - len(kept)} characters are left out.]")
+    parts = [body[:MAX_TEXT]]
+    if len(body) > MAX_TEXT:
+        parts.append(f"[The last {len(body) - MAX_TEXT} characters are left out.]")
     folder = skill.path.parent
     files = list(islice(_files(folder), _FILES + 1))
     if files:
         more = " and more" if len(files) > _FILES else ""
         names = ", ".join(map(name_of, files[:_FILES]))
         parts.append(f"[Files that belong to the skill, in {name_of(folder)}: {names}{more}]")
-    return "\n\n".join(parts)
+    text = "\n\n".join(parts)  # names of files are the project's word, too
+    return text if now.text.is_trusted else f"{UNTRUSTED}\n\n{mark_lines(text)}"
 
 
 def _files(folder: Path) -> Iterator[str]:

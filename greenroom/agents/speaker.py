@@ -3,17 +3,28 @@
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from greenroom.agents.answer import TextAnswer, TypedAnswer
 from greenroom.agents.caller import calling
-from greenroom.agents.guards import Guards
+from greenroom.agents.guarded_stream import GuardedStream
+from greenroom.agents.guards import Guards, note_unseen, rejected
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.models import find_model
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
 from greenroom.agents.toolbox import Toolbox, check_tools
-from greenroom.core import ConversationInput, GuardError, Message, TextBlock, UserInput
+from greenroom.core import (
+    ContentBlock,
+    ConversationInput,
+    GuardError,
+    Message,
+    TextBlock,
+    UserInput,
+)
+from greenroom.llm import ModelStream
+from greenroom.memory import Compactor, remind
 from greenroom.runtime import AgentInternals
 
 if TYPE_CHECKING:
@@ -47,6 +58,7 @@ class Speaker(Generic[DepsT, OutputT]):
         self._internals = internals
         self._context = context
         self._llm = find_model(agent.llm, internals.context.resources)
+        self._compactor = Compactor(self._llm, memory=agent.memory)
         self._guards = Guards(agent.guards, context)
         self._given: tuple[object, ...] | None = None
         own = () if callable(agent.tools) else agent.tools
@@ -64,6 +76,11 @@ class Speaker(Generic[DepsT, OutputT]):
         """Whether an input joins the conversation only here, once the guards have seen it."""
         return bool(self._guards.of("input"))
 
+    @property
+    def looks_at_output(self) -> bool:
+        """Whether no answer counts that the guards have not seen."""
+        return bool(self._guards.of("output"))
+
     async def take(self, message: ConversationInput) -> None:
         """Let the guards look at an input, and let it join the conversation.
 
@@ -71,16 +88,25 @@ class Speaker(Generic[DepsT, OutputT]):
             GuardError: they have rejected it.
         """
         sender = message.sender if isinstance(message, UserInput) else ""
-        said = tuple(message.content)
+        said, session = tuple[ContentBlock, ...](message.content), self._internals.session
+        is_seen = False
         try:
             with self._calling():
-                said = await self._guards.judge_input(message)
+                await self._guards.judge_unseen(session)
+                said, is_seen = await self._guards.judge_input(message), True
         except GuardError as error:
-            said = (TextBlock(f"[{error.message}]"),)
+            said, is_seen = rejected(error), True
             raise
         finally:  # an interrupt takes no message away
-            add = self._internals.session.add_message
-            add(Message.user(said, id=message.id, sender=sender))
+            session.add_message(Message.user(said, id=message.id, sender=sender))
+            if not is_seen:
+                note_unseen(session, message.id)
+
+    async def remind(self, message: ConversationInput) -> None:
+        """Add to the conversation what the memory has on an input."""
+        if self.agent.memory is not None:
+            texts = (block.text for block in message.content if isinstance(block, TextBlock))
+            await remind(self._internals, self.agent.memory, "\n".join(texts))
 
     async def refresh_tools(self) -> None:
         """Ask which tools there are at this step, where that is for a function to say."""
@@ -114,8 +140,14 @@ class Speaker(Generic[DepsT, OutputT]):
                 tool_choice=self.answer.choice(has_tools=self.has_tools, is_last=is_last),
                 output=self.answer.schema,
                 answer_tool=self.answer.tool,
-                watch=self._guards.watch if self.agent.guards else None,
+                watch=self._watch(is_last=is_last),
+                compactor=self._compactor,
             )
+
+    def _watch(self, *, is_last: bool) -> Callable[[ModelStream], ModelStream] | None:
+        if not self.agent.guards:
+            return None
+        return partial(GuardedStream, guards=self._guards, is_last=is_last)
 
     def _use(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox

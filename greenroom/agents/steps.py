@@ -126,8 +126,10 @@ class Steps(Generic[DepsT]):
         if isinstance(message, Resume):
             await self._speaker.refresh_tools()
             await self.run_tools(message.calls)
-        elif self._speaker.looks_at_input:
+            return
+        if self._speaker.looks_at_input:
             await self._speaker.take(message)
+        await self._speaker.remind(message)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls that it wants to be run, or None where it has answered.
@@ -158,7 +160,7 @@ class Steps(Generic[DepsT]):
         self._internals.session.pair_tool_uses(_USED_UP)
         if self.value is UNSET:
             return ()
-        if self.value == "":
+        if self.value == "" and not self._speaker.looks_at_output:  # they have not seen that one
             self.value = self._last_text()
         self._report.output = self.value
         return None

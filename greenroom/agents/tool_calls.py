@@ -19,7 +19,6 @@ from greenroom.core import (
     ToolResultBlock,
     ToolStart,
     ToolUseBlock,
-    conceal,
     serde,
 )
 from greenroom.permissions import PermissionManager
@@ -197,7 +196,6 @@ class _Gate:
             self._agent, self._tools, self._permissions, context
         )
         result = refusal or await self._tools.execute(name, arguments, context)
-        result = conceal(result, context)
         if verdict.edited:
             result = _after_change(result, "The user changed the arguments", arguments)
         elif scope.is_rewritten:

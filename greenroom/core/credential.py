@@ -2,20 +2,26 @@
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar, cast
+
+from msgspec.structs import replace
 
 from greenroom.core import serde
 from greenroom.core.context import AgentContext
 from greenroom.core.errors import ToolError
 from greenroom.core.resources import ResourceMap
-from greenroom.core.tooling import ToolResult
+from greenroom.core.wire import Wire
 
 __all__ = ["Credential", "Credentials", "conceal"]
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
 _FORGOTTEN = 100
 _SHORTEST = 4  # characters of a value that is concealed where it turns up
+_BINARY = "data"  # of images and documents, in base64
+
+T = TypeVar("T")
 
 
 class Credentials:
@@ -51,11 +57,12 @@ class Credentials:
         if name in self._values:
             self._forgotten.append((name, self._values.pop(name)))
 
-    def conceal(self, text: bytes) -> bytes:
-        """Put the names of the values in their places in a JSON text."""
+    def conceal(self, text: str) -> str:
+        """Put the names of the values in their places, also where a value stands in quotes."""
         for name, value in (*self._values.items(), *self._forgotten):
             if len(value) >= _SHORTEST:
-                text = text.replace(serde.encode(value)[1:-1], f"[{name}]".encode())
+                for written in (value, serde.encode(value)[1:-1].decode(), repr(value)[1:-1]):
+                    text = text.replace(written, f"[{name}]")
         return text
 
     def __bool__(self) -> bool:
@@ -134,15 +141,26 @@ class Credential:
         resources.insert(credentials)
 
 
-def conceal(result: ToolResult, context: AgentContext) -> ToolResult:
-    """Return a result in which the names of credentials are in the places of their values."""
+def conceal(value: T, context: AgentContext) -> T:
+    """Return a text, or a value of texts such as a result, in which names stand for the credentials."""
     found = [each for each in _credentials_in(context.resources) if each]
-    if not found:
-        return result
-    before = text = serde.encode(result)
-    for credentials in found:
-        text = credentials.conceal(text)
-    return result if text == before else serde.decode(text, ToolResult)
+    return cast("T", _conceal(value, found)) if found else value
+
+
+def _conceal(value: object, found: Sequence[Credentials]) -> object:
+    if type(value) is str:  # and no word of an enumeration
+        for credentials in found:
+            value = credentials.conceal(value)
+        return value
+    if isinstance(value, dict):
+        return {_conceal(key, found): _conceal(item, found) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [_conceal(item, found) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, Wire):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__ if name != _BINARY}
+        return replace(value, **{name: _conceal(each, found) for name, each in fields.items()})
+    return value
 
 
 def _credentials_in(resources: ResourceMap) -> tuple[Credentials, ...]:

@@ -14,6 +14,7 @@ from greenroom.memory.protocol import (
     MetadataValue as MetadataValue,
     Recalled as Recalled,
 )
+from greenroom.memory.reminder import remind as remind
 
 __all__ = [
     "Compactor",
@@ -25,4 +26,5 @@ __all__ = [
     "MetadataValue",
     "Recalled",
     "fit",
+    "remind",
 ]

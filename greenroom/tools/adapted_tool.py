@@ -116,9 +116,12 @@ def _function(thing: object, name: str) -> _Execute:
     found: object = getattr(thing, "execute", None)
     if not name or not callable(found):
         what = "execute that can be called" if name else "name"
+        hint = "pass a function, or an object with a name, a schema and an execute"
+        if callable(getattr(thing, "as_tool", None)):
+            hint = "pass what its as_tool() returns"
         raise ToolError(
             f"{name or type(thing).__name__} is no tool: it has no {what}",
-            hint="pass a function, or an object with a name, a schema and an execute",
+            hint=hint,
         )
     return cast("_Execute", found)
 

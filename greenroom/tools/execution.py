@@ -13,6 +13,7 @@ from greenroom.core import (
     ToolResult,
     ToolStatus,
     clip,
+    conceal,
     describe_error,
     is_a,
     leaves,
@@ -66,11 +67,11 @@ async def execute_tool(
         if fault:
             return ToolResult.error(fault, could_run=False)
         with trio.move_on_after(tool.timeout):
-            return _check_result(
-                tool, await capped(await _run(tool, input, context), tool.name, context)
-            )
+            # Before it is cut: what is left out goes to a file, and half a value is a secret, too.
+            result = conceal(await _run(tool, input, context), context)
+            return _check_result(tool, await capped(result, tool.name, context))
     except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
-        return _failed(tool, error)
+        return conceal(_failed(tool, error, context), context)
     return ToolResult.error(
         f"{tool.name} was stopped: it did not finish within {tool.timeout:g} seconds.",
         ToolStatus.TIMEOUT,
@@ -96,12 +97,12 @@ def _check_result(tool: "RegisteredTool", result: ToolResult) -> ToolResult:
         raise ToolError(f"{tool.name} returned a result that can't be used: {error}") from error
 
 
-def _failed(tool: "RegisteredTool", error: BaseException) -> ToolResult:
+def _failed(tool: "RegisteredTool", error: BaseException, context: AgentContext) -> ToolResult:
     """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
     found = leaves(error)
     passing = [leaf for leaf in found if issubclass(type(leaf), _PASSING)]
     if is_a(error, ToolError):
-        _log.info("tool %s failed: %s", tool.name, message_of(error))
+        _log.info("tool %s failed: %s", tool.name, conceal(message_of(error), context))
     elif len(passing) < len(found):
         log_error(_log, f"tool {tool.name} raised", error)
     if passing and passing[0] is error:

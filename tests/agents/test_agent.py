@@ -300,10 +300,44 @@ async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it():
     assert [denial.tool for denial in result.denials] == ["Read"]
 
 
-async def test_rules_take_the_place_of_consent():
-    rules = PermissionManager([PermissionRule.ask_for_tool("get_weather")])
-    result = await agent(weather(), "Hm.", permissions=rules).run("Go")
-    assert [denial.tool for denial in result.denials] == ["get_weather"]
+@pytest.mark.parametrize(
+    ("rules", "mode", "denied"),
+    [
+        ([PermissionRule.ask_for_tool("get_weather")], "default", ["get_weather", "Bash"]),
+        ([PermissionRule.deny_tool("get_weather")], "default", ["get_weather", "Bash"]),
+        ([PermissionRule.allow_tool("Bash")], "default", []),
+        ([PermissionRule.ask_for_tool("deploy")], "default", ["Bash"]),
+        ([], "plan", ["get_weather", "Bash"]),
+        ([], "deny", ["get_weather", "Bash"]),
+    ],
+)
+async def test_where_no_rule_is_about_a_function_it_runs_by_consent(
+    rules, mode, denied, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    run = agent(
+        weather(),
+        call("Bash", command="touch made"),
+        "Hm.",
+        tools=[get_weather, *builtin_tools()],
+        permissions=PermissionManager(rules, mode=mode),
+    )
+    assert [denial.tool for denial in (await run.run("Go")).denials] == denied
+
+
+async def test_an_answer_for_the_session_is_remembered_where_there_are_rules(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    async def approve(request):
+        asked.append(request.tool_name)
+        return Answer(RuleDecision.ALLOW, remember="session")
+
+    rules = PermissionManager([PermissionRule.ask_for_tool("deploy")])
+    calls = [call("Bash", command="touch made"), call("Bash", command="touch made")]
+    tools = [get_weather, *builtin_tools()]
+    await agent(*calls, "Hm.", tools=tools, permissions=rules).run("Go", approve=approve)
+    assert asked == ["Bash"]
 
 
 @pytest.mark.parametrize(
@@ -340,6 +374,12 @@ async def test_what_the_approving_function_raises_is_raised_as_it_was():
     rules = PermissionManager([PermissionRule.ask_for_tool("get_weather")])
     with pytest.raises(ZeroDivisionError, match="a bug"):
         await agent(weather(), permissions=rules).run("Go", approve=approve)
+
+
+async def test_a_plain_function_is_told_that_it_can_not_approve():
+    rules = PermissionManager([PermissionRule.ask_for_tool("get_weather")])
+    with pytest.raises(TypeError, match=r"approve= is an async function: it returned True"):
+        await agent(weather(), permissions=rules).run("Go", approve=lambda request: True)
 
 
 async def test_an_interrupt_cancels_the_approving_function():

@@ -1,6 +1,7 @@
 """`output_type`: a run comes to a validated value, and guards see it before anybody else."""
 
 import dataclasses
+import enum
 from typing import Annotated, TypedDict
 
 import msgspec
@@ -19,6 +20,7 @@ from greenroom import (
     ModelOutputError,
     Reject,
     Rewrite,
+    tool,
 )
 from greenroom.llm import ANSWER_TOOL, NamedTool
 from greenroom.testing import ScriptedProvider, call
@@ -93,6 +95,45 @@ async def test_a_run_comes_to_a_value_of_the_type(kind, way, tools):
 async def test_plain_types_and_unions_do_as_well(kind, value):
     agent = Agent(ScriptedProvider(answer(value=value)), output_type=kind)
     assert (await agent.run("What?")).output == value
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Handle:
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return f"handle {self.name}"
+
+
+Handles = Annotated[Handle, pydantic.PlainValidator(Handle), pydantic.WithJsonSchema({})]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "published"),
+    [(Colour, "red", "red"), (float, "Infinity", "Infinity"), (Handles, "a", "handle a")],
+)
+async def test_a_value_that_is_no_json_is_published_as_text(kind, given, published):
+    agent = Agent(ScriptedProvider(answer(value=given)), output_type=kind)
+    async with agent.stream("What?") as run:
+        chunks = [chunk async for chunk in run]
+    assert run.result.status == "completed"
+    assert chunks[-1].value == published
+    assert isinstance(run.result.output, (Colour, float, Handle))
+
+
+async def test_a_tool_can_not_have_the_name_of_the_one_that_takes_the_answer():
+    @tool(name=ANSWER_TOOL)
+    def given() -> str:
+        """Give it."""
+        return "x"
+
+    result = await Agent(ScriptedProvider("x"), tools=[given], output_type=int).run("What?")
+    assert isinstance(result.error, ConfigurationError)
+    assert ANSWER_TOOL in str(result.error)
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again():

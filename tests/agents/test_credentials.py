@@ -6,13 +6,16 @@ import pickle
 import pytest
 import trio
 
-from greenroom.agents import Task, coder
+from greenroom.agents import Agent, Task, coder
 from greenroom.core import (
     AgentContext,
     Credential,
     Credentials,
+    ImageBlock,
     PermissionRequest,
+    TextBlock,
     ToolError,
+    ToolResult,
     serde,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -166,6 +169,69 @@ async def test_a_program_gives_one_for_all_agents_of_a_runtime():
             handle = runtime.spawn(AgentSession.new("coder"), coder, *parts, unattended="deny")
             await handle.ask("go")
     assert results(model) == ["2 issues in a (asked with [github token])"]
+
+
+async def run_with(value, function, tmp_path, *script):
+    """Run an agent whose tool has this credential; return the result of its call."""
+    model = ScriptedProvider(*script, call(function.__name__), "done")
+    with trio.fail_after(60):
+        async with AgentRuntime(FileStore(tmp_path)) as runtime:
+            GITHUB.give(runtime.resources, value)
+            agent = Agent(model, tools=[tool(credentials=[GITHUB])(function)])
+            result = await agent.run("go", runtime=runtime)
+    assert result.output == "done"
+    return result.messages[-2].tool_results[0]
+
+
+@pytest.mark.parametrize("value", ["1234", "text", "content", "type", "true", "null", "status"])
+async def test_a_value_that_json_is_made_of_breaks_no_result(value, tmp_path):
+    async def count(context: AgentContext) -> ToolResult:
+        """Count."""
+        image = ImageBlock("image/png", "text1234")
+        text = TextBlock(f"It is {value}")
+        return ToolResult((text, image), metadata={"all": 12345, value: True, "none": None})
+
+    given = await run_with(value, count, tmp_path)
+    assert given.content == (
+        TextBlock("It is [github token]"),
+        ImageBlock("image/png", "text1234"),
+    )
+
+
+async def test_a_value_in_quotes_is_found_as_well(tmp_path):
+    key = '-----BEGIN "KEY"-----\nMIIE\\vQ=='
+
+    async def show(context: AgentContext) -> str:
+        """Show it."""
+        value = GITHUB.value(context)
+        return f"{value} {value!r} {serde.dumps({'key': value}).decode()}"
+
+    given = await run_with(key, show, tmp_path)
+    assert given.text == '[github token] \'[github token]\' {"key":"[github token]"}'
+
+
+async def test_a_result_that_is_too_long_takes_none_to_its_file(tmp_path):
+    async def dump(context: AgentContext) -> str:
+        """Dump it."""
+        return (GITHUB.value(context) + " ") * 5_000
+
+    given = await run_with("tok-123456", dump, tmp_path)
+    assert "tok-" not in given.text
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert b"[github token]" in b"".join(files)
+    assert b"tok-123456" not in b"".join(files)
+
+
+async def test_a_failure_that_tells_it_is_logged_without_it(tmp_path, caplog):
+    async def refuse(context: AgentContext) -> str:
+        """Refuse it."""
+        raise ToolError(f"401: {GITHUB.value(context)}", hint=f"not {GITHUB.value(context)}")
+
+    caplog.set_level(logging.DEBUG)
+    given = await run_with("tok-123456", refuse, tmp_path)
+    assert "401: [github token]" in given.text
+    assert "401: [github token]" in caplog.text
+    assert "tok-123456" not in given.text + caplog.text
 
 
 def test_nothing_shows_or_copies_a_value():

@@ -1,8 +1,10 @@
 """Guards: what one has rejected exists nowhere, and nothing is held back longer than it has to be."""
 
+import dataclasses
 import logging
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated
 
 import pytest
 import trio
@@ -25,10 +27,11 @@ from greenroom import (
     TextComplete,
     TextDelta,
     ThinkingBlock,
+    ToolUseBlock,
     resilient,
 )
 from greenroom.core import Message, StopReason, serde
-from greenroom.llm import BlockDelta, BlockEnd, ModelStream, StreamEnd
+from greenroom.llm import ANSWER_TOOL, BlockDelta, BlockEnd, ModelStream, StreamEnd
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECRET = "sk-1234567890"
@@ -272,6 +275,141 @@ async def test_a_reply_that_begins_anew_is_looked_at_anew(autojump_clock):
     llm = resilient(model, after_output="restart")
     result = await Agent(llm, guards=[Guard(no_keys, on="text", window=20)]).run("Go")
     assert result.output == "4567890 is a number."
+
+
+def blocks(*texts):
+    """A model whose reply comes in blocks of text, each in pieces of two characters."""
+    model = Cut("", [])
+    model.message = Message(
+        "assistant", tuple(map(TextBlock, texts)), stop_reason=StopReason.END_TURN
+    )
+
+    def events():
+        for index, text in enumerate(texts):
+            for at in range(0, len(text), 2):
+                yield BlockDelta(index, "text", text[at : at + 2])
+            yield BlockEnd(index, TextBlock(text))
+        yield StreamEnd(model.message)
+
+    model.events = events
+    return model
+
+
+@pytest.mark.parametrize("at", [1, 5, len(SECRET) - 1])
+async def test_a_text_is_one_in_however_many_blocks_it_comes(at, tmp_path):
+    texts = f"The key is {SECRET[:at]}", SECRET[at:], ", and so on."
+    for guard in (no_keys, redact):
+        agent = Agent(blocks(*texts), guards=[Guard(guard, on="text", window=20)])
+        async with agent.stream("Go", store=FileStore(tmp_path)) as run:
+            chunks = [chunk async for chunk in run]
+        told = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+        if guard is redact:
+            assert run.result.output == told == "The key is [key], and so on."
+        else:
+            assert (run.result.status, "sk-1"[:at] in told) == ("failed", False)
+    whole = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert SECRET.encode() not in whole
+
+
+@pytest.mark.parametrize("order", [[0, 1, 0, 1], [1, 0, 1, 0]])
+async def test_blocks_whose_pieces_are_mixed_are_looked_at_as_what_they_are(order):
+    model, halves = blocks("sk-1234", "567890"), {0: ["sk-", "1234"], 1: ["567", "890"]}
+
+    def events():
+        for index in order:
+            yield BlockDelta(index, "text", halves[index].pop(0))
+        yield BlockEnd(0, TextBlock("sk-1234"))
+        yield BlockEnd(1, TextBlock("567890"))
+        yield StreamEnd(model.message)
+
+    model.events = events
+    agent = Agent(model, guards=[Guard(redact, on="text", window=20)])
+    async with agent.stream("Go") as run:
+        chunks = [chunk async for chunk in run]
+    assert run.result.output == "[key]"
+    assert [chunk.text for chunk in chunks if isinstance(chunk, TextComplete)] == ["[key]"]
+
+
+async def test_blocks_that_pass_stay_as_they_are():
+    cited = Message(
+        "assistant",
+        (TextBlock("It rains", extra={"citations": ["a"]}), TextBlock(" in Tokyo.")),
+        stop_reason=StopReason.END_TURN,
+    )
+    model = blocks("It rains", " in Tokyo.")
+    model.message = cited
+    result = await Agent(model, guards=[Guard(no_keys, on="text")]).run("Go")
+    assert [block.text for block in result.messages[-1].content] == ["It rains", " in Tokyo."]
+
+
+@pytest.mark.parametrize("on", ["text", "output"])
+@pytest.mark.parametrize("is_valid", [True, False])
+async def test_a_value_is_looked_at_by_whatever_way_it_is_given(on, is_valid, tmp_path):
+    answer = call(ANSWER_TOOL, value=SECRET)
+    if not is_valid:
+        raw = f'{{"value": "{SECRET}'
+        answer = ToolUseBlock("toolu-1", ANSWER_TOOL, {}, invalid="no JSON", raw_input=raw)
+    store, script = FileStore(tmp_path), [TextBlock("Here it is."), answer]
+    for guard, fits in ((no_keys, False), (redact, is_valid)):
+        model = ScriptedProvider(script, call(ANSWER_TOOL, value="again"))
+        agent = Agent(model, output_type=Annotated[str, "the key"], guards=[Guard(guard, on=on)])
+        result = await agent.run("Go", store=store)
+        if guard is no_keys:
+            assert isinstance(result.error, GuardError)
+        else:
+            assert result.output == ("[key]" if fits else "again")
+    whole = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert SECRET.encode() not in whole
+
+
+async def test_an_output_guard_looks_at_a_last_reply_that_calls_something_all_the_same(tmp_path):
+    def look() -> str:
+        """Look."""
+        return "rain"
+
+    said = [TextBlock(f"The key is {SECRET}"), call("look")]
+    agent = Agent(ScriptedProvider(said), tools=[look], max_steps=1, guards=[Guard(no_keys)])
+    result = await agent.run("Go", store=FileStore(tmp_path))
+    assert (type(result.error), result.text) == (GuardError, "")
+    whole = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert SECRET.encode() not in whole
+
+
+async def test_what_an_output_guard_has_not_seen_is_no_output():
+    def look() -> str:
+        """Look."""
+        return "rain"
+
+    script = [TextBlock("Let me look."), call("look")], Reply("")
+    agent = Agent(ScriptedProvider(*script), tools=[look], guards=[Guard(no_keys)])
+    assert (await agent.run("Go")).output == ""
+
+
+@pytest.mark.parametrize("ends", ["interrupt", "crash"])
+async def test_an_input_that_no_guard_has_passed_is_looked_at_before_a_model_sees_it(
+    ends, tmp_path
+):
+    async def check(context, text):
+        if not began.is_set():
+            began.set()
+            if ends == "crash":
+                raise ZeroDivisionError
+            await trio.sleep_forever()
+        return no_keys(context, text)
+
+    began, model, store = trio.Event(), ScriptedProvider("Hello."), FileStore(tmp_path)
+    agent = Agent(model, guards=[Guard(check, on="input")])
+    with trio.fail_after(SECONDS), suppress(ZeroDivisionError):
+        async with agent.stream(f"It is {SECRET}", session="s", store=store) as run:
+            await began.wait()
+            await run.handle.interrupt()
+    again = await agent.run("Go on.", session="s", store=store)
+    assert again.output == "Hello."
+    said = [message.text for message in model.requests[0].messages]
+    assert said == ["[check has rejected the input: it holds a key]", "Go on."]
+    model = ScriptedProvider("Once more.")
+    more = await dataclasses.replace(agent, llm=model).run("And?", session="s", store=store)
+    assert [message.text for message in more.messages] == ["And?", "Once more."]
 
 
 async def test_a_bug_of_a_guard_is_raised_and_nothing_has_passed():

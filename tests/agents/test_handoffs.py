@@ -23,6 +23,7 @@ from greenroom import (
     RuleDecision,
     RunContext,
     ToolStart,
+    builtin_tools,
 )
 from greenroom.agents.handoff import MAX_SWITCHES
 from greenroom.agents.team import Team
@@ -325,14 +326,18 @@ async def test_a_transfer_is_no_question_but_may_be_denied():
 
 
 @pytest.mark.parametrize("final", [False, True])
-async def test_what_is_allowed_for_the_session_is_denied_by_final_rules_alone(final):
+async def test_what_is_allowed_for_the_session_is_denied_by_final_rules_alone(
+    final, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
     async def approve(request):
         return Answer(RuleDecision.ALLOW, remember="session")
 
-    denies = PermissionManager([PermissionRule.deny_tool("look", final=final)])
-    b = agent("b", call("look"), "Done.", tools=[look], permissions=denies)
-    script = [call("look"), to("b")]
-    a = agent("a", *script, tools=[look], permissions=PermissionManager([]), handoffs=[b])
+    denies = PermissionManager([PermissionRule.deny_tool("Bash", final=final)])
+    runs, tools = call("Bash", command="touch made"), builtin_tools()
+    b = agent("b", runs, "Done.", tools=tools, permissions=denies)
+    a = agent("a", runs, to("b"), tools=tools, handoffs=[b])
     result, _ = await run(a, approve=approve)
     assert (result.output, len(result.denials)) == ("Done.", final)
 

@@ -199,6 +199,7 @@ class Variant(ByKeyword):
         (Variant(execute=lambda *, place: 0), "schema does not fit execute"),
         (Variant(execute=lambda a, b, c: 0), "schema does not fit execute"),
         (lambda x: x, "a lambda is no tool"),
+        (Variant(execute=3, as_tool=print), r"no execute .*as_tool\(\) returns"),
     ],
 )
 def test_what_can_not_be_adapted_says_why(thing, message):

@@ -55,7 +55,8 @@ class RuntimeThread:
     and the wait ends when it has ended. Leaving the block shuts the runtime down as leaving that of an
     `AgentRuntime` does: within five seconds of grace, or at once if it is left by an exception. If the
     thread itself breaks, all that wait get a `RuntimeClosedError`, and the block raises what broke it. A
-    block that is never left ends with the interpreter, which waits ten seconds at the most.
+    block that is never left ends with the interpreter, which waits ten seconds at the most. A process that
+    is forked has no such thread: what is called there raises a `RuntimeClosedError`.
 
     Args:
         runtime: the runtime to run, not opened yet; by default `AgentRuntime()`.
@@ -156,7 +157,7 @@ class RuntimeThread:
         return self._is_open or self._is_over
 
     def _has_ended(self) -> bool:
-        return self._is_over
+        return self._is_over or not self._thread.is_alive()  # in a fork there is no such thread
 
     def _check_start(self) -> None:
         """Raise what has kept the runtime from opening."""
@@ -235,7 +236,7 @@ class RuntimeThread:
 
         crossing = Crossing(work, copy_context(), end)
         with self._lock:
-            if not self._is_open or self._nursery is None:
+            if not self._is_open or self._nursery is None or not self._thread.is_alive():
                 raise _closed_error(self._crash)
             self._crossings.add(cast("Crossing[object]", crossing))
             nursery = self._nursery

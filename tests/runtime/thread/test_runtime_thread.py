@@ -567,3 +567,27 @@ asyncio.run(main())
     out, err = process.communicate(timeout=60)
     assert out == "cleaned\n"
     assert err.rstrip().endswith("KeyboardInterrupt")
+
+
+FORKED = """
+import os, signal, warnings
+from greenroom import AgentRuntime, MemoryStore, RuntimeClosedError, RuntimeThread
+
+warnings.simplefilter("ignore")  # a process with threads is forked: that is the point
+try:
+    with RuntimeThread(AgentRuntime(MemoryStore())) as greenroom:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+        print(greenroom.run_sync(os.getpid) == os.getpid(), flush=True)
+        os._exit(0) if child == 0 else print(os.waitpid(child, 0)[1], flush=True)
+except RuntimeClosedError:
+    os._exit(7)
+"""
+
+
+def test_a_fork_is_told_that_the_thread_is_not_there():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["True", str(7 << 8)]
