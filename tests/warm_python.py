@@ -1,12 +1,13 @@
 """Start Python programs in a tenth of the time: a server that has imported Greenroom forks them.
 
 Importing takes most of the second in which the command starts, and a hundred tests start it in a
-terminal. What a program sees is what a new interpreter would show it: a session and a terminal of its
-own, its variables, folder, arguments and streams, and a `__main__` of its own. How the command starts
-in truth is left to the tests that start it as a process, and to those of examples.
+terminal, or run a program of the docs or the examples. What a program sees is what a new interpreter
+would show it: a session and a terminal of its own, its variables, folder, arguments and streams, and a
+`__main__` of its own. How the command starts in truth is left to the tests that start it as a process.
 
-The code of the docs is run by another server, which has imported nothing of Greenroom, only the libraries
-that it needs: so a block still has to import all that it uses.
+What it does not show is that a package was never imported: `greenroom.memory` is there without
+`import greenroom.memory`. So tests look in the code of docs and examples that it asks for what is
+there without it.
 """
 
 import array
@@ -28,21 +29,21 @@ import termios
 import warnings
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 100_000
-LIBRARIES = ("trio", "msgspec", "orjson", "pydantic", "jsonschema", "httpx")
 
 
 class WarmProgram:
     """A Python program in a terminal or a file, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, arguments, terminal, cwd, env, errors=None, has_imported="greenroom"):
+    def __init__(self, arguments, terminal, cwd, env, errors=None):
         request = json.dumps([list(arguments), str(cwd), env]).encode()
         assert len(request) < LONGEST
         status, given_away = os.pipe()
         fds = array.array("i", [terminal, errors or terminal, given_away])
-        server(has_imported).sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        server().sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         os.close(given_away)
         self._status = os.fdopen(status, "rb", buffering=0)
         self.pid = int(self._status.readline())
@@ -73,12 +74,22 @@ class WarmProgram:
         self.send_signal(signal.SIGKILL)
 
 
+def run_warm(arguments, cwd, env):
+    """Run a program to its end; return its exit code, what it printed and what its errors were."""
+    with TemporaryFile("w+") as printed, TemporaryFile("w+") as errors:
+        program = WarmProgram(arguments, printed.fileno(), cwd, env, errors.fileno())
+        code = program.wait(60)
+        printed.seek(0)
+        errors.seek(0)
+        return code, printed.read(), errors.read()
+
+
 @cache
-def server(has_imported):
+def server():
     """Start a server of this process, which ends when this socket is closed."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.warm_python", has_imported],
+        [sys.executable, "-m", "tests.warm_python"],
         stdin=its,
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
@@ -145,20 +156,15 @@ def import_greenroom():
     importlib.import_module("jsonschema")  # which is imported at its first use
 
 
-def main(has_imported):
-    if has_imported == "greenroom":
-        import_greenroom()
-    else:
-        list(map(importlib.import_module, LIBRARIES))
+def main():
+    import_greenroom()
     gc.freeze()
     (arguments, cwd, env), terminal, errors = serve()
     become(terminal, errors, cwd, env)
-    if has_imported == "libraries":
+    if arguments[:2] == ["-W", "error"]:
         warnings.simplefilter("error")
-        del sys.path[0]
-        sys.argv = arguments
-        runpy.run_path(arguments[0], run_name="__main__")
-    elif arguments[0] == "-m":
+        del arguments[:2]
+    if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = cwd
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
@@ -169,4 +175,4 @@ def main(has_imported):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

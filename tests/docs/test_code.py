@@ -1,16 +1,17 @@
 """Every block of code in the README and the docs runs, and prints what it says."""
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import pytest
 
-from tests.warm_python import WarmProgram
+import greenroom
+from tests.warm_python import run_warm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -53,26 +54,59 @@ def blocks(language):
             yield pytest.param(block[1], id=f"{page.relative_to(ROOT)}:{line}")
 
 
+def programs():
+    """Every block of Python, and every program in `examples/`."""
+    yield from blocks("python")
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        yield pytest.param(path.read_text(), id=path.name)
+
+
 @pytest.mark.parametrize("source", list(blocks("python")))
 def test_python_runs_and_prints_what_it_says(source, project):
-    # In an interpreter that has imported nothing of ours, since that would hide what a block forgets
-    # to; and in a file, since other processes may have to load it.
+    # In a file, since other processes may have to load it.
     (project / "program.py").write_text(source)
-    with TemporaryFile("w+") as printed, TemporaryFile("w+") as errors:
-        program = WarmProgram(
-            [str(project / "program.py")],
-            printed.fileno(),
-            project,
-            environment(project),
-            errors.fileno(),
-            has_imported="libraries",
-        )
-        code = program.wait(300)
-        printed.seek(0)
-        errors.seek(0)
-        assert code == 0, errors.read()
-        promised = re.findall(r"^ *# > (.*)$", source, re.MULTILINE)
-        assert printed.read().splitlines() == promised
+    command = ["-W", "error", str(project / "program.py")]
+    code, printed, errors = run_warm(command, project, environment(project))
+    assert code == 0, errors
+    assert printed.splitlines() == re.findall(r"^ *# > (.*)$", source, re.MULTILINE)
+
+
+def test_python_names_no_package_that_only_another_import_may_have_loaded():
+    # Where it runs here, all packages were imported before.
+    found = {each.id: [*taken_from_packages(*each.values)] for each in programs()}
+    assert {place: names for place, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import greenroom\ngreenroom.Agent, greenroom.testing.Scenario", ["greenroom.testing"]),
+        ("import greenroom as gr\ngr.tools.Bash, gr.Message", ["gr.tools"]),
+        ("import greenroom.testing", ["greenroom.testing"]),
+        ("from greenroom import Agent, testing", ["testing"]),
+        ("from greenroom.testing import ScriptedProvider\nimport trio.testing", []),
+    ],
+)
+def test_a_package_that_is_named_is_noticed(source, found):
+    assert list(taken_from_packages(source)) == found
+
+
+def taken_from_packages(source):
+    """Name the packages of Greenroom whose names a program takes without `from package import name`."""
+    tree = ast.parse(source)
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            ours = [each for each in node.names if each.name.split(".")[0] == "greenroom"]
+            names |= {each.asname or each.name for each in ours if each.name == "greenroom"}
+            yield from (each.name for each in ours if each.name != "greenroom")
+        elif isinstance(node, ast.ImportFrom) and node.module == "greenroom":
+            yield from (each.name for each in node.names if each.name not in greenroom.__all__)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ast.Name(name), attribute) if name in names:
+                if attribute not in greenroom.__all__:
+                    yield f"{name}.{attribute}"
 
 
 def commands():

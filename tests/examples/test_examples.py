@@ -13,22 +13,33 @@ import pytest
 import trio
 
 from greenroom import AgentSession, FileStore
+from tests.warm_python import run_warm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name, *arguments, cwd, text=""):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd / "home")}
+def run(name, *arguments, cwd):
+    code, printed, errors = run_warm([str(EXAMPLES / name), *arguments], cwd, environment(cwd))
+    assert code == 0, errors
+    return printed
+
+
+def run_as_a_process(name, *arguments, cwd, text=""):
+    """Run it as a user does, in an interpreter that starts for it."""
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=cwd,
-        env=environment,
+        env=environment(cwd),
         input=text,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     ).stdout
+
+
+def environment(cwd):
+    return {"PATH": os.environ["PATH"], "HOME": str(cwd / "home")}
 
 
 def test_every_example_has_a_test():
@@ -159,7 +170,7 @@ def test_what_is_allowed_can_still_not_do_everything_in_a_sandbox(tmp_path):
 def test_a_chatbot_of_twenty_lines_remembers(tmp_path):
     assert len((EXAMPLES / "chatbot.py").read_text().splitlines()) <= 20
     for text in ("hello\nhow are you?\n", "goodbye\n"):
-        said = run("chatbot.py", "ann", cwd=tmp_path, text=text)
+        said = run_as_a_process("chatbot.py", "ann", cwd=tmp_path, text=text)
         assert said.count("I am the offline model") == text.count("\n")
     store = FileStore(tmp_path / "conversations")
     session = trio.run(partial(AgentSession.load, "ann", store=store))
@@ -241,7 +252,7 @@ def test_an_approval_outlives_the_service(tmp_path):
 
 def test_a_session_goes_on_after_a_kill(tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
-        run("resume.py", "--crash", cwd=tmp_path)
+        run_as_a_process("resume.py", "--crash", cwd=tmp_path)
     first, second, third, answer = run("resume.py", "--again", cwd=tmp_path).splitlines()
     assert (first, third) == ("tool: nothing in the attic", "tool: nothing in the garden")
     assert "nothing in the cellar" not in second

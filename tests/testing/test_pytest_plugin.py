@@ -32,7 +32,11 @@ async def slow(agent):
 OPT_IN = "pytest_plugins = ['greenroom.testing.pytest_plugin']\n"
 
 
-def run_tests(folder, tests, conftest=OPT_IN, *options):
+ALONE = ("-p", "trio")
+"""The one plugin that most of these runs need: what else is installed takes longer than they do."""
+
+
+def run_tests(folder, tests, conftest=OPT_IN, options=ALONE):
     (folder / "conftest.py").write_text(conftest)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     (folder / "test_it.py").write_text(AGENT + tests)
@@ -40,6 +44,8 @@ def run_tests(folder, tests, conftest=OPT_IN, *options):
     # The options of the run that this one is inside of are not meant for it, nor is where that runs.
     ours = ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER")
     env = {name: value for name, value in os.environ.items() if name not in ours}
+    if options[:2] == ALONE:
+        env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
     )
@@ -79,8 +85,8 @@ def test_it_is_found_by_option_too(tmp_path):
     tests = (
         "def test_plain(run_agent): assert run_agent(slow, inputs='a').text.startswith('a in')\n"
     )
-    option = ("-p", "greenroom.testing.pytest_plugin")
-    assert "1 passed" in run_tests(tmp_path, tests, "", *option)
+    options = (*ALONE, "-p", "greenroom.testing.pytest_plugin")
+    assert "1 passed" in run_tests(tmp_path, tests, "", options)
 
 
 def test_nothing_of_it_is_loaded_where_nobody_asks(tmp_path):
@@ -88,7 +94,7 @@ def test_nothing_of_it_is_loaded_where_nobody_asks(tmp_path):
 def test_loaded(): import sys; assert 'greenroom.testing' not in sys.modules
 def test_plain(run_agent): pass
 """
-    said = run_tests(tmp_path, tests, "")
+    said = run_tests(tmp_path, tests, "", options=())
     assert "fixture 'run_agent' not found" in said
     assert "1 passed, 1 error" in said
 
@@ -99,7 +105,7 @@ async def test_it(agent_runtime): pass
 def test_that(agent_runtime): pass
 def test_plain(run_agent): pass
 """
-    said = run_tests(tmp_path, tests, OPT_IN, "-p", "no:trio")
+    said = run_tests(tmp_path, tests, options=("-p", "no:trio"))
     assert said.count("agent_runtime needs pytest-trio: pip install 'greenroom[testing]'") == 2
     assert "1 passed, 2 errors" in said
 

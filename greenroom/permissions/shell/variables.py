@@ -39,7 +39,9 @@ _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "pr
 _BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
 _REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
 _CONCERNED = _BUILTINS | _REDEFINERS
-_ATTRIBUTES = re.compile(r"[-+]\w*[in]\w*")  # `-n` makes a name stand for another, `-i` computes
+_ATTRIBUTES = re.compile(
+    r"[-+][^\Win]*[in]\w*"
+)  # `-n` makes a name stand for another, `-i` computes
 _TESTS = frozenset({"test", "["})
 _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
 _KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
