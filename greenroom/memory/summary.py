@@ -83,7 +83,7 @@ class Summary(msgspec.Struct, frozen=True):
         """
         message = replace(Message.user(self.describe(), sender=SUMMARY), usage=usage)
         record = replace(self, message_id=message.id)
-        session.add_record(_RECORD, msgspec.to_builtins(record))
+        session.add_record(_RECORD, serde.loads(serde.encode(record)))
         await session.compact(message, keep)
 
     def describe(self) -> str:
