@@ -6,8 +6,9 @@ from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.task import Task
 from greenroom.agents.tool_calls import run_tools
-from greenroom.core import Resume, StopReason
+from greenroom.core import Resume, StopReason, UserInput
 from greenroom.llm import LLMProvider
+from greenroom.memory import COMPACT, Compactor
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
@@ -31,12 +32,15 @@ async def coder(
     delegates: bool = True,
     checkpoints: bool = False,
     notes: str = "",
+    compactor: Compactor | None = None,
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
     A turn ends after `max_steps` model calls, its subagents' included. `delegates` lets the model give
     work to subagents (`Task`), which delegate no further and may do no more. `checkpoints` keeps what
     tools change, subagents' too, for `plan_restore`. `notes` follow the prompt: `project_notes(…)`.
+    The `compactor` keeps the conversation within the model's window; by default one for the window that is
+    known of the model. An input with the metadata `COMPACT` only shortens the conversation.
     """
     parts = system.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))
@@ -46,14 +50,21 @@ async def coder(
         helper = partial(child, system=system, notes=notes, max_steps=max_steps, delegates=False)
         tools = tools.extended(Task(agent, helper))
     kept = FileCheckpoints(agent) if checkpoints else None
+    compactor = compactor or Compactor(llm)
     run = partial(run_tools, tools=tools, permissions=permissions, checkpoints=kept)
     async for message in agent.inputs():
-        async with agent.turn(message):
+        only_compacts = isinstance(message, UserInput) and message.metadata == COMPACT
+        async with agent.turn(message, append=not only_compacts):
+            if only_compacts:
+                await compactor.compact(agent, system=prompt, tools=tools.definitions())
+                continue
             with agent.budget(model_calls=max_steps):
                 if isinstance(message, Resume):
                     await run(agent, message.calls)
                 while True:
-                    reply = await stream_reply(agent, llm, tools, system=prompt)
+                    reply = await stream_reply(
+                        agent, llm, tools, system=prompt, compactor=compactor
+                    )
                     if reply.tool_uses:
                         await run(agent, reply.tool_uses)
                     elif reply.stop_reason is not StopReason.PAUSE:

@@ -3,7 +3,7 @@
 `protocol` says what a memory is.
 """
 
-from greenroom.memory.compactor import Compactor as Compactor
+from greenroom.memory.compactor import COMPACT as COMPACT, Compactor as Compactor
 from greenroom.memory.context_budget import ContextBudget as ContextBudget
 from greenroom.memory.fit import fit as fit
 from greenroom.memory.protocol import (
@@ -17,6 +17,7 @@ from greenroom.memory.protocol import (
 from greenroom.memory.reminder import remind as remind
 
 __all__ = [
+    "COMPACT",
     "Compactor",
     "ContextBudget",
     "Embedder",

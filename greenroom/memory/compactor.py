@@ -33,7 +33,10 @@ from greenroom.memory.protocol import Memory
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
-__all__ = ["Compactor"]
+__all__ = ["COMPACT", "Compactor"]
+
+COMPACT = {"command": "compact"}
+"""The metadata of an input that asks for nothing but that the conversation be shortened."""
 
 _SHORT = 200  # characters of a result that is not worth to be shrunk
 _MOST_NOTES, _MOST_SAID = 8_000, 20_000  # tokens, however large the window is
@@ -137,7 +140,10 @@ class Compactor:
         before = agent.session.history
         await self._compact(agent, used, budget)
         self._asked = agent.session.history
-        return agent.session.history != before
+        if self._asked == before:
+            text = "there is nothing to leave out of the conversation"
+            await agent.send(Custom("memory.compacted", {}, text))
+        return self._asked != before
 
     # -- how much there is ----------------------------------------------------------------------
 
@@ -188,7 +194,7 @@ class Compactor:
         else:
             if old:
                 await self._summarise(agent, old, _join(recent), target, budget)
-            if self._size(session.history) > target:
+            if self._size(session.history) > self._at * budget.room:  # the newest is too long
                 room = replace_value(budget, window=max(int(target), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
         await self._tell(agent, before)
@@ -216,7 +222,8 @@ class Compactor:
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, said=())
         room = target - self._size(recent) - self._size([Message.user(bare.describe())])
-        summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
+        room = min(max(room, budget.recalled * target), _MOST_SAID)  # a share is theirs in any case
+        summary = summary.keep_words(user_words(segment), room, self._counter)
         await summary.replace_messages(agent.session, len(recent), usage)
         if self._memory is not None:
             await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)

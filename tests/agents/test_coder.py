@@ -9,6 +9,7 @@ import trio
 
 from greenroom.agents import Task, coder, run_tools, stream_reply
 from greenroom.core import (
+    Custom,
     Message,
     PermissionRequest,
     StopReason,
@@ -21,6 +22,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import OfflineProvider
+from greenroom.memory import COMPACT
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, MemoryStore
@@ -53,9 +55,27 @@ async def test_it_reads_a_real_file(tmp_path):
     assert "the cat is green" in result.text
 
 
+async def test_it_shortens_its_conversation_when_it_is_told_to():
+    llm = ScriptedProvider(*["word " * 400] * 3, "Notes.", "Fine.")
+    session = AgentSession.new("coder")
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(session, coder, llm, everything(), PermissionManager(READS))
+        chunks = handle.subscribe()
+        for number in range(3):
+            await handle.ask(f"Question {number}?")
+        handle.send_input_nowait("/compact", metadata=COMPACT)
+        assert (await handle.ask("And now?")).text == "Fine."
+        await handle.shutdown()
+        told = [chunk.text async for chunk in chunks if isinstance(chunk, Custom)]
+    assert told[0].startswith("the conversation was shortened: ")
+    assert session.history[0].sender == "summary"
+    assert "Question 0?" in session.history[0].text
+    assert "/compact" not in "".join(message.text for message in session.history)
+
+
 async def test_it_is_short_and_uses_nothing_private():
     source = inspect.getsource(inspect.getmodule(coder))
-    assert len(source.splitlines()) <= 60
+    assert len(source.splitlines()) <= 75
     assert "._" not in source
 
 

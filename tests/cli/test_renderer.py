@@ -609,6 +609,38 @@ async def test_running_tools_are_live_and_are_printed_once_when_they_end():
         assert it.terminal.text.count("● Bash") == 1
 
 
+async def test_the_status_line_shows_how_full_the_window_is_where_it_is_known():
+    async def talks(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(UsageReport(Usage(40_000, 10_000), Usage(), "model-x"))
+                await agent.send(UsageReport(Usage(18_000, 2_000, cache_read_tokens=0)))
+
+    async with stage(talks, model="anthropic:claude-haiku-4-5") as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for(" · context 10% · ")
+    async with stage(talks, model="acme:model") as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("70,000 tokens", without=["context"])
+
+
+async def test_compact_is_an_input_that_says_nothing_and_waits_for_no_turn():
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(TextComplete(f"{message.text} with {message.metadata}"))
+                if message.text == "stay":
+                    await trio.sleep_forever()
+
+    async with stage(agent_fn) as it:
+        await it.terminal.say("/compact")
+        await it.terminal.wait_for("/compact with {'command': 'compact'}", "idle")
+        await it.terminal.say("stay")
+        await it.terminal.wait_for("stay with {}")
+        await it.terminal.say("/compact")
+        await it.terminal.wait_for("/compact has to wait for the end of the turn")
+
+
 @pytest.mark.parametrize(("cost", "shown"), [(1.23456, " · 1.2346 EUR"), (0.0, ""), (None, "")])
 async def test_the_cost_is_shown_where_it_is_known_and_something_was_charged(cost, shown):
     async def costly(agent):

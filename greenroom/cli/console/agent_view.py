@@ -62,6 +62,8 @@ class AgentView:
         self._error: Error | None = None
         self.state = AgentState.idle()
         self.usage = Usage()
+        self.context = 0
+        """The tokens of the last request and its reply."""
         self.cache_note = ""
         self.model = model
 
@@ -92,6 +94,7 @@ class AgentView:
                 return []
             case UsageReport():
                 self.usage, self.cache_note = chunk.total, chunk.usage.cache_note
+                self.context = chunk.usage.sent + (chunk.usage.output_tokens or 0)
                 self.model = chunk.model or self.model
                 return []
             case PermissionRequest():

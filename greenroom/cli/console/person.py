@@ -22,6 +22,7 @@ from greenroom.core import (
     StateKind,
     TurnStart,
 )
+from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle
 
 __all__ = ["HELP", "Person"]
@@ -32,6 +33,7 @@ Type what the agent is to do, and Enter. While it works, a line goes to it as th
   Up, Alt-Up    on an empty line, or on any: take what is queued back into the line
   Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session is kept
   Alt-Enter     a new line
+  /compact      shorten the conversation now; it is done by itself where the model's window fills
   /help         this
 An interrupt gives what is queued back as well. When it asks for permission, type the letter or the
 word of a choice, and Enter; Space, PgDn and PgUp turn the pages of a long question. A line that you
@@ -177,10 +179,22 @@ class Person:
         match command:
             case "/help":
                 self._screen.note(HELP)
+            case "/compact" if self._is_idle:
+                self._compact()
+            case "/compact":
+                self._screen.error("/compact has to wait for the end of the turn")
             case "/quit" | "/exit":
                 self._leave()
             case _:
                 self._screen.error(f"there is no command {command}; /help shows what there is")
+
+    def _compact(self) -> None:
+        try:
+            receipt = self._handle.send_input_nowait("/compact", metadata=COMPACT)
+        except (MailboxFullError, AgentNotRunningError) as error:
+            self._screen.error(f"not done: {error}")
+        else:
+            self._unanswered.add(receipt.input_id)
 
     async def press(self, key: Key) -> None:
         """Carry out a key that is no text."""

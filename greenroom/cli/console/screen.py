@@ -19,6 +19,7 @@ from greenroom.core import (
     SubAgentOutput,
     visible,
 )
+from greenroom.llm import model_profile
 
 __all__ = ["Screen", "innermost"]
 
@@ -51,6 +52,7 @@ class Screen:
         self.scheme = scheme
         self._painter = Painter(terminal.colors)
         self._view = AgentView(scheme, model)
+        self._window = model_profile(model).context_window
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._currency = currency
         self._printed = ""
@@ -160,12 +162,16 @@ class Screen:
         queued = f"{len(self.queued)} queued" if self.queued else ""
         parts = [self._mode, queued, visible(self._state()), visible(view.model)]
         if view.usage.total:
-            parts += [f"{view.usage.total:,} tokens", view.cache_note]
+            parts += [f"{view.usage.total:,} tokens", view.cache_note, self._context()]
         if view.usage.cost:
             parts.append(f"{view.usage.cost:,.4f} {self._currency}".strip())
         parts.append(self._usual_hint())
         status = " · ".join(part for part in parts if part)
         return status[: self._columns]
+
+    def _context(self) -> str:
+        """Say how much of the model's window the conversation takes, where that is known."""
+        return f"context {self._view.context / self._window:.0%}" if self._window else ""
 
     def _state(self) -> str:
         asked = self.questions.current  # a subagent's too, for which the agent itself only waits
