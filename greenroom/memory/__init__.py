@@ -1,6 +1,8 @@
 """What the model sees of a long conversation, and what outlives it.
 
-`protocol` says what a memory is.
+`protocol` says what a memory is. `sqlite_memory` is one: `database` (one connection, in a thread), `rows`
+(entries, checked and counted), `words` (of a text), `word_search` and `vectors` (two ways to find entries),
+`ranking` (both made one).
 """
 
 from greenroom.memory.protocol import (
@@ -11,5 +13,18 @@ from greenroom.memory.protocol import (
     MetadataValue as MetadataValue,
     Recalled as Recalled,
 )
+from greenroom.memory.sqlite_memory import (
+    MemoryStatistics as MemoryStatistics,
+    SQLiteMemory as SQLiteMemory,
+)
 
-__all__ = ["Embedder", "Entry", "EntryOrigin", "Memory", "MetadataValue", "Recalled"]
+__all__ = [
+    "Embedder",
+    "Entry",
+    "EntryOrigin",
+    "Memory",
+    "MemoryStatistics",
+    "MetadataValue",
+    "Recalled",
+    "SQLiteMemory",
+]
