@@ -2,9 +2,19 @@
 
 `protocol` says what a memory is. `sqlite_memory` is one: `database` (one connection, in a thread), `rows`
 (entries, checked and counted), `words` (of a text), `word_search` and `vectors` (two ways to find entries),
-`ranking` (both made one).
+`ranking` (both made one). `memory_tools` puts a memory into the hands of a model. `episodic_memory` and
+`working_memory` are views of a session.
 """
 
+from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder
+from greenroom.memory.episodic_memory import EpisodicMemory as EpisodicMemory
+from greenroom.memory.memory_tools import (
+    Forget as Forget,
+    Recall as Recall,
+    Remember as Remember,
+    describe_recalled as describe_recalled,
+    memory_tools as memory_tools,
+)
 from greenroom.memory.protocol import (
     Embedder as Embedder,
     Entry as Entry,
@@ -17,14 +27,23 @@ from greenroom.memory.sqlite_memory import (
     MemoryStatistics as MemoryStatistics,
     SQLiteMemory as SQLiteMemory,
 )
+from greenroom.memory.working_memory import WorkingMemory as WorkingMemory
 
 __all__ = [
     "Embedder",
     "Entry",
     "EntryOrigin",
+    "EpisodicMemory",
+    "Forget",
     "Memory",
     "MemoryStatistics",
     "MetadataValue",
+    "OpenAIEmbedder",
+    "Recall",
     "Recalled",
+    "Remember",
     "SQLiteMemory",
+    "WorkingMemory",
+    "describe_recalled",
+    "memory_tools",
 ]

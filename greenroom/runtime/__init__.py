@@ -20,7 +20,10 @@ from greenroom.runtime.budgets.budget import BudgetScope as BudgetScope
 from greenroom.runtime.budgets.model_call import Model as Model, ModelCallScope as ModelCallScope
 from greenroom.runtime.budgets.tool_call import ToolCallScope as ToolCallScope
 from greenroom.runtime.budgets.tool_slot import ToolSlot as ToolSlot
-from greenroom.runtime.caller import calling_agent as calling_agent
+from greenroom.runtime.caller import (
+    calling_agent as calling_agent,
+    calling_history as calling_history,
+)
 from greenroom.runtime.fan_out import fan_out as fan_out
 from greenroom.runtime.handle import AgentHandle as AgentHandle
 from greenroom.runtime.internals import AgentInternals as AgentInternals
@@ -96,6 +99,7 @@ __all__ = [
     "TurnStream",
     "Unattended",
     "calling_agent",
+    "calling_history",
     "fan_out",
     "spawn_subagent",
 ]

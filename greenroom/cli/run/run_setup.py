@@ -13,14 +13,15 @@ import trio
 
 from greenroom.agents import AskPerson, coder
 from greenroom.cli.run.conversation import load_session, newest_session
-from greenroom.cli.run.folders import working_folder
-from greenroom.cli.run.instructions import instructions_of_run
+from greenroom.cli.run.folders import memory_file, working_folder
+from greenroom.cli.run.instructions import instructions_of_run, with_memory
 from greenroom.cli.run.resumption import model_of_run, take_over
 from greenroom.cli.run.rules import rules_of_run
 from greenroom.cli.run.sandbox import sandbox_of_run
 from greenroom.cli.run.settings import read_settings
 from greenroom.cli.run.store import open_store
 from greenroom.llm import LLMProvider
+from greenroom.memory import SQLiteMemory
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
@@ -103,6 +104,8 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     store = open_store(options)
     session = await _session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(instructions_of_run, workspace)
+    if options.memory:
+        instructions = with_memory(instructions, SQLiteMemory(memory_file(workspace)))
     notes = [*rules.notes, *instructions.notes]
     if session.repair is not None:
         notes.append(str(session.repair))
