@@ -22,6 +22,7 @@ __all__ = ["Filter", "Ranked", "find_by_words"]
 
 _POSTINGS = 2_000
 _CANDIDATES = 200
+_PASSED = 25_000  # entries of the rarest word, on the way to those that have several words
 _MOST_WORDS = 32  # of a question, the rarest
 _LONGEST_QUERY = 8_000  # characters that are looked at
 _K1, _B = 1.2, 0.75  # as in FTS5 and everywhere
@@ -117,14 +118,20 @@ def _rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _together(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
-    """Take the rarest words, until few enough entries can be expected to have them all."""
+    """Take the rarest words, until few enough entries can be expected to have them all.
+
+    The more words, the more entries of the rarest are passed until there are enough with all: no word
+    is added that makes them too many.
+    """
     taken: list[str] = []
-    expected = float(entries)
+    share = 1.0  # of the entries, as if words were independent
     for word in known:
-        if taken and expected <= _CANDIDATES:
+        left = share * counts[word] / max(entries, 1)
+        passed = min(1.0, _CANDIDATES / max(left * entries, 1.0)) * counts[known[0]]
+        if taken and (share * entries <= _CANDIDATES or passed > _PASSED):
             break
         taken.append(word)
-        expected *= counts[word] / max(entries, 1)
+        share = left
     return taken
 
 

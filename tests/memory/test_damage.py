@@ -134,7 +134,8 @@ async def test_entries_without_a_vector_get_theirs_once_the_embedder_works(monke
     assert embedder.calls == calls  # nothing is left to embed, and the question is known
 
 
-async def test_meaning_finds_what_words_do_not():
+async def test_semantic_retrieval():
+    """Meaning finds what words do not."""
     memory = SQLiteMemory(embedder=HashEmbedder(synonyms=[("dog", "hound"), ("buy", "bought")]))
     await memory.add("the hound was bought in May")
     await memory.add("the sky is grey")
@@ -150,6 +151,20 @@ async def test_beyond_a_bound_the_best_by_words_are_ranked_by_meaning(monkeypatc
         await memory.add(text)
     found = await memory.recall("where does a dog sleeps")
     assert texts(found) == ["the hound sleeps", "the cat sleeps"]
+
+
+@pytest.mark.parametrize("finds", [True, False])
+async def test_with_and_without_numpy_the_same_is_found(monkeypatch, finds):
+    """Where numpy isn't installed, both runs go without it."""
+    if not finds:
+        monkeypatch.setattr(vectors, "find_numpy", lambda: None)
+    memory = SQLiteMemory(embedder=HashEmbedder(synonyms=[("dog", "hound"), ("cat", "kitten")]))
+    for text in ("the hound sleeps", "a kitten plays", "rain falls"):
+        await memory.add(text)
+    assert texts(await memory.recall("dog", limit=1)) == ["the hound sleeps"]
+    assert texts(await memory.recall("cat", limit=1)) == ["a kitten plays"]
+    [found] = await memory.recall("the hound sleeps", limit=1)
+    assert found.score == pytest.approx(1.0, abs=1e-6)
 
 
 async def test_a_damaged_vector_counts_as_missing(tmp_path):

@@ -90,6 +90,22 @@ async def test_recall_says_whose_words_they_are_and_no_text_passes_for_another_e
     assert {each.get("from") for each in lines} == {None, "session s-1, turn 2"}
 
 
+@pytest.mark.parametrize(("knows", "answer"), [(True, "2.1 million"), (False, "I don't know.")])
+async def test_memory_aids_reasoning(knows, answer):
+    """What an earlier session has learned answers the question of a later one."""
+    memory = SQLiteMemory()
+    if knows:
+        await memory.add("The capital of France is Paris.", origin="user", session_id="s-1", turn=1)
+
+    def reason(request):
+        seen = "".join(each.text for each in request.messages[-1].tool_results)
+        return "2.1 million" if "Paris" in seen else "I don't know."
+
+    model = ScriptedProvider(call("Recall", query="capital of France"), reason)
+    result = await Agent(model, tools=memory_tools(memory)).run("What is its population?")
+    assert result.output == answer
+
+
 async def test_nothing_that_fits_and_blank_texts_are_said():
     memory = SQLiteMemory()
     calls = [call("Recall", query="zebra"), call("Remember", text=" "), call("Forget", id="e-0")]

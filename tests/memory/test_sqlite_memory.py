@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from greenroom.core import MemoryStorageError, clock
-from greenroom.memory import EntryOrigin, Memory, SQLiteMemory
+from greenroom.memory import EntryOrigin, Memory, SQLiteMemory, rows
 from greenroom.testing import HashEmbedder
 
 STORES = ["in memory", "in a file"]
@@ -272,6 +272,24 @@ async def test_fifty_questions_over_a_thousand_memories():
         ):
             found = texts(await memory.recall(question, limit=3))
             assert fact in found, (question, found)
+
+
+async def test_among_common_words_the_entry_with_all_of_them_is_found():
+    rng = random.Random(3)
+    common = [f"common{number}" for number in range(20)]
+    memory = SQLiteMemory()
+
+    def fill(connection):
+        for number in range(6_000):
+            said = " ".join([*rng.sample(common, 8), f"entry{number}"])
+            rows.add(connection, said, rows.About(), clock.now())
+
+    await memory._database.run(fill, writes=True)
+    entries = await memory.entries(limit=6_000)
+    for entry in rng.sample(entries, 10):
+        asked = [word for word in entry.text.split() if word in common]
+        found = await memory.recall(" ".join(asked), limit=3)
+        assert set(asked) <= set(found[0].entry.text.split())
 
 
 words = st.sampled_from(

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from greenroom.agents import ProjectText, Skills, read_notes
-from greenroom.memory import Memory, memory_tools
 from greenroom.permissions import user_rules_path
 from greenroom.tools import Tool
+
+if TYPE_CHECKING:
+    from greenroom.memory import Memory
 
 __all__ = ["Instructions", "instructions_of_run", "with_memory"]
 
@@ -58,7 +61,9 @@ def instructions_of_run(workspace: Path) -> Instructions:
     )
 
 
-def with_memory(instructions: Instructions, memory: Memory) -> Instructions:
+def with_memory(instructions: Instructions, memory: "Memory") -> Instructions:
     """Add the tools of a memory, and when to use them."""
+    from greenroom.memory import memory_tools
+
     text = "\n\n".join(filter(None, (instructions.text, _MEMORY)))
     return replace(instructions, text=text, tools=(*instructions.tools, *memory_tools(memory)))

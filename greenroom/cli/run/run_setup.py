@@ -21,7 +21,6 @@ from greenroom.cli.run.sandbox import sandbox_of_run
 from greenroom.cli.run.settings import read_settings
 from greenroom.cli.run.store import open_store
 from greenroom.llm import LLMProvider
-from greenroom.memory import SQLiteMemory
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
@@ -105,6 +104,8 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     session = await _session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(instructions_of_run, workspace)
     if options.memory:
+        from greenroom.memory import SQLiteMemory
+
         instructions = with_memory(instructions, SQLiteMemory(memory_file(workspace)))
     notes = [*rules.notes, *instructions.notes]
     if session.repair is not None:
