@@ -64,7 +64,8 @@ class SQLiteMemory:
 
     What `add` has acknowledged is on the disk. Several processes may use the same file. A row that is
     not what was written is never returned: it is set aside in the file, logged and counted. At a
-    bound, what was neither added nor recalled for the longest time is removed, logged and counted.
+    bound, what was neither added nor recalled for the longest time is removed and counted, the first
+    time with a warning in the log.
 
     Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries, beyond
     that those of the best 200 by words), and both rankings are fused. If the embedder fails or takes
@@ -301,7 +302,8 @@ class SQLiteMemory:
         """Count what had to go, and say so in the log: at a bound it was not asked for."""
         old = self._statistics
         if added.evicted:
-            _log.warning("memory %s is full: %d evicted", self._database.path, added.evicted)
+            level = logging.DEBUG if old.evicted else logging.WARNING  # once is enough
+            _log.log(level, "memory %s is full: %d evicted", self._database.path, added.evicted)
         self._statistics = replace(
             old, evicted=old.evicted + added.evicted, expired=old.expired + added.expired
         )
