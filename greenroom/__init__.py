@@ -186,6 +186,12 @@ if TYPE_CHECKING:
         open_model as open_model,
         resilient as resilient,
     )
+    from greenroom.memory import (
+        Memory as Memory,
+        OpenAIEmbedder as OpenAIEmbedder,
+        SQLiteMemory as SQLiteMemory,
+        memory_tools as memory_tools,
+    )
     from greenroom.permissions import (
         Explanation as Explanation,
         PermissionManager as PermissionManager,
@@ -459,6 +465,7 @@ _HOMES = {
         "open_model",
         "resilient",
     ),
+    "greenroom.memory": ("Memory", "OpenAIEmbedder", "SQLiteMemory", "memory_tools"),
     "greenroom.agents": (
         "Agent",
         "AgentResult",

@@ -5,6 +5,7 @@ import sys
 from typing import cast
 
 from greenroom._version import __version__
+from greenroom.cli.commands.memory.arguments import add_memory
 from greenroom.cli.commands.models.arguments import add_models
 from greenroom.cli.commands.permissions.arguments import add_permissions
 from greenroom.cli.commands.sessions.arguments import add_sessions
@@ -87,6 +88,7 @@ def command_parser() -> Parser:
     parser.set_defaults(command="run", kind=Options, json=False)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     add_sessions(commands)
+    add_memory(commands)
     add_permissions(commands)
     add_models(commands)
     doctor = commands.add_parser(
@@ -113,5 +115,7 @@ def _add_run(parser: Parser) -> None:
     add("--sandbox-network", choices=_NETWORKS, help=reached)
     held = "whether commands are asked about whose sandbox holds files and network (ask)"
     add("--sandboxed", choices=_SANDBOXED, default="ask", help=held)
+    remembered = "remember over sessions what is learned about this folder"
+    add("--memory", action="store_true", help=remembered)
     add("--max-steps", metavar="N", type=positive, default=100, help="model calls a turn (100)")
     add("--log", metavar="FILE", help="write a log to this file")

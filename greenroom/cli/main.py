@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import read_arguments
+from greenroom.cli.commands.memory.arguments import MemoryOptions
 from greenroom.cli.commands.models.arguments import ModelsOptions
 from greenroom.cli.commands.permissions.arguments import PermissionsOptions
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
@@ -80,6 +81,10 @@ def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
         from greenroom.cli.commands.permissions.verbs import run_verb as run_permissions
 
         return partial(run_permissions, options)
+    if isinstance(options, MemoryOptions):
+        from greenroom.cli.commands.memory.verbs import run_verb as run_memory
+
+        return partial(run_memory, options)
     if isinstance(options, ModelsOptions):
         from greenroom.cli.commands.models.listing import list_models
 

@@ -34,7 +34,7 @@ class Options:
     """What the user asked for on the command line; a command may have more, in a class of its own.
 
     Attributes:
-        command: "run", "doctor", "models", or "sessions" with its verb, such as "sessions list".
+        command: "run", "doctor", "models", or "sessions", "memory" with a verb: "sessions list".
         prompt: the prompt of a headless run, or None for an interactive one.
         output_format: what a headless run prints.
         on_question: what a headless run does where a person would be asked.
@@ -49,6 +49,7 @@ class Options:
         sandbox_network: what they may reach there.
         sandboxed: whether those are asked about that a sandbox holds.
         sessions: the folder or database of the sessions, or None for the user's own.
+        memory: whether the agent remembers over sessions, for this folder.
         max_steps: model calls in one turn at the most.
         log: the file for the log, or None.
         json: whether a command prints JSON.
@@ -69,6 +70,7 @@ class Options:
     sandbox_network: Literal["none", "all"] = "none"
     sandboxed: Literal["ask", "allow"] = "ask"
     sessions: str | None = None
+    memory: bool = False
     max_steps: int = 100
     log: str | None = None
     json: bool = False

@@ -63,6 +63,7 @@ from greenroom.llm.offline import OfflineProvider as OfflineProvider
 from greenroom.llm.openai import (
     HOSTS as HOSTS,
     HostProfile as HostProfile,
+    OpenAIEmbedder as OpenAIEmbedder,
     OpenAIProvider as OpenAIProvider,
     host_profile as host_profile,
     read_request as read_chat_request,
@@ -131,6 +132,7 @@ __all__ = [
     "NamedTool",
     "Notice",
     "OfflineProvider",
+    "OpenAIEmbedder",
     "OpenAIProvider",
     "OutputSchema",
     "OutputType",

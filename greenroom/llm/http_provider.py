@@ -23,7 +23,7 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["HttpProvider"]
+__all__ = ["HttpProvider", "open_client"]
 
 
 class HttpProvider(ABC):
@@ -59,7 +59,7 @@ class HttpProvider(ABC):
         self._endpoint = endpoint
         self._notices = DropNotices(endpoint.provider)
         self._timeouts = timeouts or ModelTimeouts()
-        self._client = client or _open_client(connections)
+        self._client = client or open_client(connections)
         self._owns_client = client is None
 
     def __repr__(self) -> str:
@@ -116,7 +116,8 @@ class HttpProvider(ABC):
             await self._client.aclose()
 
 
-def _open_client(connections: int | None) -> "HttpTransport":
+def open_client(connections: int | None) -> "HttpTransport":
+    """Make a client of one's own, with its usual limit where none is given."""
     from greenroom.net import HttpClient
 
     return HttpClient() if connections is None else HttpClient(connections=connections)

@@ -74,6 +74,17 @@ class Memory(Protocol):
 
     Every method may be called by many tasks at the same time, and may raise `MemoryStorageError`. One
     that is cancelled has done its work as a whole or not at all.
+
+    Example:
+        >>> import trio
+        >>> from greenroom.memory import SQLiteMemory
+        >>> async def main():
+        ...     memory = SQLiteMemory()
+        ...     await memory.add("Ann's dog is called Rex.", origin="user", topic="pets")
+        ...     [found] = await memory.recall("what is the name of the dog?", where={"topic": "pets"})
+        ...     return found.entry.text, found.entry.origin.value
+        >>> trio.run(main)
+        ("Ann's dog is called Rex.", 'user')
     """
 
     async def add(self, text: str, /, **metadata: MetadataValue) -> str:

@@ -19,11 +19,11 @@ from greenroom.runtime.actor import Unattended as Unattended
 from greenroom.runtime.budgets.budget import BudgetScope as BudgetScope
 from greenroom.runtime.budgets.model_call import Model as Model, ModelCallScope as ModelCallScope
 from greenroom.runtime.budgets.tool_call import ToolCallScope as ToolCallScope
-from greenroom.runtime.budgets.tool_slot import (
-    ToolSlot as ToolSlot,
-    run_in_call as run_in_call,
+from greenroom.runtime.budgets.tool_slot import ToolSlot as ToolSlot, run_in_call as run_in_call
+from greenroom.runtime.caller import (
+    calling_agent as calling_agent,
+    calling_history as calling_history,
 )
-from greenroom.runtime.caller import calling_agent as calling_agent
 from greenroom.runtime.fan_out import fan_out as fan_out
 from greenroom.runtime.handle import AgentHandle as AgentHandle
 from greenroom.runtime.internals import AgentInternals as AgentInternals
@@ -99,6 +99,7 @@ __all__ = [
     "TurnStream",
     "Unattended",
     "calling_agent",
+    "calling_history",
     "fan_out",
     "run_in_call",
     "spawn_subagent",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import AgentContext, EventLoopError, SelfWaitError
+from greenroom.core import AgentContext, EventLoopError, Message, SelfWaitError
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "actor_of",
     "calling_agent",
+    "calling_history",
     "correct_context",
     "current_actor",
     "entered_from_thread",
@@ -82,6 +83,15 @@ def calling_agent() -> AgentContext | None:
     """
     actor = current_actor()
     return None if actor is None else actor.context
+
+
+def calling_history() -> tuple[Message, ...]:
+    """Return the conversation so far of the agent that calls, see `calling_agent`; empty outside of any.
+
+    A tool learns from it who said what; the messages are not to be changed.
+    """
+    actor = current_actor()
+    return () if actor is None else actor.session.history
 
 
 def entered_from_thread() -> bool:

@@ -3,7 +3,7 @@
 Modules: `script` (a model that follows a script), `approver` (a person who answers permission
 requests by one), `agent_run` (an agent's whole life in one call), `cassette_client` (real exchanges
 over HTTP, recorded into a file by `cassette_file`, without secrets by `concealment`), `wire` (recorded
-requests in our words), `fuzz` (a cancel at every checkpoint of a tool or an agent), `real_calls` (a
+requests in our words), `hash_embedder` (vectors without a model), `fuzz` (a cancel at every checkpoint of a tool or an agent), `real_calls` (a
 switch that forbids them), `stores` (checks that a session store of your own has to pass), `marbles` (a
 stream as a line of letters).
 `pytest_plugin` has fixtures, for test suites that ask for it.
@@ -28,6 +28,7 @@ from greenroom.testing.fuzz import (
     Scenario as Scenario,
     cancel_at_every_checkpoint as cancel_at_every_checkpoint,
 )
+from greenroom.testing.hash_embedder import HashEmbedder as HashEmbedder
 from greenroom.testing.marbles import marbles as marbles
 from greenroom.testing.real_calls import forbid_model_calls as forbid_model_calls
 from greenroom.testing.script import (
@@ -54,6 +55,7 @@ __all__ = [
     "AgentRunError",
     "CassetteClient",
     "CassetteMode",
+    "HashEmbedder",
     "Reply",
     "Scenario",
     "ScriptedAnswer",

@@ -257,3 +257,11 @@ def test_a_session_goes_on_after_a_kill(tmp_path):
     assert (first, third) == ("tool: nothing in the attic", "tool: nothing in the garden")
     assert "nothing in the cellar" not in second
     assert answer == "It was in the garden after all."
+
+
+def test_an_agent_that_remembers_over_sessions(tmp_path):
+    assert len((EXAMPLES / "remembers.py").read_text().splitlines()) <= 20
+    first = run("remembers.py", cwd=tmp_path).splitlines()
+    assert first == ["Nothing that is remembered fits.", "I'll keep that in mind."]
+    recalled = json.loads(run("remembers.py", cwd=tmp_path).splitlines()[0])
+    assert (recalled["origin"], recalled["text"]) == ("the user said", "I'm vegetarian.")

@@ -10,6 +10,7 @@ import pytest
 
 STATEFUL = [
     ("greenroom.core", "Instruments"),
+    ("greenroom.memory", "SQLiteMemory"),
     ("greenroom.net", "HttpClient"),
     ("greenroom.permissions", "PermissionManager"),
     ("greenroom.resilience", "Budget"),

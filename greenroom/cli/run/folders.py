@@ -1,13 +1,15 @@
 """Where the program keeps what belongs to its user."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["below_home", "sessions_folder", "working_folder"]
+__all__ = ["below_home", "memory_file", "sessions_folder", "working_folder"]
 
 
 def working_folder() -> Path:
@@ -40,6 +42,27 @@ def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.pla
     # The specification says to ignore a relative path.
     state = Path(base) if os.path.isabs(base) else Path("~/.local/state").expanduser()
     return state / "greenroom" / "sessions"
+
+
+def memory_file(
+    workspace: Path, env: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> Path:
+    """Return the file of what this user's agents remember of a folder; it need not exist.
+
+    It is in `$XDG_DATA_HOME/greenroom/memory`, by default under `~/.local/share`; on macOS in
+    `~/Library/Application Support/greenroom/memory`.
+
+    Example:
+        >>> memory_file(Path("/work/My Shop"), {"XDG_DATA_HOME": "/data"}, "linux").as_posix()
+        '/data/greenroom/memory/My_Shop-509fa0755ae8.db'
+    """
+    base = env.get("XDG_DATA_HOME", "")
+    data = Path(base) if os.path.isabs(base) else Path("~/.local/share").expanduser()
+    if platform == "darwin":
+        data = Path("~/Library/Application Support").expanduser()
+    digest = blake2b(os.fsencode(os.path.realpath(workspace)), digest_size=6).hexdigest()
+    name = re.sub(r"[^A-Za-z0-9.-]", "_", workspace.name)[:40]
+    return data / "greenroom" / "memory" / f"{name}-{digest}.db"
 
 
 def below_home(place: str) -> str:

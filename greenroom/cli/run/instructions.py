@@ -1,14 +1,23 @@
 """What the coding agent of a run is told besides its prompt, by the user and by the project."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from greenroom.agents import ProjectText, Skills, read_notes
 from greenroom.permissions import user_rules_path
 from greenroom.tools import Tool
 
-__all__ = ["Instructions", "instructions_of_run"]
+if TYPE_CHECKING:
+    from greenroom.memory import Memory
 
+__all__ = ["Instructions", "instructions_of_run", "with_memory"]
+
+_MEMORY = (
+    "What was learned in earlier sessions is remembered: ask Recall before you work on something that"
+    " may have come up before. When you learn what will help in later sessions, such as a preference of"
+    " the user's or how this project is built, keep it with Remember."
+)
 _FOREIGN = (
     "{path}: the model is told that this is not your word; "
     "greenroom permissions trust shows it, and lets it count"
@@ -50,3 +59,11 @@ def instructions_of_run(workspace: Path) -> Instructions:
         tuple(each for each in texts if not each.is_users),
         (*notes.faults, *skills.faults),
     )
+
+
+def with_memory(instructions: Instructions, memory: "Memory") -> Instructions:
+    """Add the tools of a memory, and when to use them."""
+    from greenroom.memory import memory_tools
+
+    text = "\n\n".join(filter(None, (instructions.text, _MEMORY)))
+    return replace(instructions, text=text, tools=(*instructions.tools, *memory_tools(memory)))

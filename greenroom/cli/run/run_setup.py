@@ -13,8 +13,8 @@ import trio
 
 from greenroom.agents import AskPerson, coder
 from greenroom.cli.run.conversation import load_session, newest_session
-from greenroom.cli.run.folders import working_folder
-from greenroom.cli.run.instructions import instructions_of_run
+from greenroom.cli.run.folders import memory_file, working_folder
+from greenroom.cli.run.instructions import instructions_of_run, with_memory
 from greenroom.cli.run.resumption import model_of_run, take_over
 from greenroom.cli.run.rules import rules_of_run
 from greenroom.cli.run.sandbox import sandbox_of_run
@@ -103,6 +103,10 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     store = open_store(options)
     session = await _session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(instructions_of_run, workspace)
+    if options.memory:
+        from greenroom.memory import SQLiteMemory
+
+        instructions = with_memory(instructions, SQLiteMemory(memory_file(workspace)))
     notes = [*rules.notes, *instructions.notes]
     if session.repair is not None:
         notes.append(str(session.repair))

@@ -1,8 +1,10 @@
 """OpenAI's Chat Completions, and all servers that speak it: `provider`, `hosts`, `encode`, `decode`.
 
-`read_request` reads a request back, for tests on recorded traffic.
+`embedder` makes vectors by the same servers. `read_request` reads a request back, for tests on recorded
+traffic.
 """
 
+from greenroom.llm.openai.embedder import OpenAIEmbedder as OpenAIEmbedder
 from greenroom.llm.openai.hosts import (
     HOSTS as HOSTS,
     HostProfile as HostProfile,
@@ -11,4 +13,11 @@ from greenroom.llm.openai.hosts import (
 from greenroom.llm.openai.provider import OpenAIProvider as OpenAIProvider
 from greenroom.llm.openai.read_request import read_request as read_request
 
-__all__ = ["HOSTS", "HostProfile", "OpenAIProvider", "host_profile", "read_request"]
+__all__ = [
+    "HOSTS",
+    "HostProfile",
+    "OpenAIEmbedder",
+    "OpenAIProvider",
+    "host_profile",
+    "read_request",
+]

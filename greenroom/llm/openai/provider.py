@@ -16,7 +16,7 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["OpenAIProvider"]
+__all__ = ["OpenAIProvider", "server_endpoint"]
 
 
 class OpenAIProvider(HttpProvider):
@@ -66,7 +66,9 @@ class OpenAIProvider(HttpProvider):
         """Read the configuration; nothing is sent yet."""
         base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
         self.host = host or host_profile(base)
-        endpoint = _endpoint(self.host, base.rstrip("/"), api_key, headers or {}, env)
+        endpoint = server_endpoint(
+            self.host, base.rstrip("/"), "chat/completions", api_key, headers or {}, env
+        )
         super().__init__(model, endpoint, client, timeouts, price, connections)
         self._requests = RequestEncoder(ChatDialect(model, max_tokens, self.host))
 
@@ -89,13 +91,19 @@ class OpenAIProvider(HttpProvider):
         return OpenAIDecoder(self.name, counts_cache_apart=is_apart)
 
 
-def _endpoint(
+def server_endpoint(
     host: HostProfile,
     base: str,
+    path: str,
     api_key: str | None,
     headers: Mapping[str, str],
     env: Mapping[str, str],
 ) -> Endpoint:
+    """Say where a server's API is reached, and with which key.
+
+    Raises:
+        ConfigurationError: there is no key, or the key or the base URL can't be used.
+    """
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"
     key = setting(host.key(env) or None if api_key is None else api_key, env, "OPENAI_API_KEY")
     if not (key or is_local(base)):
@@ -106,5 +114,5 @@ def _endpoint(
         optional["openai-organization"] = setting(None, env, "OPENAI_ORG_ID")
         optional["openai-project"] = setting(None, env, "OPENAI_PROJECT_ID")
     sent = {"content-type": "application/json"} | {k: v for k, v in optional.items() if v}
-    url = f"{base}/chat/completions"
+    url = f"{base}/{path}"
     return Endpoint(host.name, url, sent | dict(headers), (key,), f"check {variable}")

@@ -1,0 +1,15 @@
+"""An agent that remembers over sessions: run it twice, and the second run knows what the first was told."""
+
+from greenroom import Agent, SQLiteMemory, memory_tools
+from greenroom.testing import ScriptedProvider, call
+
+memory = SQLiteMemory("memory.db")
+model = ScriptedProvider(
+    call("Recall", query="vegetarian food"),
+    lambda request: request.messages[-1].tool_results[0].text,
+    call("Remember", text="I'm vegetarian."),
+    "I'll keep that in mind.",
+)
+agent = Agent(model, tools=memory_tools(memory))
+print(agent.run_sync("What do I eat?").output)
+print(agent.run_sync("I'm vegetarian.").output)

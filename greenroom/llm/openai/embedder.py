@@ -1,0 +1,172 @@
+"""Embeddings of OpenAI, and of every server that speaks its API."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from greenroom.core import (
+    ConfigurationError,
+    InvalidJSONError,
+    ModelConnectionError,
+    ModelStreamError,
+    ModelTimeoutError,
+    NetworkError,
+    NetworkTimeoutError,
+    serde,
+    valid_unicode,
+)
+from greenroom.llm.answer import refusal
+from greenroom.llm.forbidden import check_call
+from greenroom.llm.http_provider import open_client
+from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
+from greenroom.llm.openai.provider import server_endpoint
+
+if TYPE_CHECKING:
+    from greenroom.net import HttpTransport
+
+__all__ = ["OpenAIEmbedder"]
+
+_BATCH = 64  # texts in one request
+_LONGEST = 8_000  # characters of a text; in any script below the 8,191 tokens that models take
+_REPLY_LIMIT = 32 << 20  # bytes of one reply: 64 vectors of 4,096 numbers take 6 MB
+_CONNECT = 10.0  # seconds
+
+
+class OpenAIEmbedder:
+    """Makes vectors with a model of OpenAI, or of a compatible server (Ollama, vLLM, …) by its base URL.
+
+    Texts are sent 64 at a time, each cut after 8,000 characters. Nothing is retried: a memory does
+    without vectors, and makes them later.
+
+    Args:
+        model: the model's name.
+        api_key: the key; else found in the environment as `OpenAIProvider` does.
+        base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's own.
+        host: what is particular to the server, where its address does not tell.
+        dimensions: how many numbers a vector shall have, for models that can be told; None: as they do.
+        client: an HTTP client to share; without one it opens its own.
+        timeout: seconds for one request.
+        headers: more headers for every request.
+        env: where to look for the variables.
+
+    Raises:
+        ConfigurationError: there is no key, or the key or the base URL can't be used.
+
+    Example:
+        >>> OpenAIEmbedder("nomic-embed-text", base_url="http://localhost:11434/v1", env={})
+        OpenAIEmbedder('nomic-embed-text')
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        host: HostProfile | None = None,
+        dimensions: int | None = None,
+        client: "HttpTransport | None" = None,
+        timeout: float = 30.0,
+        headers: Mapping[str, str] | None = None,
+        env: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Read the configuration; nothing is sent yet."""
+        if dimensions is not None and dimensions < 1:
+            raise ConfigurationError(f"dimensions is {dimensions}: a vector has at least one")
+        base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
+        server = host or host_profile(base)
+        self._endpoint = server_endpoint(
+            server, base.rstrip("/"), "embeddings", api_key, headers or {}, env
+        )
+        self.model = model
+        self._dimensions = dimensions
+        self._timeout = timeout
+        self._client = client or open_client(None)
+        self._owns_client = client is None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+    @property
+    def name(self) -> str:
+        """Server, model and size: vectors of another name are not compared with these."""
+        size = f":{self._dimensions}" if self._dimensions else ""
+        return f"{self._endpoint.provider}:{self.model}{size}"
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        """Return a vector for each text, in their order.
+
+        Raises:
+            ModelError: no connection, no answer in time, or an answer that is an error or no vectors.
+            ModelCallForbiddenError: calls of real models are forbidden, and this is one.
+        """
+        found: list[list[float]] = []
+        for start in range(0, len(texts), _BATCH):
+            found += await self._embed(texts[start : start + _BATCH])
+        return found
+
+    async def aclose(self) -> None:
+        """Close the connections, unless the client was given."""
+        if self._owns_client:
+            await self._client.aclose()
+
+    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        # A blank text is refused by servers.
+        sent = [valid_unicode(text[:_LONGEST]) if text.strip() else "-" for text in texts]
+        body: dict[str, object] = {"model": self.model, "input": sent, "encoding_format": "float"}
+        if self._dimensions is not None:
+            body["dimensions"] = self._dimensions
+        provider = self._endpoint.provider
+        try:
+            reply = await self._post(serde.encode(body))
+        except NetworkTimeoutError as error:
+            text = f"{provider} did not answer in time: {error.message}"
+            raise ModelTimeoutError(text, provider=provider, hint=error.hint) from error
+        except NetworkError as error:
+            text = f"the connection to {provider} failed: {error.message}"
+            raise ModelConnectionError(text, provider=provider, hint=error.hint) from error
+        return self._vectors(reply, len(texts))
+
+    async def _post(self, content: bytes) -> bytes:
+        from greenroom.net import Timeouts
+
+        endpoint, wait = self._endpoint, self._timeout
+        check_call(endpoint, self._client)
+        times = Timeouts(connect=min(_CONNECT, wait), response=wait, read=wait, total=wait)
+        async with self._client.stream(
+            "POST", endpoint.url, headers=endpoint.headers, content=content, timeout=times
+        ) as response:
+            if response.status != 200:
+                raise await refusal(endpoint, response)
+            return await response.read(_REPLY_LIMIT)
+
+    def _vectors(self, reply: bytes, count: int) -> list[list[float]]:
+        """Read the vectors out of a reply, put in the order of the texts.
+
+        Raises:
+            ModelStreamError: it holds something else.
+        """
+        provider = self._endpoint.provider
+        try:
+            data = {each.index: each.embedding for each in serde.decode(reply, _Reply).data}
+            found = [data[index] for index in range(count)]
+        except (InvalidJSONError, KeyError) as error:
+            raise ModelStreamError(
+                f"{provider} answered with something else than {count} vectors",
+                provider=provider,
+                hint="check the base URL, and that the model makes embeddings",
+            ) from error
+        if len({len(each) for each in found}) > 1:
+            raise ModelStreamError(f"{provider} sent vectors of several lengths", provider=provider)
+        return found
+
+
+class _Embedding(msgspec.Struct):
+    index: int
+    embedding: list[float]
+
+
+class _Reply(msgspec.Struct):
+    data: list[_Embedding]

@@ -1,0 +1,235 @@
+"""The SQLite database of a memory: one connection, one transaction at a time, in a thread."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import MemoryStorageError, new_id
+
+__all__ = ["WORD_INDEX", "Database", "stored_keys", "stored_rows"]
+
+T = TypeVar("T")
+
+_APPLICATION = 0x47524D45  # in the file's header: the letters GRME
+_VERSION = 1
+_PATIENCE = 5.0  # seconds that SQLite waits for another process's write; then it is an error
+_LOG = 8 << 20  # bytes of log that stay once all of it is in the database
+
+_BUSY = "another program is writing the file; try again when it is done"
+_FULL = "make room on the disk"
+_DAMAGED = "restore it from a backup, or salvage it with the command: sqlite3 {} .recover"
+_HINTS = {
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+}
+
+WORD_INDEX = (
+    "CREATE VIRTUAL TABLE word_index USING fts5(words, content='', detail=column, tokenize='ascii')"
+)
+
+# `word_index` finds the entries of a word and holds no text; `counts` says in how many entries a word
+# is, so that the rarest can be taken first without looking. `damaged` is where bad rows are set aside.
+_TABLES = """
+CREATE TABLE entries (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    text TEXT NOT NULL,
+    about TEXT NOT NULL,
+    words TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    checksum BLOB NOT NULL,
+    bytes INTEGER NOT NULL,
+    used INTEGER NOT NULL
+);
+CREATE INDEX entries_by_use ON entries (used, key);
+CREATE INDEX entries_by_age ON entries (created);
+CREATE TABLE vectors (
+    key INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    vector BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (key, name)
+) WITHOUT ROWID;
+CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO totals VALUES ('entries', 0), ('bytes', 0), ('words', 0);
+CREATE TABLE damaged (number INTEGER PRIMARY KEY, id, text, about, found INTEGER NOT NULL);
+CREATE TABLE counts (word TEXT PRIMARY KEY, entries INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Database:
+    """Opens the database when it is first needed, and closes it when nobody needs it any more.
+
+    Each write is one transaction, durable when it returns; other processes may use the same file.
+    """
+
+    def __init__(self, path: str, functions: dict[str, Callable[[str, str], bool]]) -> None:
+        """Name the file, or ":memory:", and what SQL may call; nothing is opened or made yet."""
+        self.path = path
+        self._functions = functions
+        # A limiter belongs to one run of trio, and this object need not.
+        self._limiter = trio.lowlevel.RunVar[trio.CapacityLimiter]("memory database")
+        self._turnstile = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
+
+    async def run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False) -> T:
+        """Do blocking work in one transaction, in a thread, to its end even if it is cancelled.
+
+        Raises:
+            MemoryStorageError: SQLite or the disk refused; nothing was written.
+        """
+        try:
+            return await trio.to_thread.run_sync(self._work, work, writes, limiter=self._threads())
+        except sqlite3.Error as error:
+            hint = _HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "").format(self.path)
+            raise MemoryStorageError(f"{self.path}: {error}", hint=hint) from error
+        except OSError as error:
+            place = error.filename or self.path
+            raise MemoryStorageError(f"{place}: {error.strerror or error}") from error
+
+    def _threads(self) -> trio.CapacityLimiter:
+        try:
+            return self._limiter.get()
+        except LookupError:
+            limiter = trio.CapacityLimiter(1)  # there is one connection
+            self._limiter.set(limiter)
+            return limiter
+
+    def _work(self, work: Callable[[sqlite3.Connection], T], writes: bool) -> T:
+        with self._turnstile:
+            connection = self._current()
+            with _transaction(connection, "BEGIN IMMEDIATE" if writes else "BEGIN"):
+                return work(connection)
+
+    def _current(self) -> sqlite3.Connection:
+        """Return the connection, as long as its file is the one that stands there."""
+        if self._connection is None:
+            if self.path != ":memory:" and not os.path.exists(self.path):
+                self._create()
+            self._connection = self._open()
+            self._inode = self._stat()
+            weakref.finalize(self, self._connection.close)
+        elif self._stat() != self._inode:
+            raise MemoryStorageError(
+                f"{self.path}: the file was moved or removed while it was in use",
+                hint="put it back, or start again",
+            )
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        connection = _connect(self.path)
+        try:
+            if self.path == ":memory:":
+                _make_tables(connection)
+            _check_kind(connection, self.path)
+            for name, function in self._functions.items():
+                connection.create_function(name, 2, function, deterministic=True)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _create(self) -> None:
+        """Make the database aside and link it into its place, so that no half of one is ever there."""
+        folder, name = os.path.split(os.path.abspath(self.path))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        aside = os.path.join(folder, f".{name}.{new_id('new')}")
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        try:
+            with contextlib.closing(_connect(aside)) as connection:
+                _make_tables(connection)
+                # Last, so that nothing is left in a log of the file aside.
+                connection.execute("PRAGMA journal_mode = WAL")
+            with contextlib.suppress(FileExistsError):  # another process was faster
+                os.link(aside, self.path)
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        finally:
+            for end in ("", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(aside + end)
+
+    def _stat(self) -> tuple[int, int] | None:
+        if self.path == ":memory:":
+            return None
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+
+def stored_keys(connection: sqlite3.Connection, query: str, *values: object) -> list[int]:
+    """Return the first column of what a query finds."""
+    return [key for (key, *_) in connection.execute(query, values)]
+
+
+def stored_rows(
+    connection: sqlite3.Connection, columns: str, keys: Iterable[int]
+) -> list[tuple[int, str]]:
+    """Return two columns of the entries of these keys; those that are gone are left out."""
+    numbers = ",".join(map(str, keys))
+    query = f"SELECT {columns} FROM entries WHERE key IN ({numbers})"  # noqa: S608  # ours, and numbers
+    return connection.execute(query).fetchall()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite has ended it itself where the disk refused
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+    )
+    # Damaged text is no reason to refuse: its checksum is wrong.
+    connection.text_factory = lambda data: data.decode(errors="replace")
+    # A commit is durable when it returns; on macOS only a full sync is one.
+    for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
+        connection.execute(f"PRAGMA {setting}")
+    connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
+    connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+    return connection
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {_VERSION}")
+    connection.executescript(_TABLES)
+    connection.execute(WORD_INDEX)
+
+
+def _check_kind(connection: sqlite3.Connection, path: str) -> None:
+    kind, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
+    )
+    if kind != _APPLICATION:
+        raise MemoryStorageError(
+            f"{path} holds no memories: it is a file of something else",
+            hint="nothing was changed; name another file",
+        )
+    if version > _VERSION:
+        raise MemoryStorageError(
+            f"{path} was written by a newer version of Greenroom", hint="upgrade greenroom"
+        )

@@ -1,0 +1,239 @@
+"""How entries stand in the database: checked when they are read, counted, and kept within bounds."""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import msgspec
+
+from greenroom.core import new_id, serde
+from greenroom.memory.database import WORD_INDEX, stored_keys
+from greenroom.memory.protocol import Entry, EntryOrigin, MetadataValue
+from greenroom.memory.words import words
+
+__all__ = [
+    "About",
+    "Totals",
+    "add",
+    "clear",
+    "evict",
+    "fits",
+    "mark_used",
+    "read",
+    "read_totals",
+    "rebuild_index",
+    "remove",
+    "set_aside",
+    "wanted",
+]
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is stored beside an entry's text; `where` is compared with it."""
+
+    origin: EntryOrigin = EntryOrigin.PROGRAM
+    session_id: str = ""
+    turn: int = 0
+    metadata: dict[str, MetadataValue] = {}
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """How much the database holds."""
+
+    entries: int
+    bytes: int
+    words: int
+
+
+FIELDS = frozenset(About.__struct_fields__) - {"metadata"}
+
+
+def wanted(where: Mapping[str, MetadataValue]) -> str:
+    """Write a filter as the text that `fits` takes; empty where everything fits."""
+    return serde.encode(dict(where)).decode() if where else ""
+
+
+def fits(about: str, where: str) -> bool:
+    """Whether what is stored beside an entry has all these values; SQL calls it.
+
+    Example:
+        >>> fits('{"origin":"tool","metadata":{"topic":"pets"}}', '{"topic":"pets"}')
+        True
+    """
+    try:
+        found = serde.decode(about, About)
+    except serde.InvalidJSONError:
+        return False  # a bad row, which is found out when it is read
+    for name, value in _filter(where).items():
+        theirs = getattr(found, name) if name in FIELDS else found.metadata.get(name)
+        if theirs != value or isinstance(theirs, bool) != isinstance(value, bool):
+            return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _filter(where: str) -> dict[str, MetadataValue]:
+    return serde.decode(where, dict[str, MetadataValue])
+
+
+def add(connection: sqlite3.Connection, text: str, about: About, moment: datetime) -> str:
+    """Write an entry and index its words; return its id."""
+    entry_id, created = new_id("e"), int(moment.timestamp())
+    split = words(text)
+    row = (entry_id, text, serde.encode(about).decode(), _spaced(split), created)
+    size = sum(len(part.encode()) for part in row[:4] if isinstance(part, str))
+    cursor = connection.execute(
+        "INSERT INTO entries (id, text, about, words, created, checksum, bytes, used)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, _checksum(*row), size, created),
+    )
+    _index(connection, cursor.lastrowid or 0, split)
+    _count(connection, 1, size, len(split))
+    return entry_id
+
+
+def read(connection: sqlite3.Connection, key: int) -> Entry | None:
+    """Read an entry; None where its row is not what was written, or not there any more."""
+    row = connection.execute(
+        "SELECT id, text, about, words, created, checksum FROM entries WHERE key = ?", (key,)
+    ).fetchone()
+    if row is None or _checksum(*row[:-1]) != row[-1]:
+        return None
+    entry_id, text, about, _, created, _ = row
+    beside = serde.decode(about, About)
+    return Entry(
+        id=entry_id,
+        text=text,
+        origin=beside.origin,
+        session_id=beside.session_id,
+        turn=beside.turn,
+        created_at=datetime.fromtimestamp(created, UTC),
+        metadata=beside.metadata,
+    )
+
+
+def remove(connection: sqlite3.Connection, keys: Iterable[int]) -> int:
+    """Remove entries with all that belongs to them; return how many there were."""
+    removed = 0
+    for key in keys:
+        row = connection.execute(
+            "SELECT words, bytes FROM entries WHERE key = ?", (key,)
+        ).fetchone()
+        if row is None:
+            continue
+        _remove_from_index(connection, key, str(row[0]).split())
+        connection.execute("DELETE FROM vectors WHERE key = ?", (key,))
+        connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+        _count(connection, -1, -int(row[1]), -len(str(row[0]).split()))
+        removed += 1
+    return removed
+
+
+def set_aside(connection: sqlite3.Connection, keys: Iterable[int], moment: datetime) -> int:
+    """Move rows that are damaged out of the way; return how many there still were."""
+    bad = [key for key in keys if _is_damaged(connection, key)]
+    for key in bad:
+        connection.execute(
+            "INSERT INTO damaged (id, text, about, found)"
+            " SELECT id, text, about, ? FROM entries WHERE key = ?",
+            (int(moment.timestamp()), key),
+        )
+    return remove(connection, bad)
+
+
+def evict(connection: sqlite3.Connection, most: int, most_bytes: int) -> int:
+    """Remove what was neither added nor recalled for the longest time, until the rest fits."""
+    removed = 0
+    while True:
+        totals = read_totals(connection)
+        if totals.entries <= most and totals.bytes <= most_bytes:
+            return removed
+        excess = max(totals.entries - most, 1)
+        oldest = "SELECT key FROM entries ORDER BY used, key LIMIT ?"
+        removed += (gone := remove(connection, stored_keys(connection, oldest, excess)))
+        if not gone:
+            return removed
+
+
+def mark_used(connection: sqlite3.Connection, keys: Iterable[int], moment: datetime) -> None:
+    """Note that these entries were recalled, so that others are evicted first."""
+    used = int(moment.timestamp())
+    connection.executemany("UPDATE entries SET used = ? WHERE key = ?", ((used, k) for k in keys))
+
+
+def read_totals(connection: sqlite3.Connection) -> Totals:
+    """Read how much there is, which costs the same however much it is."""
+    found = dict(connection.execute("SELECT name, value FROM totals").fetchall())
+    return Totals(found["entries"], found["bytes"], found["words"])
+
+
+def clear(connection: sqlite3.Connection) -> int:
+    """Remove everything; return how many entries there were."""
+    (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+    connection.execute("INSERT INTO word_index (word_index) VALUES ('delete-all')")
+    for table in ("counts", "vectors", "entries", "damaged"):
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
+    connection.execute("UPDATE totals SET value = 0")
+    return int(entries)
+
+
+def rebuild_index(connection: sqlite3.Connection) -> int:
+    """Index all entries anew, from their rows; return how many there are."""
+    connection.execute("DROP TABLE word_index")
+    connection.execute(WORD_INDEX)
+    connection.execute("DELETE FROM counts")
+    keys = stored_keys(connection, "SELECT key FROM entries ORDER BY key DESC")
+    for key in keys:
+        (text,) = connection.execute("SELECT words FROM entries WHERE key = ?", (key,)).fetchone()
+        _index(connection, key, text.split())
+    return len(keys)
+
+
+def _index(connection: sqlite3.Connection, key: int, split: list[str]) -> None:
+    # Negative, since an index is read fastest from its lowest number on, and the newest come first.
+    connection.execute(
+        "INSERT INTO word_index (rowid, words) VALUES (?, ?)", (-key, " ".join(split))
+    )
+    connection.executemany(
+        "INSERT INTO counts VALUES (?, 1) ON CONFLICT DO UPDATE SET entries = entries + 1",
+        ((word,) for word in set(split)),
+    )
+
+
+def _remove_from_index(connection: sqlite3.Connection, key: int, split: list[str]) -> None:
+    connection.execute(
+        "INSERT INTO word_index (word_index, rowid, words) VALUES ('delete', ?, ?)",
+        (-key, " ".join(split)),
+    )
+    for word in set(split):
+        connection.execute("UPDATE counts SET entries = entries - 1 WHERE word = ?", (word,))
+        connection.execute("DELETE FROM counts WHERE word = ? AND entries <= 0", (word,))
+
+
+def _count(connection: sqlite3.Connection, entries: int, size: int, length: int) -> None:
+    changes = (("entries", entries), ("bytes", size), ("words", length))
+    connection.executemany(
+        "UPDATE totals SET value = max(value + ?, 0) WHERE name = ?",
+        ((change, name) for name, change in changes),
+    )
+
+
+def _spaced(split: list[str]) -> str:
+    """Write words so that each has blanks of its own on both sides: they are counted as `" word "`."""
+    return "".join(f" {word} " for word in split)
+
+
+def _is_damaged(connection: sqlite3.Connection, key: int) -> bool:
+    there = connection.execute("SELECT 1 FROM entries WHERE key = ?", (key,)).fetchone()
+    return there is not None and read(connection, key) is None
+
+
+def _checksum(*parts: object) -> bytes:
+    """Sum up a row; each part with its length, so that none can pass for its neighbour."""
+    summed = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = str(part).encode(errors="replace")
+        summed.update(len(data).to_bytes(8, "big") + data)
+    return summed.digest()

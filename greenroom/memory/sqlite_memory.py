@@ -1,0 +1,385 @@
+"""A memory in SQLite: one file, or none for a memory that ends with the process."""
+
+import logging
+import math
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from sqlite3 import Connection
+
+import msgspec
+import trio
+
+from greenroom.core import MemoryStorageError, clock, serde, valid_unicode
+from greenroom.memory import rows, vectors
+from greenroom.memory.database import Database, stored_keys
+from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
+from greenroom.memory.ranking import Answer, Question, recall, recent
+from greenroom.memory.word_search import Filter
+
+__all__ = ["MemoryStatistics", "SQLiteMemory"]
+
+_log = logging.getLogger("greenroom.memory")
+
+_LONGEST = 64_000  # characters of an entry
+_MOST_METADATA = 4_096  # bytes of its metadata as JSON
+_MOST_RECALLED = 200  # as many candidates are ranked
+_MOST_USED = 1_000  # notes of what was recalled, kept until the next write
+_PATIENCE = 10.0  # seconds for the embedder
+_PAUSE = 30.0  # seconds in which an embedder that has failed is not asked
+_BATCH = 32  # entries without a vector that are embedded along
+_CACHED = 128  # vectors of questions
+
+
+@dataclass(frozen=True)
+class MemoryStatistics:
+    """What a memory holds, and what went wrong in this process; counted from its first use.
+
+    Attributes:
+        entries: how many entries there were at the last call.
+        bytes: what they take, without their vectors and the index.
+        evicted: entries removed because of a bound.
+        expired: entries removed because of their age.
+        damaged: rows set aside because they were not what was written.
+        embedder_failures: calls of the embedder that failed; recalls went by words.
+        index_failures: recalls whose words could not be searched; they got the newest entries.
+        last_failure: what failed last, in words; empty for nothing.
+    """
+
+    entries: int = 0
+    bytes: int = 0
+    evicted: int = 0
+    expired: int = 0
+    damaged: int = 0
+    embedder_failures: int = 0
+    index_failures: int = 0
+    last_failure: str = ""
+
+
+class SQLiteMemory:
+    """Keeps texts in one SQLite file and finds them by their words, and by meaning with an `Embedder`.
+
+    What `add` has acknowledged is on the disk. Several processes may use the same file. A row that is
+    not what was written is never returned: it is set aside in the file, logged and counted. At a
+    bound, what was neither added nor recalled for the longest time is removed and counted, the first
+    time with a warning in the log.
+
+    Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries, beyond
+    that those of the best 200 by words), and both rankings are fused. If the embedder fails or takes
+    more than 10 seconds, words alone decide, it is left alone for 30 seconds, and entries without a
+    vector get theirs later. If the index of words fails, it is made anew, and `recall` gives the newest
+    entries with a score of 0. Each is logged and counted in `statistics`.
+
+    Args:
+        path: the file; it is made when it is first needed, for its owner alone. By default in memory.
+        embedder: what makes vectors; without one, words decide.
+        max_entries: how many entries are kept.
+        max_bytes: how many bytes their texts, metadata and words may take.
+        max_age: seconds after which an entry is no longer recalled, and then removed; None for ever.
+        half_life: seconds after which an entry has lost a quarter of its score; age takes at most a
+            half. None for no loss.
+
+    Raises:
+        ValueError: a bound is too small to be of use.
+
+    Example:
+        >>> memory = SQLiteMemory()
+        >>> async def main():
+        ...     await memory.add("The tests need Postgres on port 5433.", origin="user")
+        ...     return [found.entry.text for found in await memory.recall("which port do tests need?")]
+        >>> trio.run(main)
+        ['The tests need Postgres on port 5433.']
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = ":memory:",
+        embedder: Embedder | None = None,
+        *,
+        max_entries: int = 100_000,
+        max_bytes: int = 256 << 20,
+        max_age: float | None = None,
+        half_life: float | None = 30 * 86_400.0,
+    ) -> None:
+        """Name the file; nothing is opened yet."""
+        if max_entries < 1 or max_bytes < 1 << 20:
+            raise ValueError("a memory keeps at least one entry and a megabyte")
+        if not all(each is None or each > 0 for each in (max_age, half_life)):
+            raise ValueError("max_age and half_life are seconds, more than 0, or None")
+        self._database = Database(os.fspath(path), {"fits": rows.fits})
+        self._embedder = embedder
+        self._bounds = max_entries, max_bytes
+        self._max_age, self._half_life = max_age, half_life
+        self._statistics = MemoryStatistics()
+        self._used: dict[int, None] = {}
+        self._questions: OrderedDict[str, bytes] = OrderedDict()
+        self._embedding: set[int] = set()
+        self._embed_from = -math.inf  # on the monotonic clock; trio's begins anew with each run
+        self._has_rebuilt = False
+
+    def __repr__(self) -> str:
+        return f"SQLiteMemory({self._database.path!r})"
+
+    async def add(self, text: str, /, **metadata: MetadataValue) -> str:
+        """Keep a text; return the id of its entry. It is durable when this returns.
+
+        `origin`, `session_id` and `turn` become the fields of the entry; all else is its metadata.
+
+        Raises:
+            ValueError: the text is blank or longer than 64,000 characters, or the metadata is not of
+                plain values or more than 4 KB.
+            MemoryStorageError: SQLite or the disk refused; nothing was kept.
+        """
+        if not text.strip() or len(text) > _LONGEST:
+            raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
+        text, about = valid_unicode(text), _about(metadata)
+        used, self._used = self._used, {}
+        work = partial(_add, text=text, about=about, used=list(used), oldest=self._oldest())
+        added = await self._database.run(partial(work, bounds=self._bounds), writes=True)
+        self._hold(added.totals)
+        if added.evicted or added.expired:
+            self._report_removed(added)
+        await self._embed("")
+        return added.id
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        threshold: float = 0.0,
+        where: Mapping[str, MetadataValue] | None = None,
+    ) -> Sequence[Recalled]:
+        """Find the entries that fit a question, the best first; any text is a question.
+
+        Of entries with the same text and origin it returns one. The score is the entry's relevance (the
+        share of the question's words that it has, weighed by rarity, or the cosine of the vectors, if
+        that is more), less for a lower rank and for age.
+
+        Raises:
+            ValueError: the limit is not 1 to 200, or `where` holds what metadata can't.
+            MemoryStorageError: SQLite or the disk refused.
+        """
+        if not 1 <= limit <= _MOST_RECALLED:
+            raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit}")
+        query, only = valid_unicode(query), self._filter(where)
+        vector = await self._embed(query)
+        question = Question(
+            text=query,
+            only=only,
+            limit=limit,
+            threshold=threshold,
+            vector=vector,
+            embedder=self._embedder.name if self._embedder else "",
+            half_life=self._half_life,
+            at=clock.now(),
+        )
+        answer = await self._database.run(partial(recall, question=question))
+        self._used.update(dict.fromkeys(answer.keys))
+        while len(self._used) > _MOST_USED:
+            del self._used[next(iter(self._used))]
+        await self._settle(answer)
+        return tuple(answer.recalled)
+
+    async def forget(self, id: str, /) -> bool:  # noqa: A002
+        """Remove an entry for good; say whether there was one. What was set aside of it goes as well.
+
+        Raises:
+            MemoryStorageError: SQLite or the disk refused.
+        """
+        return await self._database.run(partial(_forget, entry_id=id), writes=True)
+
+    async def clear(self, **where: MetadataValue) -> int:
+        """Remove all entries that have these fields and metadata, or all; return how many.
+
+        Raises:
+            ValueError: `where` holds what metadata can't.
+            MemoryStorageError: SQLite or the disk refused; all is as it was.
+        """
+        wanted = self._filter(where).where
+        return await self._database.run(partial(_clear, where=wanted), writes=True)
+
+    async def entries(
+        self, *, limit: int = 100, where: Mapping[str, MetadataValue] | None = None
+    ) -> Sequence[Entry]:
+        """Return the newest entries, the newest first.
+
+        Raises:
+            ValueError: `where` holds what metadata can't.
+            MemoryStorageError: SQLite or the disk refused.
+        """
+        only = self._filter(where)
+        answer = await self._database.run(partial(recent, only=only, limit=limit))
+        await self._settle(answer)
+        return tuple(each.entry for each in answer.recalled)
+
+    def statistics(self) -> MemoryStatistics:
+        """Return what it holds and what went wrong."""
+        return self._statistics
+
+    def _filter(self, where: Mapping[str, MetadataValue] | None) -> Filter:
+        return Filter(self._oldest(), rows.wanted(_checked(where or {})))
+
+    def _oldest(self) -> int:
+        """Return when an entry must have been made at the earliest."""
+        return 0 if self._max_age is None else math.ceil(clock.now().timestamp() - self._max_age)
+
+    # -- vectors --------------------------------------------------------------------------------
+
+    async def _embed(self, query: str) -> bytes:
+        """Return the question's vector, and give entries without one theirs; empty if that fails."""
+        known = self._questions.get(query, b"")
+        embedder = self._embedder
+        if embedder is None or time.monotonic() < self._embed_from:
+            return known
+        find = partial(vectors.pending, name=embedder.name, most=_BATCH + len(self._embedding))
+        found = await self._database.run(find)
+        batch = [(k, text) for k, text in found if k not in self._embedding][:_BATCH]
+        texts = [text for _, text in batch] + ([query] if query and not known else [])
+        if not texts:
+            return known
+        keys = [key for key, _ in batch]
+        self._embedding.update(keys)
+        try:
+            made = await self._vectors(embedder, texts)
+            if made:
+                pairs = list(zip(keys, made, strict=False))
+                store = partial(vectors.store, name=embedder.name, vectors=pairs)
+                await self._database.run(store, writes=True)
+        finally:
+            self._embedding.difference_update(keys)
+        if made and len(made) > len(keys):
+            known = self._questions[query] = made[-1]
+            while len(self._questions) > _CACHED:
+                self._questions.popitem(last=False)
+        return known
+
+    async def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+        """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
+        try:
+            with trio.fail_after(_PATIENCE):
+                made = await embedder.embed(texts)
+            if len(made) != len(texts):
+                raise ValueError(f"{len(made)} vectors for {len(texts)} texts")  # noqa: TRY301
+            return await trio.to_thread.run_sync(lambda: [vectors.unit(each) for each in made])
+        except Exception as error:  # noqa: BLE001  # whatever it is, words are still there
+            self._embed_from = time.monotonic() + _PAUSE
+            reason = f"{type(error).__name__}: {error}"[:500]
+            self._report(f"the embedder {embedder.name} failed: {reason}", embedder_failures=1)
+            return []
+
+    # -- what goes wrong, and what is counted ---------------------------------------------------
+
+    async def _settle(self, answer: Answer) -> None:
+        """Set damaged rows aside, and make a broken index anew, once."""
+        self._hold(answer.totals)
+        if answer.failure is not None:
+            self._report(f"words could not be searched: {answer.failure}", index_failures=1)
+            if not self._has_rebuilt:
+                self._has_rebuilt = True
+                await self._mend(rows.rebuild_index)
+        if answer.damaged:
+            aside = partial(rows.set_aside, keys=answer.damaged, moment=clock.now())
+            if moved := await self._mend(aside):
+                text = f"{moved} damaged entries were set aside in the table 'damaged'"
+                self._report(text, damaged=moved)
+
+    async def _mend(self, work: Callable[[Connection], int]) -> int:
+        """Do what the answer need not wait for to be right; a disk that refuses is logged."""
+        try:
+            return await self._database.run(work, writes=True)
+        except MemoryStorageError as error:
+            self._report(f"could not be mended: {error}")
+            return 0
+
+    def _hold(self, totals: rows.Totals) -> None:
+        self._statistics = replace(self._statistics, entries=totals.entries, bytes=totals.bytes)
+
+    def _report_removed(self, added: "_Added") -> None:
+        """Count what had to go, and say so in the log: at a bound it was not asked for."""
+        old = self._statistics
+        if added.evicted:
+            level = logging.DEBUG if old.evicted else logging.WARNING  # once is enough
+            _log.log(level, "memory %s is full: %d evicted", self._database.path, added.evicted)
+        self._statistics = replace(
+            old, evicted=old.evicted + added.evicted, expired=old.expired + added.expired
+        )
+
+    def _report(self, text: str, **counts: int) -> None:
+        """Log it, and count it."""
+        _log.warning("memory %s: %s", self._database.path, text)
+        old = self._statistics
+        counted = {name: getattr(old, name) + count for name, count in counts.items()}
+        self._statistics = replace(old, last_failure=text, **counted)
+
+
+class _Added(msgspec.Struct, frozen=True):
+    """What adding an entry has changed."""
+
+    id: str
+    expired: int
+    evicted: int
+    totals: rows.Totals
+
+
+def _add(
+    connection: Connection,
+    text: str,
+    about: rows.About,
+    *,
+    used: Sequence[int],
+    oldest: int,
+    bounds: tuple[int, int],
+) -> _Added:
+    moment = clock.now()
+    rows.mark_used(connection, used, moment)
+    entry_id = rows.add(connection, text, about, moment)
+    old = "SELECT key FROM entries WHERE created < ? LIMIT 1000"
+    expired = rows.remove(connection, stored_keys(connection, old, oldest))
+    evicted = rows.evict(connection, *bounds)
+    return _Added(entry_id, expired, evicted, rows.read_totals(connection))
+
+
+def _forget(connection: Connection, entry_id: str) -> bool:
+    connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,))
+    found = stored_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
+    return rows.remove(connection, found) > 0
+
+
+def _clear(connection: Connection, where: str) -> int:
+    if not where:
+        return rows.clear(connection)
+    query = "SELECT key FROM entries WHERE fits(about, ?)"
+    return rows.remove(connection, stored_keys(connection, query, where))
+
+
+def _about(metadata: Mapping[str, MetadataValue]) -> rows.About:
+    """Sort what was given with a text into fields and metadata."""
+    values = _checked(metadata)
+    fields: dict[str, object] = {name: values.pop(name) for name in rows.FIELDS & values.keys()}
+    try:
+        about = msgspec.convert(fields | {"metadata": values}, rows.About)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"this can't be said of an entry: {error}") from error
+    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
+        raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
+    return about
+
+
+def _checked(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
+    """Return them with valid Unicode, and enums as the words that they are."""
+    checked: dict[str, MetadataValue] = {}
+    for name, value in values.items():
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        is_short = not isinstance(value, int) or abs(value) < 1 << 63
+        if not (isinstance(value, str | int | float | None) and is_finite and is_short):
+            raise ValueError(
+                f"{name}={value!r}: metadata are texts, finite numbers of 64 bits, booleans or None"
+            )
+        checked[valid_unicode(name)] = (
+            valid_unicode(str(value)) if isinstance(value, str) else value
+        )
+    return checked

@@ -1,0 +1,89 @@
+"""`WorkingMemory`: values that a task works with, stored with its session."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from greenroom.core import InvalidJSONError, serde
+from greenroom.session import AgentSession
+
+__all__ = ["WorkingMemory"]
+
+_KIND = "memory.working"
+
+
+class WorkingMemory:
+    """Keeps JSON values by name for one task, as records of a session: they survive the process.
+
+    Values are copied on the way in and out. A change counts at once and is stored by the session's next
+    save, together with the messages; a rewind to before it takes it back. Nothing here waits, so tasks
+    that share a session see each change whole.
+
+    Args:
+        session: where the values are kept.
+        task: whose values; those of another task are apart.
+
+    Example:
+        >>> from greenroom.session import AgentSession, MemoryStore
+        >>> values = WorkingMemory(AgentSession.new("coder", store=MemoryStore()), task="build")
+        >>> values.set("capital", "Paris")
+        >>> values.compare_and_set("capital", "Rome", "Oslo"), values.get("capital")
+        (False, 'Paris')
+    """
+
+    def __init__(self, session: AgentSession, task: str = "") -> None:
+        """Look at the values of this task."""
+        self._session = session
+        self._task = task
+
+    def get(self, key: str, default: serde.JSON = None) -> serde.JSON:
+        """Return a copy of a value, or the default where there is none."""
+        return self.to_dict().get(key, default)
+
+    def set(self, key: str, value: serde.JSON) -> None:
+        """Keep a value in place of the one before.
+
+        Raises:
+            InvalidJSONError: it is not JSON.
+            SessionError: it is longer than 256 KB.
+        """
+        self.update({key: value})
+
+    def update(self, values: Mapping[str, serde.JSON]) -> None:
+        """Keep several values, all or none.
+
+        Raises:
+            InvalidJSONError: one is not JSON.
+            SessionError: they are longer than 256 KB together.
+        """
+        if not all(isinstance(key, str) for key in values):
+            raise InvalidJSONError("the names of values are texts")
+        self._session.add_record(_KIND, {"task": self._task, "set": dict(values)})
+
+    def compare_and_set(self, key: str, expected: serde.JSON, value: serde.JSON) -> bool:
+        """Keep a value if the present one equals `expected`, None where there is none; say whether.
+
+        So of several that read a value and write a new one, none undoes what another has written.
+
+        Raises:
+            InvalidJSONError: the value is not JSON.
+            SessionError: it is longer than 256 KB.
+        """
+        if self.get(key) != expected:
+            return False
+        self.set(key, value)
+        return True
+
+    def clear(self) -> None:
+        """Remove all values of this task."""
+        self._session.add_record(_KIND, {"task": self._task, "clear": True})
+
+    def to_dict(self) -> dict[str, serde.JSON]:
+        """Return a copy of all values of this task."""
+        found: dict[str, serde.JSON] = {}
+        for record in self._session.records(_KIND):
+            change = cast("dict[str, serde.JSON]", record)
+            if change.get("task") == self._task:
+                if change.get("clear"):
+                    found.clear()
+                found |= cast("dict[str, serde.JSON]", change.get("set", {}))
+        return found
