@@ -20,12 +20,15 @@ from greenroom import (
     EventLoopError,
     FileStore,
     GreenroomError,
+    Guard,
     MemoryStore,
     ModelOverloadedError,
     PermissionManager,
     PermissionRule,
+    Reject,
     RuleDecision,
     SessionNotFoundError,
+    SQLiteMemory,
     StopReason,
     TokenBudget,
     ToolError,
@@ -548,3 +551,42 @@ async def test_arguments_of_a_run_have_to_go_together(options, match):
     options = {"input": "Hi", **options}
     with pytest.raises(ConfigurationError, match=match):
         await agent("Hi").run(options.pop("input"), **options)
+
+
+# -- memory ------------------------------------------------------------------------------------------
+
+
+async def test_a_turn_begins_with_what_the_memory_has_on_its_input(tmp_path):
+    memory = SQLiteMemory(tmp_path / "memory.db")
+    await memory.add("I'm vegetarian.", origin="user")
+    result = await agent("Then no ham.", memory=memory).run("Is ham vegetarian?")
+    asked, recalled, answer = result.messages
+    assert (asked.sender, recalled.sender, answer.text) == ("", "memory", "Then no ham.")
+    assert "I'm vegetarian." in recalled.text
+    assert len(await memory.recall("ham")) == 0  # nothing is added but what a compaction leaves out
+
+
+async def test_what_guards_reject_is_not_looked_for(tmp_path):
+    memory = SQLiteMemory(tmp_path / "memory.db")
+    await memory.add("Swords are in the shed.", origin="user")
+    guard = Guard(lambda context, text: Reject("not here"), on="input")
+    result = await agent(memory=memory, guards=[guard]).run("Where are the swords?")
+    assert [message.sender for message in result.messages] == [""]
+
+
+async def test_what_is_no_memory_is_refused():
+    with pytest.raises(ConfigurationError, match="is not a memory"):
+        agent(memory="memory.db")
+
+
+async def test_a_conversation_that_outgrows_the_window_is_shortened():
+    llm = ScriptedProvider(
+        *["word " * 30_000, "Fine.", "Notes.", "Good."], model="claude-haiku-4-5"
+    )
+    llm.name = "anthropic"
+    store, session = MemoryStore(), "talk"
+    one = Agent(llm)
+    for text in ("My name is Ada.", "word " * 230_000, "Who am I?"):
+        result = await one.run(text, session=session, store=store)
+    assert result.output == "Good."
+    assert "My name is Ada." in llm.requests[-1].messages[0].text
