@@ -580,9 +580,7 @@ async def test_what_is_no_memory_is_refused():
 
 
 async def test_a_conversation_that_outgrows_the_window_is_shortened():
-    llm = ScriptedProvider(
-        *["word " * 30_000, "Fine.", "Notes.", "Good."], model="claude-haiku-4-5"
-    )
+    llm = ScriptedProvider("Hello.", "Notes.", "Fine.", "Good.", model="claude-haiku-4-5")
     llm.name = "anthropic"
     store, session = MemoryStore(), "talk"
     one = Agent(llm)
