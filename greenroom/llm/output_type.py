@@ -232,7 +232,7 @@ def _has_struct(hint: object) -> bool:
 
 def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
     try:
-        schema = msgspec.json.schema(kind)
+        schema = msgspec.json.schema(kind, schema_hook=_anything)
         decoder = msgspec.json.Decoder(cast("type[T]", kind))
     except (TypeError, NameError) as error:
         raise _unfit_error(kind, error) from error
@@ -245,6 +245,13 @@ def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes
             raise _misfit([_line(place + inner.rstrip("`"), reason)]) from None
 
     return schema, decode
+
+
+def _anything(kind: object) -> dict[str, object]:
+    """Return the schema of a field that may hold any value."""
+    if kind is object:
+        return {"description": "any JSON value"}
+    raise TypeError(f"no JSON Schema stands for {kind!r}")
 
 
 def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
