@@ -31,6 +31,7 @@
     │   └── AddressRefusedError        we refuse to contact that address
     ├── GuardError                     a guard has rejected what was said
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
+    ├── PlanError                      a plan makes no sense, or can't be carried out
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -96,6 +97,7 @@ __all__ = [
     "NetworkError",
     "NetworkTimeoutError",
     "NoProgressError",
+    "PlanError",
     "RuleFileError",
     "RuntimeClosedError",
     "SandboxUnavailableError",
@@ -408,6 +410,12 @@ class NoProgressError(GreenroomError):
     """An agent has made the same call again and again, or calls that could not run."""
 
     remedy = "look at the calls in `result.messages`, and say more in the instructions or the tools' results"
+
+
+class PlanError(GreenroomError, ValueError):
+    """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
+
+    remedy = "correct the subtask that the message names, or let a planner make another plan"
 
 
 class CircuitOpenError(GreenroomError):

@@ -235,3 +235,19 @@ def test_a_session_goes_on_after_a_kill(tmp_path):
     assert (first, third) == ("tool: nothing in the attic", "tool: nothing in the garden")
     assert "nothing in the cellar" not in second
     assert answer == "It was in the garden after all."
+
+
+def test_a_trip_is_planned_anew_when_the_hotel_is_full(tmp_path):
+    assert run("trip.py", cwd=tmp_path).splitlines() == [
+        "plan: 3 subtasks",
+        "plan: flight executing",
+        "plan: flight completed",
+        "plan: hotel executing",
+        "plan: hotel failed: ValueError: no rooms left on Friday",
+        "plan: revised, 3 subtasks",
+        "plan: hostel executing",
+        "plan: hostel completed",
+        "plan: museum executing",
+        "plan: museum completed",
+        "You fly on Friday and sleep in a hostel: the hotel was full.",
+    ]
