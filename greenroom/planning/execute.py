@@ -9,7 +9,6 @@ or was cut off; of the last kind `trace` says what it has left behind.
 import heapq
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TypeAlias, TypeVarTuple, Unpack
 
@@ -97,7 +96,8 @@ async def execute_plan(
         plan_or_run: a plan, or a run to go on with.
         worker: the agent function of subtasks without a tool; None where there are none.
         *args: what else it is given.
-        limit: how many subtasks run at once.
+        limit: how many subtasks run at once; fewer where the agent has room for fewer subagents
+            (`RuntimeLimits.subagents`).
         policy: when the plan is revised.
         planner: who revises it; without one it is not.
         recovery: decides first what comes of a failed subtask; without it no subtask is tried twice.
@@ -108,6 +108,7 @@ async def execute_plan(
     Raises:
         PlanError: a subtask names a tool that is not among `tools`, or wants a worker and there is none.
         ConfigurationError: `limit` is below 1.
+        TurnError: the agent has no room for a single subagent more.
         SessionError: the session can't be written; nothing that was not on record has started.
         GreenroomError: what the planner raises, but for its `PlanError`: that ends the revisions.
 
@@ -136,7 +137,7 @@ async def execute_plan(
         agent,
         run,
         spawn,
-        limit=limit,
+        limit=min(limit, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,
         recovery=recovery,
@@ -171,32 +172,6 @@ def _check(plan: Plan, tools: ToolRegistry, *, has_worker: bool) -> None:
             )
         if not subtask.tool and not has_worker:
             raise PlanError(f"{subtask.id} has no tool, and there is no worker to do it")
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A subtask has come to its end."""
-
-    result: object = None
-
-
-@dataclass(frozen=True)
-class _Failed:
-    """A subtask has failed."""
-
-    error: str
-    reason: FailureReason
-
-
-@dataclass(frozen=True)
-class _Unasked:
-    """A subtask that was cut off is left as it is: nobody could be asked about it."""
-
-    error: str
-    session_id: str
-
-
-_Outcome: TypeAlias = _Ended | _Failed | _Unasked
 
 
 class _Execution:
@@ -296,19 +271,10 @@ class _Execution:
 
     async def _try(self, id_: str) -> bool:
         """Run a subtask once, and write down what came of it; True where it is to be tried again."""
-        outcome = await self._attempt(self.run.plan[id_])
-        again = False
-        match outcome:
-            case _Ended(result):
-                self._in_a_row = 0
-                self._write(SubtaskMove(id_, SubtaskStatus.COMPLETED, result))
-            case _Failed(error, reason):
-                self._in_a_row += 1
-                self._write(SubtaskMove(id_, SubtaskStatus.FAILED, error=error, reason=reason))
-                again = await self._recover(self._failure(id_))
-            case _Unasked(error, session_id):
-                move = SubtaskMove(id_, SubtaskStatus.PENDING, error=error, session_id=session_id)
-                self._write(move)
+        end = await self._attempt(self.run.plan[id_])
+        self._write(end)
+        self._in_a_row = self._in_a_row + 1 if end.status is SubtaskStatus.FAILED else 0
+        again = end.status is SubtaskStatus.FAILED and await self._recover(self._failure(id_))
         await self._agent.session.save(flush=False)
         return again
 
@@ -330,18 +296,18 @@ class _Execution:
 
     # -- one subtask ----------------------------------------------------------------------------
 
-    async def _attempt(self, subtask: Subtask) -> _Outcome:
-        """Run a subtask, or find out what became of it."""
+    async def _attempt(self, subtask: Subtask) -> SubtaskMove:
+        """Run a subtask, or find out what became of it; return the move that it ends with."""
         trace = Trace("nothing")
         if cut_off_in := self.run.state(subtask.id).session_id:
             trace = await self._look_back(cut_off_in, subtask)
             if trace.kind == "result":
                 self._write(SubtaskMove(subtask.id, SubtaskStatus.EXECUTING, session_id=cut_off_in))
-                return self._known(trace, subtask)
+                return _known(trace, subtask)
         try:
             filled = fill(subtask, self.run, self._types(subtask.tool))
         except PlanError as error:
-            return _Failed(str(error), FailureReason.INPUT)
+            return _failed(subtask, str(error), FailureReason.INPUT)
         if trace.kind == "unsure":
             refusal = await self._ask(filled, trace.doubt, cut_off_in)
             if refusal is not None:
@@ -374,10 +340,6 @@ class _Execution:
             return Trace("nothing")
         return trace
 
-    def _known(self, trace: Trace, subtask: Subtask) -> _Outcome:
-        reason = FailureReason.TOOL if subtask.tool else FailureReason.WORKER
-        return _Failed(trace.error, reason) if trace.error else _Ended(trace.result)
-
     def _types(self, name: str) -> dict[str, object]:
         """Return what types the arguments of a tool have, as far as its schema says."""
         tool = self._tools.get(name)
@@ -386,7 +348,7 @@ class _Execution:
             return {}
         return {key: each.get("type") for key, each in properties.items() if isinstance(each, dict)}
 
-    async def _ask(self, subtask: Subtask, doubt: str, session_id: str) -> _Outcome | None:
+    async def _ask(self, subtask: Subtask, doubt: str, session_id: str) -> SubtaskMove | None:
         """Ask a person whether a subtask that may have had its effect is to be run again."""
         doing = f"{subtask.goal}\nIt was cut off, and {doubt}: it may have had its effect already."
         answer = await self._agent.request_permission(
@@ -399,11 +361,13 @@ class _Execution:
         if answer.decision is RuleDecision.ALLOW:
             return None
         error = f"it was cut off, and {doubt}; {answer.message or 'it is not to be run again'}"
-        if answer.by in DECIDED_BY_ITSELF:
-            return _Unasked(error, session_id)
-        return _Failed(error, FailureReason.CUT_OFF)
+        if answer.by in DECIDED_BY_ITSELF:  # somebody else may be asked another time
+            return SubtaskMove(
+                subtask.id, SubtaskStatus.PENDING, error=error, session_id=session_id
+            )
+        return _failed(subtask, error, FailureReason.CUT_OFF)
 
-    async def _run(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> _Outcome:
+    async def _run(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> SubtaskMove:
         """Run a subtask in its session, and end its agent."""
         if subtask.tool:
             call = SubtaskCall(subtask, self._tools, self.permissions)
@@ -412,40 +376,35 @@ class _Execution:
             handle = self._spawn(session, subtask.id)
         try:
             text = _GO_ON if goes_on else subtask.goal or subtask.tool
-            outcome = await self._result(handle, text, subtask)
+            end = await self._result(handle, text, subtask)
             await handle.shutdown()
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
-        return outcome
+        return end
 
-    async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> _Outcome:
-        reason = FailureReason.TOOL if subtask.tool else FailureReason.WORKER
+    async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskMove:
         try:
             result = await handle.ask(text, sender="plan", metadata={"subtask": subtask.id})
         except AgentNotRunningError as error:
             outcome = error.outcome
             problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else ""
-            return _Failed(problem or str(error), reason)
+            return _failed(subtask, problem or str(error))
         except TurnError as error:
-            return _Failed(str(error), reason)
+            return _failed(subtask, str(error))
         if result.status is not TurnStatus.COMPLETED:
-            return _Failed(result.error or f"its turn was {result.status}", reason)
-        return _Ended(result.text if result.value is msgspec.UNSET else result.value)
+            return _failed(subtask, result.error or f"its turn was {result.status}")
+        value = result.text if result.value is msgspec.UNSET else result.value
+        return SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value)
 
     def _cut_off(self, subtask: Subtask, session: AgentSession) -> None:
         """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
         trace = trace_call(session) if subtask.tool else None
         if trace is not None and trace.kind == "result":
-            match self._known(trace, subtask):
-                case _Failed(error, reason):
-                    move = SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason)
-                case _:
-                    move = SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result)
+            self._write(_known(trace, subtask))
         else:
             left = session.session_id if session.history else ""
-            move = SubtaskMove(subtask.id, SubtaskStatus.PENDING, session_id=left)
-        self._write(move)
+            self._write(SubtaskMove(subtask.id, SubtaskStatus.PENDING, session_id=left))
 
     # -- what a failure leads to ----------------------------------------------------------------
 
@@ -496,6 +455,17 @@ class _Execution:
             f"the plan was revised {self.run.revisions} times, and {again}",
             hint="a smaller goal may be within reach",
         )
+
+
+def _failed(subtask: Subtask, error: str, reason: FailureReason | None = None) -> SubtaskMove:
+    reason = reason or (FailureReason.TOOL if subtask.tool else FailureReason.WORKER)
+    return SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason)
+
+
+def _known(trace: Trace, subtask: Subtask) -> SubtaskMove:
+    if trace.error:
+        return _failed(subtask, trace.error)
+    return SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result)
 
 
 class _Frontier:

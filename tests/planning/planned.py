@@ -18,10 +18,11 @@ from greenroom.planning import PlanRun, execute_plan
 class Planned:
     """An agent whose turns carry a plan out, or go on with the run that its session holds."""
 
-    def __init__(self, plan, worker=None, *args, store=None, session=None, **options):
+    def __init__(self, plan, worker=None, *args, store=None, session=None, limits=None, **options):
         self.plan, self.worker, self.args, self.options = plan, worker, args, options
         self.store = store or MemoryStore()
         self.session = session or AgentSession.new("planned", session_id="planned")
+        self.limits = limits
         self.run = None
         self.steps = []
         self.asked = []
@@ -36,7 +37,7 @@ class Planned:
 
     @asynccontextmanager
     async def spawned(self):
-        async with AgentRuntime(self.store) as runtime, trio.open_nursery() as nursery:
+        async with AgentRuntime(self.store, self.limits) as runtime, trio.open_nursery() as nursery:
             handle = runtime.spawn(self.session, self, unattended="deny")
             await nursery.start(self._watch, handle)
             yield handle

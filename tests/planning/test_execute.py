@@ -14,6 +14,7 @@ from greenroom import (
     PermissionManager,
     PermissionRule,
     PlanError,
+    RuntimeLimits,
     ToolRegistry,
     ToolResult,
     as_tool,
@@ -87,6 +88,15 @@ async def test_the_graph_and_the_limit_say_what_runs_when(autojump_clock):
         "4 subtasks",
         *(f"{id_} {status}" for id_ in "abcd" for status in ("executing", "completed")),
     ]
+
+
+async def test_no_more_run_at_once_than_the_agent_has_room_for(autojump_clock):
+    plan = Plan("", [Subtask(f"s{n}", "S") for n in range(6)])
+    planned = Planned(plan, worker, limits=RuntimeLimits(subagents=2))
+    begun = trio.current_time()
+    assert (await planned.carry_out()).error == ""
+    assert planned.run.is_completed
+    assert trio.current_time() - begun == pytest.approx(0.6, abs=0.05)
 
 
 async def test_a_subtask_reaches_its_agent_as_an_input_of_the_plan(autojump_clock):

@@ -47,7 +47,7 @@ def scenario(seen):
 
 def test_a_cancel_at_any_checkpoint_leaves_a_valid_plan_and_nothing_that_runs():
     seen = []
-    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=60)
+    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=40)
     assert report.violations == ()
     assert any(run.is_completed for run in seen)
     assert any(not run.is_over for run in seen)
