@@ -35,7 +35,7 @@ You turn a goal into a plan: subtasks, and for each the ids of those that have t
 """
 
 
-class _Draft(msgspec.Struct, frozen=True):
+class PlanDraft(msgspec.Struct, frozen=True):
     """The plan that a model answers with."""
 
     subtasks: list[Subtask]
@@ -70,7 +70,7 @@ class ModelPlanner:
         self._agent = Agent(
             llm,
             instructions=_INSTRUCTIONS.format(limit=limit),
-            output_type=_Draft,
+            output_type=PlanDraft,
             name="planner",
         )
 
@@ -130,9 +130,9 @@ class ModelPlanner:
                     fault = f"the model has made no plan that can be used: {error.message}"
                     raise PlanError(fault, hint=hint) from None
                 request = f"This plan can't be used: {error.message}\nGive the whole plan again."
-                session = result.session
+                session = await result.session.fork()  # each run has a session of its own
 
-    async def _ask(self, request: str, session: AgentSession | None) -> AgentResult[_Draft]:
+    async def _ask(self, request: str, session: AgentSession | None) -> AgentResult[PlanDraft]:
         result = await self._agent.run(request, session=session)
         try:
             _ = result.output

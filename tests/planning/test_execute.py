@@ -372,6 +372,21 @@ async def test_a_plan_is_revised_three_times_and_no_more(autojump_clock):
     assert PlanRun.load(planned.session).error == planned.run.error
 
 
+async def test_a_run_that_has_failed_is_revised_where_it_goes_on_with_a_planner(autojump_clock):
+    plan = Plan("", [Subtask("a", "A"), Subtask("b", "fail", after=["a"])])
+    failed = Planned(plan, worker)
+    await failed.carry_out()
+    planner = Written(Plan("", [Subtask("c", "C of {a.done}", after=["a"]), Subtask("a", "A")]))
+    again = Planned(plan, worker, planner=planner, store=failed.store, session=failed.session)
+    await again.carry_out()
+    assert again.steps == [
+        "revised, 2 subtasks",
+        "c executing",
+        "c completed",
+    ]
+    assert again.run.results["c"] == {"done": "C of A"}
+
+
 async def test_a_plan_that_was_written_down_is_not_revised(autojump_clock):
     plan = Plan("", [Subtask("a", "fail"), Subtask("b", "B")])
     planned = Planned(plan, worker, planner=plan)

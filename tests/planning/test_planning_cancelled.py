@@ -3,7 +3,14 @@
 import trio
 
 from greenroom import Agent, tool
-from greenroom.planning import Plan, PlanRun, Subtask, SubtaskStatus, execute_plan
+from greenroom.planning import (
+    Plan,
+    PlanRun,
+    Subtask,
+    SubtaskStatus,
+    execute_plan,
+    plan_and_execute,
+)
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 from tests.planning.planned import Planned, worker
 
@@ -51,6 +58,36 @@ def test_a_cancel_at_any_checkpoint_leaves_a_valid_plan_and_nothing_that_runs():
     assert report.violations == ()
     assert any(run.is_completed for run in seen)
     assert any(not run.is_over for run in seen)
+
+
+def planning():
+    async def book(what: str) -> str:
+        """Book."""
+        if what == "hotel":
+            raise ValueError("no rooms")
+        await trio.sleep(1)
+        return f"booked {what}"
+
+    def step(id_, **fields):
+        return {"id": id_, "goal": f"Do {id_}", **fields}
+
+    def model(request):
+        asked = request.messages[-1].text
+        if "Tools that a subtask may name" in asked:
+            if "has failed" in asked:
+                return call("final_answer", subtasks=[step("rest")])
+            return call("final_answer", subtasks=[step("a", after=["a"])])
+        if "can't be used" in asked:
+            hotel = step("hotel", tool="book", arguments={"what": "hotel"})
+            return call("final_answer", subtasks=[step("look"), hotel])
+        return "It is done."
+
+    return Scenario(plan_and_execute, ScriptedProvider(*[model] * 50), [book], inputs="A trip.")
+
+
+def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
+    report = cancel_at_every_checkpoint(planning, at_most=16)
+    assert report.violations == ()
 
 
 async def interrupted(planned, seconds):
