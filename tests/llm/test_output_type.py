@@ -310,3 +310,27 @@ def test_a_struct_with_a_field_beyond_json_is_refused():
 
     with pytest.raises(ConfigurationError, match="no schema can express the type Odd"):
         OutputType(Odd)
+
+
+def test_a_model_is_told_of_a_struct_what_is_not_for_programmers_alone():
+    class Step(msgspec.Struct):
+        """One step.
+
+        Attributes:
+            name: what it is called.
+
+        Raises:
+            ValueError: never.
+
+        Example:
+            >>> Step("a")
+        """
+
+        name: str
+
+    class Steps(msgspec.Struct):
+        steps: list[Step]
+
+    told = "One step.\n\nAttributes:\n    name: what it is called."
+    assert OutputType(Step).schema.schema["description"] == told
+    assert OutputType(Steps).schema.schema["$defs"]["Step"]["description"] == told
