@@ -3,6 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
+    planning           from a goal to finished work: plans, and what carries them out
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     memory             what the model sees of a long conversation, and what outlives it
     llm, runtime       talking to models; the actor kernel, which knows no model
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
         PermissionRecord as PermissionRecord,
         PermissionRequest as PermissionRequest,
         PermissionResponse as PermissionResponse,
+        PlanError as PlanError,
         Price as Price,
         RedactedThinkingBlock as RedactedThinkingBlock,
         ResourceMap as ResourceMap,
@@ -326,6 +328,7 @@ _HOMES = {
         "PermissionRecord",
         "PermissionRequest",
         "PermissionResponse",
+        "PlanError",
         "Price",
         "RedactedThinkingBlock",
         "ResourceMap",

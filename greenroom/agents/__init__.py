@@ -22,9 +22,11 @@ from greenroom.agents.agent import Agent as Agent
 from greenroom.agents.agent_result import AgentResult as AgentResult, Denial as Denial
 from greenroom.agents.agent_run import AgentRun as AgentRun
 from greenroom.agents.ask_person import AskPerson as AskPerson
+from greenroom.agents.caller import calling as calling
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
+from greenroom.agents.models import find_model as find_model
 from greenroom.agents.project_notes import (
     ProjectNotes as ProjectNotes,
     project_notes as project_notes,
@@ -55,6 +57,7 @@ from greenroom.agents.streams import (
 )
 from greenroom.agents.task import Task as Task
 from greenroom.agents.tool_calls import run_tools as run_tools
+from greenroom.agents.toolbox import Toolbox as Toolbox
 
 __all__ = [
     "CODER_PROMPT",
@@ -78,7 +81,10 @@ __all__ = [
     "StreamEvent",
     "StreamEventType",
     "Task",
+    "Toolbox",
+    "calling",
     "coder",
+    "find_model",
     "mapped",
     "merged",
     "only",

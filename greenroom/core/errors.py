@@ -33,6 +33,7 @@
     ├── GuardError                     a guard has rejected what was said
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none of them answers
+    ├── PlanError                      a plan makes no sense, or can't be carried out
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -100,6 +101,7 @@ __all__ = [
     "NetworkError",
     "NetworkTimeoutError",
     "NoProgressError",
+    "PlanError",
     "RuleFileError",
     "RuntimeClosedError",
     "SandboxUnavailableError",
@@ -424,6 +426,12 @@ class HandoffLimitError(GreenroomError):
     """The conversation was to be passed on too often in one turn; the message names the agents in order."""
 
     remedy = "say in the agents' descriptions and instructions which of them answers what"
+
+
+class PlanError(GreenroomError, ValueError):
+    """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
+
+    remedy = "correct the subtask that the message names, or let a planner make another plan"
 
 
 class CircuitOpenError(GreenroomError):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, TypeVar, cast, get_args
 
 import msgspec
@@ -232,7 +233,9 @@ def _has_struct(hint: object) -> bool:
 
 def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
     try:
-        schema = msgspec.json.schema(kind)
+        schema = msgspec.json.schema(kind, schema_hook=_anything)
+        for part in (schema, *mapping(schema.get("$defs")).values()):
+            _shorten_description(part)
         decoder = msgspec.json.Decoder(cast("type[T]", kind))
     except (TypeError, NameError) as error:
         raise _unfit_error(kind, error) from error
@@ -245,6 +248,19 @@ def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes
             raise _misfit([_line(place + inner.rstrip("`"), reason)]) from None
 
     return schema, decode
+
+
+def _shorten_description(schema: object) -> None:
+    """Leave out what a docstring says to programmers alone: what is raised, and examples."""
+    if isinstance(schema, dict) and isinstance(text := schema.get("description"), str):
+        schema["description"] = re.split(r"\n\s*\n(?=(?:Raises|Examples?):)", cleandoc(text))[0]
+
+
+def _anything(kind: object) -> dict[str, object]:
+    """Return the schema of a field that may hold any value."""
+    if kind is object:
+        return {"description": "any JSON value"}
+    raise TypeError(f"no JSON Schema stands for {kind!r}")
 
 
 def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:

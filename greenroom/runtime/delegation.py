@@ -29,6 +29,11 @@ class Delegation:
         """Made by the runtime."""
         self._actor = actor
 
+    @property
+    def subagent_room(self) -> int:
+        """How many subagents it can spawn now, beside those that are alive or untaken."""
+        return max(0, self._actor.limits.subagents - self._actor.children.unsettled)
+
     def spawn(
         self,
         session: "AgentSession",

@@ -126,8 +126,7 @@ def _room(spawner: AgentInternals | AgentRuntime) -> float:
     """Return how many agents may be spawned; where it is none, the first spawn says so."""
     if isinstance(spawner, AgentRuntime):
         return float("inf")
-    actor = spawner._actor
-    return max(1, actor.limits.subagents - actor.children.unsettled)
+    return max(1, spawner.subagent_room)
 
 
 class _Fan:

@@ -31,7 +31,11 @@ from greenroom.session.history.page import (
     backwards as backwards,
     read_page as read_page,
 )
-from greenroom.session.history.pairing import WENT_ON as WENT_ON
+from greenroom.session.history.pairing import (
+    WENT_ON as WENT_ON,
+    is_stand_in as is_stand_in,
+    may_have_run as may_have_run,
+)
 from greenroom.session.history.questions import OpenQuestion as OpenQuestion
 from greenroom.session.holder import fenced_error as fenced_error, locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
@@ -110,7 +114,9 @@ __all__ = [
     "export_session",
     "fenced_error",
     "import_session",
+    "is_stand_in",
     "locked_error",
+    "may_have_run",
     "read_on",
     "read_page",
 ]

@@ -265,3 +265,19 @@ def test_an_agent_that_remembers_over_sessions(tmp_path):
     assert first == ["Nothing that is remembered fits.", "I'll keep that in mind."]
     recalled = json.loads(run("remembers.py", cwd=tmp_path).splitlines()[0])
     assert (recalled["origin"], recalled["text"]) == ("the user said", "I'm vegetarian.")
+
+
+def test_a_trip_is_planned_anew_when_the_hotel_is_full(tmp_path):
+    assert run("trip.py", cwd=tmp_path).splitlines() == [
+        "plan: 3 subtasks",
+        "plan: flight executing",
+        "plan: flight completed",
+        "plan: hotel executing",
+        "plan: hotel failed: ValueError: no rooms left on Friday",
+        "plan: revised, 3 subtasks",
+        "plan: hostel executing",
+        "plan: hostel completed",
+        "plan: museum executing",
+        "plan: museum completed",
+        "You fly on Friday and sleep in a hostel: the hotel was full.",
+    ]

@@ -291,3 +291,46 @@ def test_a_root_that_is_a_reference_is_written_out():
     assert place["type"] == "object"
     assert "Place" in place["$defs"]
     assert "$defs" not in CAT.schema.schema
+
+
+def test_a_struct_may_hold_any_json_value():
+    class Call(msgspec.Struct):
+        name: str
+        arguments: dict[str, object] = {}
+
+    output = OutputType(Call)
+    value = {"name": "book", "arguments": {"days": [1, None], "to": {"city": "Oslo"}}}
+    Draft202012Validator(output.schema.schema).validate(value)
+    assert output.validate(value) == Call("book", value["arguments"])
+
+
+def test_a_struct_with_a_field_beyond_json_is_refused():
+    class Odd(msgspec.Struct):
+        field: range
+
+    with pytest.raises(ConfigurationError, match="no schema can express the type Odd"):
+        OutputType(Odd)
+
+
+def test_a_model_is_told_of_a_struct_what_is_not_for_programmers_alone():
+    class Step(msgspec.Struct):
+        """One step.
+
+        Attributes:
+            name: what it is called.
+
+        Raises:
+            ValueError: never.
+
+        Example:
+            >>> Step("a")
+        """
+
+        name: str
+
+    class Steps(msgspec.Struct):
+        steps: list[Step]
+
+    told = "One step.\n\nAttributes:\n    name: what it is called."
+    assert OutputType(Step).schema.schema["description"] == told
+    assert OutputType(Steps).schema.schema["$defs"]["Step"]["description"] == told

@@ -486,3 +486,20 @@ async def test_a_turn_that_rewinds_behind_its_beginning_has_said_nothing(runtime
 
     handle = runtime.spawn(new(), agent_fn)
     assert [(await handle.ask(text)).text for text in "ab"] == ["old", ""]
+
+
+async def test_replies_of_a_model_that_no_budget_has_counted_are_told_and_others_are_not(caplog):
+    async def adds(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                model = "m" if message.text == "ask" else ""
+                agent.session.add_message(Message("assistant", (TextBlock("hi"),), model=model))
+
+    async with AgentRuntime(MemoryStore()) as runtime:
+        handle = runtime.spawn(new(), adds)
+        with caplog.at_level("WARNING", "greenroom.runtime"):
+            await handle.ask("make one up")
+            assert caplog.messages == []
+            await handle.ask("ask")
+    (said,) = caplog.messages
+    assert "added 1 replies, of which 0 came out of `agent.model_call`" in said

@@ -3,6 +3,7 @@
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock
+from greenroom.session import AgentSession, is_stand_in, may_have_run
 from greenroom.session.history import transcript as module
 from greenroom.session.history.entry import MessageEntry
 from greenroom.session.history.pairing import unanswered
@@ -49,3 +50,16 @@ def test_only_what_is_new_is_looked_at(monkeypatch):
         transcript.add(MessageEntry(Message.user("nobody replies")))
         transcript.pair("interrupted")
     assert looked_at == [1] * 100
+
+
+def test_a_stand_in_says_whether_the_call_may_have_had_its_effect():
+    session = AgentSession.new("x")
+    session.add_message(Message.assistant([ToolUseBlock("t1", "Bash"), ToolUseBlock("t2", "Bash")]))
+    session.mark_tools_started(["t1"])
+    session.pair_tool_uses(told={"t1": "half of it"})
+    started, not_started = session.history[-1].tool_results
+    assert is_stand_in(started)
+    assert may_have_run(started)
+    assert is_stand_in(not_started)
+    assert not may_have_run(not_started)
+    assert not is_stand_in(ToolResultBlock("t1", started.content))  # a result is no error

@@ -352,7 +352,8 @@ class Turn:
             self._value = None
         new = _since(self._before, self._actor.session.history)
         replies = [message for message in new if message.role == "assistant"]
-        self._actor.turns.compare_replies(len(replies), self.replies)
+        asked = [reply for reply in replies if reply.model]  # others no model has written
+        self._actor.turns.compare_replies(len(asked), self.replies)
         last = replies[-1] if replies else None
         result = TurnResult(
             status=status,

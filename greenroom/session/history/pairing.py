@@ -13,7 +13,15 @@ import msgspec
 
 from greenroom.core import ContentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
-__all__ = ["WENT_ON", "Pairs", "answer_unanswered", "is_stand_in", "open_calls", "unanswered"]
+__all__ = [
+    "WENT_ON",
+    "Pairs",
+    "answer_unanswered",
+    "is_stand_in",
+    "may_have_run",
+    "open_calls",
+    "unanswered",
+]
 
 WENT_ON = "the conversation went on without it"
 """Why a call that was left open is answered before the next message or reply."""
@@ -64,8 +72,16 @@ def answer_unanswered(
 
 def is_stand_in(result: ToolResultBlock) -> bool:
     """Whether this is no result of a tool, but what `answer_unanswered` gave in its place."""
+    return _tells(result, _STARTED, _NOT_STARTED, _NOT_ON_RECORD)
+
+
+def may_have_run(result: ToolResultBlock) -> bool:
+    """Whether this stands in for the result of a call that had started, so that it may have had its effect."""
+    return _tells(result, _STARTED, _NOT_ON_RECORD)
+
+
+def _tells(result: ToolResultBlock, *fates: str) -> bool:
     first = result.text.partition(". Its output until then:\n")[0]
-    fates = (_STARTED, _NOT_STARTED, _NOT_ON_RECORD)
     return result.is_error and first.endswith(tuple(f": {fate}" for fate in fates))
 
 

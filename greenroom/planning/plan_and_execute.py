@@ -1,0 +1,311 @@
+"""`plan_and_execute`: an agent that plans, carries the plan out, and answers with what came of it."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import TypeAlias
+
+import trio
+
+from greenroom.agents import Agent, find_model, stream_reply
+from greenroom.core import (
+    DECIDED_BY_ITSELF,
+    AgentState,
+    GreenroomError,
+    Message,
+    PlanError,
+    RuleDecision,
+    StopReason,
+    TurnError,
+    TurnStatus,
+)
+from greenroom.llm import LLMProvider
+from greenroom.permissions import PermissionManager
+from greenroom.planning.execute import execute_plan, toolbox_of
+from greenroom.planning.model_planner import (
+    ModelPlanner,
+    describe_errors,
+    describe_plan,
+    describe_results,
+)
+from greenroom.planning.plan import Plan
+from greenroom.planning.plan_run import PLAN_STEP, PlanRun
+from greenroom.planning.revision import Planner, Recovery, ReplanPolicy
+from greenroom.resilience import Budget
+from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
+from greenroom.session import AgentSession, MemoryStore
+from greenroom.tools import ToolRegistry
+
+__all__ = ["plan_and_execute", "run_task"]
+
+Recall: TypeAlias = Callable[[str], Awaitable[str]]
+"""Finds what is known that may help with a goal."""
+
+Worker: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
+
+_POLICY = ReplanPolicy()
+_PROPOSALS = 3
+_GRACE = 2.0  # seconds for the clean-up of a task that was given up, as in `handle.interrupt`
+
+_WORKER = (
+    "Do the one piece of work that you are given, and answer with its result and nothing else."
+)
+
+_SYNTHESIS = """\
+You are told of a goal, and what came of the subtasks of a plan for it. Answer the person who had the goal:
+use every result, and say plainly what could not be done, and why. Mention the plan itself only where that
+helps.\
+"""
+
+
+async def plan_and_execute(
+    agent: AgentInternals,
+    llm: LLMProvider | str,
+    tools: Iterable[object] | ToolRegistry = (),
+    *,
+    planner: Planner | None = None,
+    worker: Worker | None = None,
+    permissions: PermissionManager | None = None,
+    recall: Recall | None = None,
+    review: bool = False,
+    limit: int = 5,
+    policy: ReplanPolicy = _POLICY,
+    recovery: Recovery | None = None,
+) -> None:
+    """Answer each input by a plan: make it, carry it out, and say what came of it.
+
+    An agent function, for `runtime.spawn(session, plan_and_execute, llm, tools)`; name what else it is
+    given with `functools.partial`. Its phases are states: "planning", "executing", "replanning" and
+    "answering". One input is worked on at a time; others wait in their order.
+
+    A goal that was not answered, since its turn was interrupted or the process has ended, goes on where
+    it was when it comes again in the same words: `handle.ask(goal)` once more.
+
+    Args:
+        agent: given by the runtime.
+        llm: the model that plans, works and answers, or its name.
+        tools: what subtasks may call, and what their agents have.
+        planner: who plans; by default `ModelPlanner(llm)`. A `Plan` of your own is one, too.
+        worker: the agent function of subtasks without a tool; by default an `Agent` with the tools.
+        permissions: the rules; by default as `execute_plan` and `Agent` say.
+        recall: an async function of the goal: what it returns is in the planner's request, such as
+            memories of earlier work.
+        review: whether a person agrees to the plan before it starts. A denial with a message is what is to
+            be changed: the planner is asked again, with the message, twice at the most.
+        limit: how many subtasks run at once.
+        policy: when a plan is revised.
+        recovery: what comes of a failed subtask, before the plan is revised.
+
+    Raises:
+        ConfigurationError: the model can't be opened.
+        ToolError: something in `tools` can't be a tool.
+    """
+    work = _Work(
+        llm,
+        tools,
+        planner=planner,
+        worker=worker,
+        permissions=permissions,
+        recall=recall,
+        review=review,
+        limit=limit,
+        policy=policy,
+        recovery=recovery,
+    )
+    async for message in agent.inputs():
+        run = _open_run(agent.session, message.text)
+        async with agent.turn(message):
+            await work.answer(agent, message.text, run)
+
+
+async def run_task(
+    query: str,
+    llm: LLMProvider | str,
+    tools: Iterable[object] | ToolRegistry = (),
+    *,
+    planner: Planner | None = None,
+    worker: Worker | None = None,
+    permissions: PermissionManager | None = None,
+    budget: Budget | None = None,
+) -> str:
+    """Plan a task, carry it out, and return the answer.
+
+    It always ends: a plan has at most 20 subtasks and 3 revisions, an agent 10 steps, and every model and
+    tool call its time-out; `budget` is for less. Inside of an agent's tool call or task it is a subagent of
+    that agent, and ends with its turn. Elsewhere it has a runtime of its own; then nothing is stored, and
+    nobody can be asked: what no rule allows is denied.
+
+    Args:
+        query: the goal, in words.
+        llm: the model, or its name.
+        tools: as for `plan_and_execute`, as are the others.
+        planner: who plans.
+        worker: the agent function of subtasks without a tool.
+        permissions: the rules.
+        budget: what all of it may use, such as `Budget(seconds=60)`.
+
+    Raises:
+        PlanError: no plan could be made.
+        TurnError: it was interrupted.
+        GreenroomError: what else has ended it, such as a `ModelError` or a `BudgetExceededError`.
+
+    Example:
+        >>> from functools import partial
+        >>> import trio
+        >>> from greenroom.planning import Plan, Subtask
+        >>> from greenroom.testing import ScriptedProvider
+        >>> def count(text: str) -> int:
+        ...     "Count letters."
+        ...     return len(text)
+        >>> plan = Plan("", [Subtask("count", "Count", tool="count", arguments={"text": "archon"})])
+        >>> trio.run(partial(run_task, "How long?", ScriptedProvider("6 letters."), [count], planner=plan))
+        '6 letters.'
+    """
+    task = _Task(_Work(llm, tools, planner=planner, worker=worker, permissions=permissions))
+    session = AgentSession.new("task")
+    handle = spawn_subagent(session, task.run, report=False, budget=budget)
+    if handle is not None:
+        return await task.ask(handle, query)
+    async with AgentRuntime(MemoryStore()) as runtime:
+        handle = runtime.spawn(session, task.run, unattended="deny", budget=budget)
+        answer = await task.ask(handle, query)
+    return answer  # noqa: RET504 (a runtime may swallow what its block raises)
+
+
+class _Task:
+    """The agent of one task, and the error that has ended its turn."""
+
+    def __init__(self, work: "_Work") -> None:
+        self._work = work
+        self._error: GreenroomError | None = None
+
+    async def run(self, agent: AgentInternals) -> None:
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                try:
+                    await self._work.answer(agent, message.text)
+                except GreenroomError as error:
+                    self._error = error
+                    raise
+
+    async def ask(self, handle: AgentHandle, query: str) -> str:
+        """Wait for the answer, and raise what has ended the work on it."""
+        try:
+            result = await handle.ask(query)
+        finally:
+            with trio.move_on_after(_GRACE, shield=True):
+                await handle.shutdown(grace=0)
+            handle.kill()
+        if self._error is not None:
+            raise self._error
+        if result.status is not TurnStatus.COMPLETED:
+            raise TurnError(f"the task was {result.status}", hint=result.error)
+        return result.text
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What it takes to work on a goal; `plan_and_execute` says what it means."""
+
+    llm: LLMProvider | str
+    tools: Iterable[object] | ToolRegistry
+    _: KW_ONLY
+    planner: Planner | None = None
+    worker: Worker | None = None
+    permissions: PermissionManager | None = None
+    recall: Recall | None = None
+    review: bool = False
+    limit: int = 5
+    policy: ReplanPolicy = _POLICY
+    recovery: Recovery | None = None
+
+    async def answer(self, agent: AgentInternals, goal: str, run: PlanRun | None = None) -> None:
+        """Plan and carry the plan out, or go on with a run, and say what came of it."""
+        llm = find_model(self.llm, agent.context.resources)
+        tools = toolbox_of(self.tools).registry
+        planner = self.planner or ModelPlanner(llm)
+        run = await execute_plan(
+            agent,
+            run or await self._plan(agent, planner, tools, goal),
+            self.worker or self._worker(llm, tools),
+            limit=self.limit,
+            policy=self.policy,
+            planner=planner,
+            recovery=self.recovery,
+            tools=tools,
+            permissions=self.permissions,
+        )
+        await _synthesise(agent, llm, run)
+
+    def _worker(self, llm: LLMProvider, tools: ToolRegistry) -> Worker:
+        given = [each.tool for name in tools.list_tools() if (each := tools.get(name))]
+        return Agent(
+            llm,
+            instructions=_WORKER,
+            tools=given,
+            permissions=self.permissions,
+            name="worker",
+        )
+
+    async def _plan(
+        self, agent: AgentInternals, planner: Planner, tools: ToolRegistry, goal: str
+    ) -> Plan:
+        """Have a plan made, to which a person agrees where that is wanted.
+
+        Raises:
+            PlanError: the planner has made none, or the person does not agree.
+        """
+        agent.set_state(AgentState.processing("planning"))
+        context = await self.recall(goal) if self.recall is not None else ""
+        plan = await planner.plan(goal, tools, context)
+        proposals = 1
+        while self.review and (change := await _review(agent, plan)):
+            if proposals == _PROPOSALS:
+                raise PlanError(f"of {proposals} plans none was agreed to", hint=change)
+            proposed = f"A plan that was proposed:\n{describe_plan(plan)}"
+            context = f"{context}\n\n{proposed}\nWhat is to be changed: {change}".strip()
+            plan = await planner.plan(goal, tools, context)
+            proposals += 1
+        return plan
+
+
+def _open_run(session: AgentSession, goal: str) -> PlanRun | None:
+    """Return the run for this goal that was not brought to its end, and to an answer."""
+    if not session.records(PLAN_STEP):
+        return None
+    run, last = PlanRun.load(session), session.history[-1]
+    is_reply = last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
+    return run if run.plan.goal == goal and not (is_reply and run.is_over) else None
+
+
+async def _review(agent: AgentInternals, plan: Plan) -> str:
+    """Ask a person about a plan; return what is to be changed, or nothing where it may start.
+
+    Raises:
+        PlanError: the person says no, or nobody can be asked.
+    """
+    answer = await agent.request_permission(
+        "plan",
+        "Start this plan",
+        details=f"{plan.goal}\n{describe_plan(plan)}",
+        reason="the plan is to be reviewed before it starts",
+    )
+    if answer.decision is RuleDecision.ALLOW:
+        return ""
+    if answer.message and answer.by not in DECIDED_BY_ITSELF:
+        return answer.message
+    raise PlanError(f"the plan was not agreed to: {answer.message or 'a person has declined it'}")
+
+
+async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> None:
+    """Let the model say what came of the plan."""
+    agent.set_state(AgentState.processing("answering"))
+    parts = [
+        f"The goal:\n{run.plan.goal}",
+        f"The plan:\n{describe_plan(run.plan)}",
+        f"The results:\n{describe_results(run)}",
+        f"What was not done:\n{describe_errors(run)}",
+    ]
+    if run.error:
+        parts.append(f"Why there is no other plan:\n{run.error}")
+    told = [Message.user("\n\n".join(parts))]
+    await stream_reply(agent, llm, messages=told, system=_SYNTHESIS)

@@ -1,0 +1,397 @@
+"""A plan while it is carried out: what became of each subtask, as a value with a history.
+
+Each change makes a new `PlanRun`. What changed is a `PlanStep`: it goes into the session as a record, and
+to the subscribers as a chunk, and a run is read back by replaying the records. So the session is the one
+place where the state lives, and whoever has the session sees the state at any moment.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from greenroom.core import JSON, MAX_ERROR_TEXT, PlanError, Wire, clip, serde
+from greenroom.planning.plan import Plan
+from greenroom.session import AgentSession
+
+__all__ = [
+    "PLAN_STEP",
+    "FailureReason",
+    "PlanBegin",
+    "PlanEnd",
+    "PlanRevision",
+    "PlanRun",
+    "PlanStep",
+    "SubtaskMove",
+    "SubtaskState",
+    "SubtaskStatus",
+]
+
+PLAN_STEP = "plan.step"
+"""The kind of the records, and of the `Custom` chunks."""
+
+_LONGEST_RESULT = 64 * 1024
+_KEPT_OF_LONGER = 16_000
+
+
+class SubtaskStatus(StrEnum):
+    """Where a subtask is; blocked is one that waits, directly or not, for one that has failed."""
+
+    PENDING = "pending"
+    EXECUTING = "executing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+class FailureReason(StrEnum):
+    """What a subtask has failed with.
+
+    `TOOL`: its call gave an error, or was denied. `WORKER`: its agent did not complete its turn. `INPUT`:
+    it names a result that there is not. `CUT_OFF`: the process ended, or an interrupt came, while it ran,
+    and a person has said that it is not to be run again.
+    """
+
+    TOOL = "tool"
+    WORKER = "worker"
+    INPUT = "input"
+    CUT_OFF = "cut_off"
+
+
+_P, _E, _C, _F, _B = SubtaskStatus
+TRANSITIONS = MappingProxyType(
+    {
+        _P: frozenset({_E, _F, _B}),
+        _E: frozenset({_C, _F, _P}),  # pending again: it was cut off, and may have had an effect
+        _C: frozenset[SubtaskStatus](),
+        _F: frozenset({_P}),  # it is tried again
+        _B: frozenset({_P}),
+    }
+)
+"""Every legal move of a subtask; a result is never taken back."""
+
+
+class SubtaskState(Wire, frozen=True):
+    """What is known of one subtask.
+
+    Attributes:
+        status: where it is.
+        result: what it came to, once it is completed: a JSON value.
+        error: why it failed, or is blocked, or what is unknown about it.
+        reason: what kind of failure that was.
+        failures: how often it has failed.
+        session_id: the session in which it runs, or was cut off; empty once it has ended.
+    """
+
+    status: SubtaskStatus = SubtaskStatus.PENDING
+    result: object = None
+    error: str = ""
+    reason: FailureReason | None = None
+    failures: int = 0
+    session_id: str = ""
+
+
+class PlanBegin(Wire, frozen=True, tag="begin"):
+    """A run begins with this plan."""
+
+    plan: Plan
+    revisions: int = 0
+
+    def __str__(self) -> str:
+        count = len(self.plan.subtasks)
+        return f"plan: {count} subtask{'' if count == 1 else 's'}"
+
+
+class PlanRevision(Wire, frozen=True, tag="revise"):
+    """The plan was revised into this one."""
+
+    plan: Plan
+
+    def __str__(self) -> str:
+        return f"plan: revised, {len(self.plan.subtasks)} subtasks"
+
+
+class SubtaskMove(Wire, frozen=True, tag="move"):
+    """A subtask has another status; the fields are those of its `SubtaskState`."""
+
+    id: str
+    status: SubtaskStatus
+    result: object = None
+    error: str = ""
+    reason: FailureReason | None = None
+    session_id: str = ""
+    failures: int | None = None
+
+    def __str__(self) -> str:
+        why = f": {' '.join(self.error.split())}" if self.error else ""
+        return clip(f"plan: {self.id} {self.status}{why}", 200)
+
+
+class PlanEnd(Wire, frozen=True, tag="end"):
+    """The plan is not revised any more, for this reason."""
+
+    error: str
+
+    def __str__(self) -> str:
+        return clip(f"plan: not revised any more: {self.error}", 200)
+
+
+PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
+"""One change of a run."""
+
+
+class PlanRun(Wire, frozen=True):
+    """A plan and what became of its subtasks; its methods return new ones.
+
+    Equal runs are equal byte for byte, in whatever order their subtasks have ended.
+
+    Attributes:
+        plan: the plan, as it stands after its revisions.
+        states: what is known of each subtask, in the plan's order.
+        revisions: how often the plan was revised.
+        error: why it is not revised any more; empty where nothing stands against that.
+
+    Example:
+        >>> from greenroom.planning import Plan, PlanRun, Subtask
+        >>> plan = Plan("a trip", [Subtask("flight", "Fly"), Subtask("hotel", "Sleep", after=["flight"])])
+        >>> run = PlanRun(plan).start("flight", "s-1").complete("flight", {"price": 120})
+        >>> run.results, run.ready()
+        ({'flight': {'price': 120}}, ('hotel',))
+        >>> run.start("hotel", "s-2").fail("hotel", "fully booked").is_over
+        True
+    """
+
+    plan: Plan
+    states: dict[str, SubtaskState] = {}
+    revisions: int = 0
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        """Have a state for each subtask, in the plan's order."""
+        nothing = SubtaskState()
+        states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
+        msgspec.structs.force_setattr(self, "states", states)
+
+    @classmethod
+    def load(cls, session: AgentSession) -> "PlanRun":
+        """Return the last run of a session, as it is now: of a session that was loaded, or of a live one.
+
+        Raises:
+            PlanError: there is none in it, or it can't be read.
+
+        Example:
+            ```python
+            run = PlanRun.load(session)
+            print({id: state.status for id, state in run.states.items()})
+            ```
+        """
+        run: PlanRun | None = None
+        for record in session.records(PLAN_STEP):
+            try:
+                step = msgspec.convert(record, PlanStep)
+            except msgspec.ValidationError as error:
+                raise PlanError(f"a plan of {session.session_id} can't be read: {error}") from None
+            if isinstance(step, PlanBegin):
+                run = cls._begin(step)
+            elif run is not None:
+                run = run.apply(step)
+        if run is None:
+            hint = "execute_plan writes it into the session of the agent that it is given"
+            raise PlanError(f"{session.session_id} holds no plan", hint=hint)
+        return run
+
+    @classmethod
+    def _begin(cls, step: PlanBegin) -> "PlanRun":
+        return cls(step.plan, revisions=step.revisions)
+
+    # -- what it says ---------------------------------------------------------------------------
+
+    def state(self, id: str) -> SubtaskState:  # noqa: A002 (the field's word for it)
+        """Return what is known of a subtask.
+
+        Raises:
+            PlanError: there is no such subtask.
+        """
+        return self.states[self.plan[id].id]
+
+    def ids(self, *statuses: SubtaskStatus) -> tuple[str, ...]:
+        """Return the ids of the subtasks with one of these statuses, in the plan's order."""
+        return tuple(id_ for id_, state in self.states.items() if state.status in statuses)
+
+    @property
+    def results(self) -> dict[str, object]:
+        """The results of the completed subtasks, by their ids, in the plan's order."""
+        return {id_: self.states[id_].result for id_ in self.ids(SubtaskStatus.COMPLETED)}
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why subtasks have failed or are blocked, by their ids, in the plan's order."""
+        not_done = self.ids(SubtaskStatus.FAILED, SubtaskStatus.BLOCKED)
+        return {id_: self.states[id_].error for id_ in not_done}
+
+    def ready(self) -> tuple[str, ...]:
+        """Return the ids of the subtasks that could start now, in the plan's order."""
+        ready = self.plan.ready(self.ids(SubtaskStatus.COMPLETED))
+        return tuple(id_ for id_ in ready if self.states[id_].status is SubtaskStatus.PENDING)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether all of it is done."""
+        return len(self.ids(SubtaskStatus.COMPLETED)) == len(self.states)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs, and nothing is left that could start."""
+        return not self.ids(SubtaskStatus.PENDING, SubtaskStatus.EXECUTING)
+
+    # -- how it goes on -------------------------------------------------------------------------
+
+    def start(self, id: str, session_id: str) -> "PlanRun":  # noqa: A002 (as above)
+        """Let a subtask run, in this session.
+
+        Raises:
+            PlanError: it is not pending, or what it waits for is not completed.
+        """
+        return self.apply(SubtaskMove(id, SubtaskStatus.EXECUTING, session_id=session_id))
+
+    def complete(self, id: str, result: object = None) -> "PlanRun":  # noqa: A002 (as above)
+        """Keep a subtask's result. One of more than 64 KB is kept as a text, with its middle cut out.
+
+        Raises:
+            PlanError: the subtask does not run.
+            InvalidJSONError: the result is not a JSON value.
+        """
+        return self.apply(SubtaskMove(id, SubtaskStatus.COMPLETED, result=result))
+
+    def fail(
+        self,
+        id: str,  # noqa: A002 (as above)
+        error: str,
+        reason: FailureReason = FailureReason.WORKER,
+    ) -> "PlanRun":
+        """Note that a subtask has failed; those that wait for it are blocked, and no others.
+
+        Raises:
+            PlanError: the subtask has ended already, or what it waits for is not completed.
+        """
+        return self.apply(SubtaskMove(id, SubtaskStatus.FAILED, error=error, reason=reason))
+
+    def reset(self, id: str, session_id: str = "", error: str = "") -> "PlanRun":  # noqa: A002
+        """Let a subtask wait again: one that has failed, or one that was cut off in this session.
+
+        Raises:
+            PlanError: it is completed.
+        """
+        move = SubtaskMove(id, SubtaskStatus.PENDING, session_id=session_id, error=error)
+        return self.apply(move)
+
+    def revise(self, plan: Plan) -> "PlanRun":
+        """Go on with another plan; what is completed stays, as it was, also where the new one lacks it.
+
+        Raises:
+            PlanError: the new plan does not fit what is completed.
+        """
+        done = self.ids(SubtaskStatus.COMPLETED)
+        left_out = tuple(self.plan[id_] for id_ in done if id_ not in plan)
+        kept = (self.plan[each.id] if each.id in done else each for each in plan.subtasks)
+        merged = Plan(self.plan.goal, (*left_out, *kept))
+        states = {
+            id_: state if state.status is _C else _taken_over(state)
+            for id_, state in self.states.items()
+        }
+        return replace(self, plan=merged, states=states, revisions=self.revisions + 1)._blocked()
+
+    def apply(self, step: PlanStep) -> "PlanRun":
+        """Return the run after a change.
+
+        Raises:
+            PlanError: the change is not a legal one.
+        """
+        match step:
+            case PlanBegin():
+                return self._begin(step)
+            case PlanRevision():
+                return self.revise(step.plan)
+            case PlanEnd():
+                return replace(self, error=step.error)
+            case SubtaskMove():
+                return self._move(step)
+
+    def steps(self) -> Iterator[PlanStep]:
+        """Go through changes that lead to this run."""
+        yield PlanBegin(self.plan, self.revisions)
+        for id_ in self.plan.order():
+            move = _as_move(id_, state := self.states[id_])
+            if state.status in (_C, _E):
+                yield replace(move, status=_E)
+            if state.status in (_C, _F) or (state.status is _P and state != SubtaskState()):
+                yield move
+        if self.error:
+            yield PlanEnd(self.error)
+
+    def _move(self, move: SubtaskMove) -> "PlanRun":
+        before, after = self.state(move.id), move.status
+        if after not in TRANSITIONS[before.status] and not (before.status is after is _P):
+            raise PlanError(f"{move.id} is {before.status}, and can't become {after}")
+        if any(self.states[each].status is not _C for each in self.plan[move.id].after):
+            raise PlanError(f"{move.id} can't start: what it waits for is not completed")
+        counted = before.failures + (after is _F)
+        state = SubtaskState(
+            status=after,
+            result=_bounded(move.result) if after is _C else None,
+            error=clip(move.error, MAX_ERROR_TEXT),
+            reason=move.reason if after is _F else None,
+            failures=counted if move.failures is None else move.failures,
+            session_id=move.session_id if after in (_E, _P) else "",
+        )
+        run = replace(self, states={**self.states, move.id: state})
+        return run._blocked() if _F in (before.status, after) else run
+
+    def _blocked(self) -> "PlanRun":
+        """Block what waits for something that has failed, and nothing else."""
+        states = dict(self.states)
+        for id_ in self.plan.order():
+            state = states[id_]
+            if state.status not in (_P, _B):
+                continue
+            causes = [each for each in self.plan[id_].after if states[each].status in (_F, _B)]
+            if causes:
+                error = f"it waits for {', '.join(causes)}"
+                states[id_] = replace(state, status=_B, error=error)
+            elif state.status is _B:
+                states[id_] = replace(state, status=_P, error="")
+        return replace(self, states=states)
+
+
+def _as_move(id_: str, state: SubtaskState) -> SubtaskMove:
+    """Return the move that leads to a state."""
+    return SubtaskMove(
+        id_,
+        state.status,
+        state.result,
+        state.error,
+        state.reason,
+        state.session_id,
+        state.failures,
+    )
+
+
+def _taken_over(state: SubtaskState) -> SubtaskState:
+    """Return what holds of a subtask in a revised plan that has it as well."""
+    is_refused = state.reason is FailureReason.CUT_OFF
+    is_uncertain = state.status in (_P, _E) and state.session_id
+    if is_refused or is_uncertain:
+        return state  # it may have had its effect
+    return SubtaskState(failures=state.failures)
+
+
+def _bounded(result: object) -> JSON:
+    """Return a copy of a result, as much of it as is kept."""
+    plain = serde.plain(result, "a subtask's result")
+    encoded = serde.dumps(plain)
+    if len(encoded) <= _LONGEST_RESULT:
+        return plain
+    return clip(plain if isinstance(plain, str) else encoded.decode(), _KEPT_OF_LONGER)

@@ -1,0 +1,150 @@
+"""References to results: `{flight.price}` in the goal or the arguments of a subtask."""
+
+import re
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+
+from msgspec.structs import replace
+
+from greenroom.core import InvalidJSONError, PlanError, serde
+from greenroom.planning.plan import Plan, Subtask
+from greenroom.planning.plan_run import PlanRun
+
+__all__ = ["fill", "map_references", "structured"]
+
+_REFERENCE = re.compile(r"\{\{([\w-]+(?:\.[\w-]+)*)\}\}|\{([\w-]+)((?:\.[\w-]+)*)\}")
+_NUMBERS = ("integer", "number", "boolean")
+
+
+def structured(text: str) -> object:
+    """Return the object or the list that a text is as JSON; any other text as it is."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return serde.loads(text.encode())
+    except InvalidJSONError:
+        return text
+
+
+def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask:
+    """Return the subtask with the results in the place of the references to them.
+
+    An argument that is one reference and nothing else becomes the result itself, a number or a list as
+    well; within a text it is written out. `{name}` stays as it stands where no subtask has that name, and
+    `{{name.field}}` is how to write the braces themselves.
+
+    Args:
+        subtask: a subtask of the run's plan.
+        run: what the results are taken from.
+        types: the JSON Schema type of each argument, as far as the tool says.
+
+    Raises:
+        PlanError: a reference leads to nothing: to a subtask that is not in the plan, or that this one
+            does not wait for, or to a field that its result does not have.
+    """
+    results = _Results(subtask, run)
+    arguments = {
+        name: _as_type(results.value(value), types.get(name))
+        for name, value in subtask.arguments.items()
+    }
+    return replace(subtask, goal=results.text(subtask.goal), arguments=arguments)
+
+
+def map_references(value: object, write: Callable[[str, str], str]) -> object:
+    """Return a value in whose texts each reference is written anew, by its name and its path."""
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda m: write(m[2], m[3]) if m[2] else m[0], value)
+    if isinstance(value, Mapping):
+        return {key: map_references(each, write) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_references(each, write) for each in value]
+    return value
+
+
+class _Results:
+    """The results that one subtask may refer to."""
+
+    def __init__(self, subtask: Subtask, run: PlanRun) -> None:
+        self._id = subtask.id
+        self._run = run
+        self._before = _before(subtask, run.plan)
+
+    def text(self, text: str) -> str:
+        return _REFERENCE.sub(self._write, text)
+
+    def value(self, value: object) -> object:
+        """Return an argument with the results in it."""
+        if isinstance(value, str):
+            whole = _REFERENCE.fullmatch(value)
+            if whole and whole[2] and self._is_meant(whole):
+                return deepcopy(self._find(whole))
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self.value(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(each) for each in value]
+        return value
+
+    def _is_meant(self, match: re.Match[str]) -> bool:
+        """Whether this is a reference: a lone name in braces may be anything."""
+        return bool(match[3]) or match[2] in self._run.plan
+
+    def _write(self, match: re.Match[str]) -> str:
+        if match[1]:
+            return match[0][1:-1]
+        if not self._is_meant(match):
+            return match[0]
+        found = self._find(match)
+        return found if isinstance(found, str) else serde.dumps(found).decode()
+
+    def _find(self, match: re.Match[str]) -> object:
+        name, path = match[2], match[3].split(".")[1:]
+        if name not in self._run.plan:
+            ids = ", ".join(sorted(self._before)) or "nothing"
+            hint = f"{self._id} waits for {ids}"
+            raise PlanError(f"{match[0]}: the plan has no subtask {name!r}", hint=hint)
+        if name not in self._before:
+            hint = f"add {name!r} to `after` of {self._id}"
+            raise PlanError(f"{match[0]}: {self._id} does not wait for {name}", hint=hint)
+        found = self._run.state(name).result
+        for field in path:
+            found = _field(found, field, match[0], name)
+        return found
+
+
+def _before(subtask: Subtask, plan: Plan) -> set[str]:
+    """Return the ids of all subtasks that this one waits for, over others too."""
+    found: set[str] = set()
+    waiting = list(subtask.after)
+    while waiting:
+        if (id_ := waiting.pop()) not in found:
+            found.add(id_)
+            waiting += plan[id_].after
+    return found
+
+
+def _field(value: object, field: str, reference: str, name: str) -> object:
+    if isinstance(value, str):
+        value = structured(value)
+    if isinstance(value, dict) and field in value:
+        return value[field]
+    if isinstance(value, list) and field.isdecimal() and int(field) < len(value):
+        return value[int(field)]
+    if isinstance(value, dict):
+        has = f"it has {', '.join(map(str, value)) or 'no fields'}"
+    elif isinstance(value, list):
+        has = f"it is a list of {len(value)}"
+    else:
+        has = "it is a text" if isinstance(value, str) else f"it is {serde.dumps(value).decode()}"
+    raise PlanError(f"{reference}: the result of {name} has no field {field!r}", hint=has)
+
+
+def _as_type(value: object, kind: object) -> object:
+    """Return a text as the number that a tool wants."""
+    if not isinstance(value, str) or kind not in _NUMBERS:
+        return value
+    try:
+        found = serde.loads(value.encode())
+    except InvalidJSONError:
+        return value
+    return found if isinstance(found, bool | int | float) else value

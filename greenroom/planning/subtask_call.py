@@ -1,0 +1,37 @@
+"""A subtask with a tool: an agent that makes one call, and asks no model."""
+
+from greenroom.agents import run_tools
+from greenroom.core import Message, ToolError, ToolUseBlock, new_id
+from greenroom.permissions import PermissionManager
+from greenroom.planning.plan import Subtask
+from greenroom.planning.references import structured
+from greenroom.runtime import AgentInternals
+from greenroom.tools import ToolRegistry
+
+__all__ = ["SubtaskCall"]
+
+
+class SubtaskCall:
+    """The agent function of a subtask with a tool.
+
+    It has a session of its own, so that calls of one plan can run side by side, and that each has its
+    own record of whether it had started when the process ended.
+    """
+
+    def __init__(
+        self, subtask: Subtask, tools: ToolRegistry, permissions: PermissionManager
+    ) -> None:
+        """Take a subtask whose arguments are filled in."""
+        self._call = ToolUseBlock(new_id("call"), subtask.tool, subtask.arguments)
+        self._tools = tools
+        self._permissions = permissions
+
+    async def __call__(self, agent: AgentInternals) -> None:
+        """Make the call; its result is the result of the turn."""
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                agent.session.add_message(Message.assistant([self._call]))
+                (block,) = await run_tools(agent, [self._call], self._tools, self._permissions)
+                if block.is_error:
+                    raise ToolError(block.text)
+                turn.set_result(structured(block.text))

@@ -1,0 +1,97 @@
+"""What a subtask that was cut off has left behind: a result, nothing, or a doubt.
+
+A subtask is cut off by a kill of the process, or by an interrupt. Which effects it has had by then, its
+session tells. A call is on record before it starts, so where none is, none was made. Where a call had
+started and has no result, nobody knows; the same holds of an agent that asks no model, since what it
+does goes through no call. Then a person is asked before anything is run again.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from greenroom.core import Message, SessionNotFoundError, StopReason
+from greenroom.planning.references import structured
+from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
+
+__all__ = ["Trace", "find_trace", "trace_call", "trace_worker"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What is known of a subtask that was cut off.
+
+    Attributes:
+        kind: "nothing" has happened that can't be repeated; it has a "result"; or it is "unsure".
+        session: the session to go on with, or None where it begins anew.
+        result: the result, if it has one.
+        error: its error, where that is the result.
+        doubt: what may have happened.
+    """
+
+    kind: Literal["nothing", "result", "unsure"]
+    session: AgentSession | None = None
+    result: object = None
+    error: str = ""
+    doubt: str = ""
+
+
+async def find_trace(
+    session_id: str, parent_id: str, store: SessionStore | None, *, is_call: bool
+) -> Trace:
+    """Look at the session of a subtask that was cut off.
+
+    Raises:
+        SessionError: it can't be read.
+    """
+    try:
+        session = await AgentSession.load(session_id, store=store)
+    except SessionNotFoundError:
+        # A call is stored before it starts; what an agent does before its first model call is not.
+        return Trace("nothing") if is_call else Trace("unsure", doubt="its agent had begun")
+    if session.parent_session_id != parent_id:
+        return Trace("unsure", doubt="it has run in another session, of which this is a fork")
+    return trace_call(session) if is_call else trace_worker(session)
+
+
+def trace_call(session: AgentSession) -> Trace:
+    """Say what became of the one call of a session."""
+    reply, answer = _last_reply(session)
+    calls = reply.tool_uses if reply else ()
+    results = answer.tool_results if answer else ()
+    if not calls or not results:
+        return Trace("nothing")
+    result, name = results[-1], calls[-1].name
+    if may_have_run(result):
+        return Trace("unsure", doubt=f"the call of {name} had started")
+    if is_stand_in(result):
+        return Trace("nothing")
+    if result.is_error:
+        return Trace("result", error=result.text)
+    return Trace("result", result=structured(result.text))
+
+
+def trace_worker(session: AgentSession) -> Trace:
+    """Say what became of an agent."""
+    reply, answer = _last_reply(session)
+    if answer and (doubtful := [each for each in answer.tool_results if may_have_run(each)]):
+        calls = {call.id: call.name for call in (reply.tool_uses if reply else ())}
+        names = ", ".join(calls.get(each.tool_use_id, "a tool") for each in doubtful)
+        return Trace("unsure", session, doubt=f"the call of {names} had started")
+    if reply and not answer and not reply.tool_uses and reply.stop_reason not in _UNFINISHED:
+        return Trace("result", result=reply.text)  # the last word: it was not asked again
+    if session.model:
+        return Trace("nothing", session)
+    return Trace("unsure", session, doubt="its agent had begun")
+
+
+_UNFINISHED = (StopReason.INTERRUPTED, StopReason.PAUSE, StopReason.MAX_TOKENS)
+
+
+def _last_reply(session: AgentSession) -> tuple[Message | None, Message | None]:
+    """Return the last reply, and the message behind it."""
+    after: Message | None = None
+    for message in reversed(session.history):
+        if message.role == "assistant":
+            return message, after
+        after = message
+    return None, after

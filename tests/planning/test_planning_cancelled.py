@@ -1,0 +1,181 @@
+"""Plans that are interrupted at every checkpoint, and go on."""
+
+import trio
+
+from greenroom import Agent, tool
+from greenroom.planning import (
+    Plan,
+    PlanRun,
+    Subtask,
+    SubtaskStatus,
+    execute_plan,
+    plan_and_execute,
+)
+from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from tests.planning.planned import Planned, worker
+
+
+def scenario(seen):
+    async def look(at: str) -> str:
+        """Look."""
+        await trio.sleep(1)
+        return f"saw {at}"
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return "It is there." if results else call("look", at="it")
+
+    looker = Agent(ScriptedProvider(*[model] * 50), tools=[look])
+    plan = Plan(
+        "look",
+        [
+            Subtask("a", "", tool="look", arguments={"at": "a"}),
+            Subtask("b", "Look at b"),
+            Subtask("c", "", tool="look", arguments={"at": "{a}"}, after=["a", "b"]),
+        ],
+    )
+
+    async def planner(agent):
+        async for message in agent.inputs():
+            check(agent.session)
+            async with agent.turn(message):
+                run = PlanRun.load(agent.session) if agent.session.records("plan.step") else plan
+                await execute_plan(agent, run, looker, tools=[look])
+            check(agent.session)
+
+    def check(session):
+        if session.records("plan.step"):
+            run = PlanRun.load(session)
+            seen.append(run)
+            assert not run.ids(SubtaskStatus.EXECUTING)  # nothing runs outside of a turn
+
+    return Scenario(planner, inputs="Look!")
+
+
+def test_a_cancel_at_any_checkpoint_leaves_a_valid_plan_and_nothing_that_runs():
+    seen = []
+    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=40)
+    assert report.violations == ()
+    assert any(run.is_completed for run in seen)
+    assert any(not run.is_over for run in seen)
+
+
+def planning():
+    async def book(what: str) -> str:
+        """Book."""
+        if what == "hotel":
+            raise ValueError("no rooms")
+        await trio.sleep(1)
+        return f"booked {what}"
+
+    def step(id_, **fields):
+        return {"id": id_, "goal": f"Do {id_}", **fields}
+
+    def model(request):
+        asked = request.messages[-1].text
+        if "Tools that a subtask may name" in asked:
+            if "has failed" in asked:
+                return call("final_answer", subtasks=[step("rest")])
+            return call("final_answer", subtasks=[step("a", after=["a"])])
+        if "can't be used" in asked:
+            hotel = step("hotel", tool="book", arguments={"what": "hotel"})
+            return call("final_answer", subtasks=[step("look"), hotel])
+        return "It is done."
+
+    return Scenario(plan_and_execute, ScriptedProvider(*[model] * 50), [book], inputs="A trip.")
+
+
+def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
+    report = cancel_at_every_checkpoint(planning, at_most=16)
+    assert report.violations == ()
+
+
+async def interrupted(planned, seconds):
+    async with planned.spawned() as handle:
+        handle.send_input_nowait("Go.")
+        await trio.sleep(seconds)
+        report = await handle.interrupt()
+    assert report.abandoned == ()
+
+
+async def test_an_interrupted_call_is_asked_about_and_one_that_ended_is_kept(autojump_clock):
+    made = []
+
+    async def make(what: str) -> str:
+        """Make."""
+        made.append(what)
+        await trio.sleep(1 if what == "slow" else 0.1)
+        return f"made {what}"
+
+    plan = Plan(
+        "",
+        [
+            Subtask("quick", "", tool="make", arguments={"what": "quick"}),
+            Subtask("slow", "", tool="make", arguments={"what": "slow"}),
+            Subtask("last", "", tool="make", arguments={"what": "last"}, after=["slow"]),
+        ],
+    )
+    planned = Planned(plan, tools=[make])
+    await interrupted(planned, 0.5)
+    run = PlanRun.load(planned.session)
+    assert run.results == {"quick": "made quick"}
+    assert run.state("slow").status is SubtaskStatus.PENDING
+    again = Planned(plan, tools=[make], store=planned.store, session=planned.session)
+    await again.carry_out()  # nobody is there to be asked
+    assert sorted(made) == ["quick", "slow"]
+    assert "the call of make had started" in again.run.state("slow").error
+    assert [request.action for request in again.asked] == ["Run the subtask slow again"]
+
+
+async def test_an_agent_that_asked_only_its_model_goes_on_in_its_conversation(autojump_clock):
+    llm = ScriptedProvider(Reply("It is", hangs=True), "It is there.")
+    planned = Planned(Plan("", [Subtask("a", "Look")]), Agent(llm))
+    await interrupted(planned, 0.5)
+    again = Planned(planned.plan, planned.worker, store=planned.store, session=planned.session)
+    await again.carry_out()
+    assert again.run.results == {"a": "It is there."}
+    assert again.asked == []
+    assert llm.requests[1].messages[0].text == "Look"
+
+
+async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
+    planned = Planned(Plan("", [Subtask("a", "A")]), worker)
+    await interrupted(planned, 0.1)
+    again = Planned(planned.plan, worker, store=planned.store, session=planned.session)
+    await again.carry_out()
+    assert again.run.state("a").status is SubtaskStatus.PENDING
+    assert "its agent had begun" in again.run.state("a").error
+
+
+async def test_a_call_that_only_reads_is_made_again_without_a_question(autojump_clock):
+    seen = []
+
+    @tool(category="read")
+    async def look() -> str:
+        """Look."""
+        seen.append(1)
+        await trio.sleep(1)
+        return "seen"
+
+    planned = Planned(Plan("", [Subtask("a", "", tool="look")]), tools=[look])
+    await interrupted(planned, 0.5)
+    again = Planned(planned.plan, tools=[look], store=planned.store, session=planned.session)
+    await again.carry_out()
+    assert again.run.results == {"a": "seen"}
+    assert again.asked == []
+    assert len(seen) == 2
+
+
+async def test_a_fork_of_a_plan_in_the_middle_is_asked_about(autojump_clock):
+    async def make() -> str:
+        """Make."""
+        await trio.sleep(1)
+        return "made"
+
+    planned = Planned(Plan("", [Subtask("a", "", tool="make")]), tools=[make])
+    await interrupted(planned, 0.5)
+    fork = Planned(
+        planned.plan, tools=[make], store=planned.store, session=await planned.session.fork()
+    )
+    await fork.carry_out()
+    assert "of which this is a fork" in fork.run.state("a").error
