@@ -3,6 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
+    planning           from a goal to finished work, with any model
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     llm, runtime       talking to models; the actor kernel, which knows no model
     resilience         retry, breaker, limits, budgets, usable on any code
