@@ -6,59 +6,23 @@ its action. Where it is not plain what the model means, the reply is a `Fault`, 
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from greenroom.core import Wire, serde
-from greenroom.planning.almost_json import Broken, Object, read_object
+from greenroom.planning.almost_json import Object, read_object
+from greenroom.planning.outcome import (
+    NO_ANSWER,
+    NO_TOOL,
+    Action,
+    Fault,
+    FinalAnswer,
+    Outcome,
+    action_of,
+    find_meaning,
+)
 
-__all__ = [
-    "EVENT",
-    "Action",
-    "Fault",
-    "FinalAnswer",
-    "Outcome",
-    "Reading",
-    "open_mark",
-    "parse_action",
-    "read_reply",
-    "thought_end",
-]
-
-
-class Action(Wire, frozen=True, tag="action"):
-    """The model calls a tool.
-
-    Attributes:
-        tool: the tool's name, as the model wrote it.
-        arguments: what it is called with. What came as a plain text is the argument "input".
-        thought: what the model said before; may be empty.
-    """
-
-    tool: str
-    arguments: dict[str, object] = {}
-    thought: str = ""
-
-
-class FinalAnswer(Wire, frozen=True, tag="final_answer"):
-    """The model answers: all that stands behind "Final Answer:", and what it said before."""
-
-    text: str
-    thought: str = ""
-
-
-class Fault(Wire, frozen=True, tag="fault"):
-    """The reply can't be read: why, in words for the model that wrote it."""
-
-    reason: str
-    thought: str = ""
-
-
-Outcome: TypeAlias = Action | FinalAnswer | Fault
-"""What a reply comes to."""
+__all__ = ["EVENT", "Reading", "open_mark", "parse_action", "read_reply", "thought_end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +125,8 @@ _MARK = re.compile(r"(\*{1,3}|_{1,3})(?=final|answer)", re.IGNORECASE)
 
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
 _UNENDED = "it ended before its <think> did, and nothing in there counts"
-_NO_ANSWER = "nothing stands behind its Final Answer"
 _UNPLAIN = "an action stands in a sentence before its Final Answer, and only one of them can count"
-_NO_ARGUMENTS = 'its action has no "arguments", which are an object'
 _UNCLOSED = "its action is not whole: the last closing bracket is missing"
-_NO_TOOL = 'its action names no "tool"'
 
 
 def read_reply(text: str) -> Reading:
@@ -250,14 +211,14 @@ class _Scan:
             answer = answer.removeprefix(mark).lstrip()
         elif mark:
             answer = answer.removesuffix(mark)
-        return FinalAnswer(answer) if answer else Fault(_NO_ANSWER)
+        return FinalAnswer(answer) if answer else Fault(NO_ANSWER)
 
     def _object(self, event: re.Match[str]) -> Outcome | None:
         """Read an object that no label announces; most are not about a tool."""
         found = read_object(self._text, event.end())
         self._at = max(found.end, event.end())
         if isinstance(found, Object):
-            return _meaning(found.value, is_labelled=event.start() == 0 and found.is_closed)
+            return find_meaning(found.value, is_labelled=event.start() == 0 and found.is_closed)
         claims = found.is_open or _CLAIM.match(self._text, event.end())
         return Fault(found.reason) if claims else None
 
@@ -268,8 +229,8 @@ class _Scan:
             found = self._read_object(at)
             if isinstance(found, Fault):
                 return found
-            means = _meaning(found.value, is_labelled=found.is_closed)
-            return means or Fault(_NO_TOOL if found.is_closed else _UNCLOSED)
+            means = find_meaning(found.value, is_labelled=found.is_closed)
+            return means or Fault(NO_TOOL if found.is_closed else _UNCLOSED)
         if final := _FINAL_NAME.match(text, at):
             return self._answer(final)
         if name := _NAME.match(text, at):
@@ -291,7 +252,7 @@ class _Scan:
             found = self._read_object(at)
             if isinstance(found, Fault):
                 return found
-            means = None if has_label else _meaning(found.value, is_labelled=False)
+            means = None if has_label else find_meaning(found.value, is_labelled=False)
             return means or Action(tool, found.value)
         return self._plain_input(tool, at) if has_label else None
 
@@ -305,7 +266,7 @@ class _Scan:
         """Take a text that is no object as the input."""
         end = _NEXT_LABEL.search(self._text, at)
         self._at = end.start() if end else len(self._text)
-        return _with_arguments(tool, self._text[at : self._at].strip().strip("`"))
+        return action_of(tool, self._text[at : self._at].strip().strip("`"))
 
 
 def thought_end(event: re.Match[str]) -> re.Pattern[str]:
@@ -322,98 +283,3 @@ def open_mark(label: str) -> str:
 def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
-
-
-# -- what an object means ------------------------------------------------------------------------------
-
-_TOOLS = ("tool", "tool_name", "action", "function_name", "name", "function")
-_ARGUMENTS = (
-    *("arguments", "args", "action_input", "tool_input", "tool_args", "parameters"),
-    *("params", "kwargs", "input"),
-)
-_CERTAIN = {"tool", "tool_name", "action", *_ARGUMENTS[:6]}
-"""What an object that is about something else hardly has, a tool and its arguments together."""
-
-_BESIDE = {"thought", "thoughts", "reasoning", "id", "type", "call_id"}
-_ANSWERS = ("final_answer", "answer")
-_AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action")
-"""What an object may stand in that means a call."""
-
-
-def _meaning(value: Mapping[str, object], *, is_labelled: bool, levels: int = 3) -> Outcome | None:
-    """Say what an object means; None where it is about something else."""
-    fields = {_plain(key): item for key, item in value.items()}
-    thought = next(
-        (t for key in ("thought", "thoughts", "reasoning") if (t := fields.get(key))), ""
-    )
-    said = thought if isinstance(thought, str) else ""
-    for around in _AROUND if levels else ():
-        inner = fields.get(around)
-        inner = inner[0] if isinstance(inner, list) and inner else inner
-        if isinstance(inner, dict):
-            found = _meaning(inner, is_labelled=is_labelled, levels=levels - 1)
-            return found and replace(found, thought=found.thought or said)
-    tool = next((key for key in _TOOLS if isinstance(fields.get(key), str)), "")
-    arguments = next((key for key in _ARGUMENTS if key in fields), "")
-    name = str(fields.get(tool, "")).strip()
-    answer = _final(fields, name.casefold(), arguments, is_labelled=is_labelled)
-    if answer is not None:
-        return FinalAnswer(answer, said) if answer.strip() else Fault(_NO_ANSWER)
-    if not tool:
-        return None
-    is_alone = not set(fields) - {tool, arguments, *_BESIDE}
-    is_certain = {tool, arguments} <= _CERTAIN or (is_alone and bool(arguments))
-    if not is_labelled and not is_certain:
-        return None
-    if not arguments and not is_alone:
-        return Fault(_NO_ARGUMENTS)
-    found = _with_arguments(name, fields.get(arguments))
-    return replace(found, thought=said)
-
-
-def _plain(key: str) -> str:
-    return key.strip().casefold().replace(" ", "_").replace("-", "_")
-
-
-def _only(fields: Mapping[str, object]) -> str:
-    """Return the one field that an object has besides thoughts and ids, if it has one."""
-    names = set(fields) - _BESIDE
-    return names.pop() if len(names) == 1 else ""
-
-
-def _final(
-    fields: Mapping[str, object], tool: str, arguments: str, *, is_labelled: bool
-) -> str | None:
-    """Return the answer that an object gives, if it does."""
-    if tool == "final answer":
-        answer = fields.get(arguments) if arguments else fields.get("answer")
-    elif tool == "final" and "answer" in fields:
-        answer = fields["answer"]
-    elif not tool and (name := _only(fields)) in _ANSWERS[: 2 if is_labelled else 1]:
-        answer = fields[name]
-    else:
-        return None
-    if isinstance(answer, dict) and len(answer) == 1:
-        answer = next(iter(answer.values()))
-    return answer if isinstance(answer, str) else serde.dumps(answer).decode()
-
-
-def _with_arguments(tool: str, given: object) -> Action | Fault:
-    """Make the action of arguments, which may be an object, its JSON, or a plain text."""
-    if not tool:
-        return Fault(_NO_TOOL)
-    if isinstance(given, dict):
-        return Action(tool, given)
-    if given is not None and not isinstance(given, str):
-        return Fault(_NO_ARGUMENTS)
-    text = "" if given in {None, "None", "null"} else given.strip()
-    if text.startswith("{"):
-        found = read_object(text, 1)
-        if isinstance(found, Object) and found.end == len(text):
-            return Action(tool, found.value)
-        return Fault(found.reason if isinstance(found, Broken) else _NO_ARGUMENTS)
-    if text[:1] in {"'", '"'}:
-        if len(text) < 2 or text[-1] != text[0]:
-            return Fault("a text does not end: its closing quote is missing")
-        text = text[1:-1]
-    return Action(tool, {"input": text} if text else {})

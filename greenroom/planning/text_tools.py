@@ -1,9 +1,10 @@
 """`TextTools`: tools for a model that has none of its own, by words in the prompt and in the reply."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace as with_fields
+from itertools import takewhile
 from types import TracebackType
 from typing import Self
 
@@ -15,17 +16,15 @@ from greenroom.core import (
     Message,
     ModelOutputError,
     ModelRequest,
-    NamedTool,
     Price,
     StopReason,
     TextBlock,
     ThinkingBlock,
-    ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
     clip,
     new_id,
-    serde,
+    valid_unicode,
 )
 from greenroom.llm import (
     Announcement,
@@ -40,7 +39,9 @@ from greenroom.llm import (
     collect,
 )
 from greenroom.planning.live_text import LiveText
-from greenroom.planning.parse_action import Action, Fault, FinalAnswer, Reading, read_reply
+from greenroom.planning.outcome import Action, Fault, FinalAnswer
+from greenroom.planning.parse_action import Reading, read_reply
+from greenroom.planning.tool_words import closing_note, in_words, system_prompt
 from greenroom.resilience import current_meter
 
 __all__ = ["TextTools"]
@@ -49,19 +50,6 @@ _REFORMATS = 3
 _TOLD = 2_000  # characters of an observation in a chunk, and of a faulty reply that is shown again
 _KEPT = 4_096  # messages whose words are kept
 
-_FORMAT = """You work with tools. To call one, write a thought and one action, and then stop:
-
-Thought: what you want to find out or do next
-Action: {"tool": "NAME", "arguments": {"KEY": "VALUE"}}
-
-An action is one JSON object. What came of it is then told to you as "Observation: …"; never write an
-observation yourself. When you know the answer, write:
-
-Thought: why you are done
-Final Answer: the answer
-
-The tools, each with the JSON Schema of its arguments:
-"""
 _REFORMAT = """Your reply could not be read: {reason}. Reply again, in one of these two forms:
 
 Thought: …
@@ -69,6 +57,9 @@ Action: {{"tool": "NAME", "arguments": {{…}}}}
 
 Thought: …
 Final Answer: …"""
+_UNREAD = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
+"""Why a reply ended that means nothing more; one with tool calls of its own is not read either."""
+
 _CUT = Fault("it was cut off at its limit of tokens, so say less")
 
 
@@ -98,6 +89,7 @@ class TextTools:
         >>> import trio
         >>> from greenroom.testing import ScriptedProvider
         >>> llm = TextTools(ScriptedProvider("I add. Action: {'tool': 'add', 'args': {'a': 1}}"))
+        >>> from greenroom import ToolDefinition
         >>> add = ToolDefinition("add", "Adds.", {"type": "object"})
         >>> request = ModelRequest(messages=[Message.user("?")], tools=[add])
         >>> trio.run(llm.generate, request).tool_uses[0].input
@@ -142,13 +134,11 @@ class TextTools:
         messages = [self._words_of(message) for message in request.messages]
         if not request.tools:
             return self._llm.stream(with_fields(request, messages=messages))
-        if note := _note(request):
+        if note := closing_note(request):
             messages.append(Message.user(note))
-        system = _system(request)
-        in_words = with_fields(
-            request, messages=messages, system=system, tools=(), tool_choice="auto"
-        )
-        return _TextToolsStream(self._llm, request, in_words)
+        system = system_prompt(request)
+        asked = with_fields(request, messages=messages, system=system, tools=(), tool_choice="auto")
+        return _TextToolsStream(self._llm, request, asked)
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply; raises as `stream` does."""
@@ -164,7 +154,7 @@ class TextTools:
             return message
         kept = self._in_words.get(id(message))
         if kept is None:
-            kept = message, replace(message, content=tuple(_in_words(message)))
+            kept = message, replace(message, content=tuple(in_words(message)))
             self._in_words[id(message)] = kept
         self._in_words.move_to_end(id(message))
         if len(self._in_words) > _KEPT:
@@ -172,62 +162,8 @@ class TextTools:
         return kept[1]
 
 
-# -- what the model reads ------------------------------------------------------------------------------
-
-
-def _system(request: ModelRequest) -> str | Sequence[TextBlock]:
-    tools = "\n".join(map(_describe, request.tools))
-    if isinstance(request.system, str):
-        return "\n\n".join(filter(None, (request.system, _FORMAT + tools)))
-    return (*request.system, TextBlock(_FORMAT + tools))
-
-
-def _describe(tool: ToolDefinition) -> str:
-    return f"- {tool.name}: {tool.description}\n  {serde.dumps(tool.parameters).decode()}"
-
-
-def _note(request: ModelRequest) -> str:
-    """Say at the end what the model may do now, where that is not its own choice."""
-    match request.tool_choice:
-        case "none":
-            return "[You can't call tools any more. Write your Final Answer.]"
-        case "any":
-            return "[Call a tool now.]"
-        case NamedTool(name):
-            return f"[Call the tool {name} now.]"
-        case _:
-            return ""
-
-
 def _has_calls(message: Message) -> bool:
     return bool(message.tool_uses or message.tool_results)
-
-
-def _is_thought(block: ContentBlock) -> bool:
-    """Whether a block is a thought in words; those that a provider wants back are marked by it."""
-    return isinstance(block, ThinkingBlock) and not block.signature and not block.extra
-
-
-def _in_words(message: Message) -> Iterable[ContentBlock]:
-    is_answer = message.role == "assistant" and not message.tool_uses
-    is_answer &= message.stop_reason is not StopReason.INTERRUPTED
-    for place, block in enumerate(message.content):
-        line = "\n" if place else ""
-        match block:
-            case ToolUseBlock(name=name):
-                arguments = block.raw_input or serde.dumps(block.input).decode()
-                tool = serde.dumps(name).decode()
-                yield TextBlock(f'{line}Action: {{"tool": {tool}, "arguments": {arguments}}}')
-            case ToolResultBlock():
-                said = f"Error: {block.text}" if block.is_error else block.text
-                yield TextBlock(f"{line}Observation: {said}")
-                yield from (part for part in block.content if not isinstance(part, TextBlock))
-            case ThinkingBlock(thinking=thought) if _is_thought(block):
-                yield TextBlock(f"{thought}\n")
-            case TextBlock(text) if is_answer:
-                yield replace(block, text=f"Final Answer: {text}")
-            case _:
-                yield block
 
 
 # -- what the model says -------------------------------------------------------------------------------
@@ -236,12 +172,12 @@ def _in_words(message: Message) -> Iterable[ContentBlock]:
 class _TextToolsStream(ModelStream):
     """A reply in words as one with tool calls; it is its own block, and may take several attempts."""
 
-    def __init__(self, llm: LLMProvider, request: ModelRequest, in_words: ModelRequest) -> None:
+    def __init__(self, llm: LLMProvider, request: ModelRequest, asked: ModelRequest) -> None:
         super().__init__(llm.name)
         self._llm = llm
         self._tools = {tool.name: tool for tool in request.tools}
         self._must_answer = request.tool_choice == "none"
-        self._first = self._request = in_words
+        self._first = self._request = asked
         self._reformats = 0
         self._is_over = False  # this attempt
         self._failure: ModelOutputError | None = None
@@ -249,8 +185,9 @@ class _TextToolsStream(ModelStream):
         self._inner: ModelStream | None = None
         self._live = LiveText()
         self._places: dict[object, int] = {}
-        last = request.messages[-1] if request.messages else Message("user")
-        self._ready.extend(map(_about_observation, last.tool_results))
+        told = takewhile(lambda message: message.role == "user", reversed(request.messages))
+        for message in reversed([*told]):
+            self._ready.extend(map(_about_observation, message.tool_results))
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -319,8 +256,9 @@ class _TextToolsStream(ModelStream):
 
     def _read(self, message: Message) -> list[StreamEvent]:
         """Say what a complete reply comes to."""
-        if message.tool_uses:
-            return [StreamEnd(message)]  # it has tool calls of its own after all
+        if message.tool_uses or message.stop_reason in _UNREAD:
+            whole = [TextBlock(message.text)] if message.text else []
+            return [*(BlockEnd(self._place("said"), each) for each in whole), StreamEnd(message)]
         reading = self._judged(message)
         outcome = reading.outcome
         if isinstance(outcome, Fault):
@@ -341,7 +279,7 @@ class _TextToolsStream(ModelStream):
 
     def _judged(self, message: Message) -> Reading:
         """Read a reply, knowing why it ended and what it was to be."""
-        text = message.text
+        text = valid_unicode(message.text)
         reading = read_reply(text)
         outcome = reading.outcome
         if message.stop_reason is StopReason.MAX_TOKENS and reading.end >= len(text.rstrip()):

@@ -244,7 +244,8 @@ async def test_a_plain_input_is_that_of_the_only_parameter():
 
 async def test_observations_are_told_before_the_next_reply():
     results = Message.user([ToolResultBlock("1", (TextBlock("3"),), is_error=True)])
-    events, _ = await read(TextTools(ScriptedProvider(DONE)), request(results))
+    joined = Message.user("And hurry.")
+    events, _ = await read(TextTools(ScriptedProvider(DONE)), request(results, joined))
     assert told(events[:1], "react.observation") == [{"id": "1", "text": "3", "is_error": True}]
 
 
@@ -262,6 +263,23 @@ async def test_a_model_that_has_calls_after_all():
     call = ToolUseBlock("1", "add", {"a": 1})
     reply = await TextTools(ScriptedProvider(call)).generate(request())
     assert reply.tool_uses == (call,)
+
+
+@pytest.mark.parametrize(
+    "reason", [StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE]
+)
+async def test_a_refusal_is_not_asked_again(reason):
+    inner = ScriptedProvider(Reply("I can't help with that.", stop_reason=reason))
+    events, reply = await read(TextTools(inner))
+    assert (reply.text, reply.stop_reason) == ("I can't help with that.", reason)
+    assert said(events).strip() == reply.text[: len(said(events).strip())]
+
+
+async def test_what_no_utf8_can_carry_does_not_stay_in_the_history():
+    reply = await TextTools(ScriptedProvider("Action: add\nAction Input: a\ud800")).generate(
+        request()
+    )
+    assert reply.tool_uses[0].input == {"a": "a\ufffd"}
 
 
 async def test_a_type_is_asked_for_by_a_tool():
