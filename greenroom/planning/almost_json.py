@@ -1,8 +1,8 @@
 """Objects as models write them: JSON, or nearly so; read in one pass, and never guessed.
 
 What is put right is punctuation, never words: other quotes, quotes that are not escaped, names
-without quotes, Python's literals, commas too many, or one too few at the end of a line, doubled
-braces, and one bracket that is missing at the end. An object whose reading is not plain is broken.
+without quotes, Python's literals, commas too many or too few, doubled braces, and one bracket that is
+missing at the end. An object whose reading is not plain is broken.
 
 Each character is passed once: what stands behind a quote says whether it ends its text, and that is
 looked at for a bounded number of characters.
@@ -64,13 +64,20 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 _SKIP = _compile(_BLANK)
 _MEMBER = _compile(rf"(?P<key>{_KEY}){_SEPARATOR}")
-_COMMA = _compile("[,，]")
+_COMMA = _compile(rf"[,，](?:{_BLANK}[,，])*+")
 _LITERAL = _compile(r"(?:true|false|null|none)\b|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = _compile(r"(?!(?:nan|infinity|undefined)\b)[^\W\d][\w.-]{0,100}+(?=[ \t]*+[,，}\])\r\n])")
 # What may stand behind a text in an object, or in a list, besides the bracket that closes it.
-_NEXT_MEMBER = _compile(rf"{_BLANK}[,，]{_BLANK}(?:[}}\])]|(?:{_KEY}){_SEPARATOR})")
-_NEXT_LINE = _compile(rf"[ \t\r]*+\n{_BLANK}(?:{_KEY}){_SEPARATOR}")
-_NEXT_ITEM = _compile(rf"{_BLANK}[,，]{_BLANK}(?:[\]\"'“‘{{\[-]|\d|(?:true|false|null|none)\b)")
+_COMMAS = rf"{_BLANK}(?:[,，]{_BLANK})++"
+_QUOTED_KEY = rf"(?=[\"'`“„‘])(?:{_KEY}){_SEPARATOR}"
+_NEXT_MEMBER = _compile(rf"{_COMMAS}(?:[}}\])]|(?:{_KEY}){_SEPARATOR})")
+_NEXT_ITEM = _compile(rf"{_COMMAS}(?:[\]\"'“‘{{\[-]|\d|(?:true|false|null|none)\b)")
+_COMMA_LOST = _compile(rf"{_BLANK}{_QUOTED_KEY}")
+# What no text with quotes that are not escaped may hold, since it may be no part of it.
+_STRUCTURE = _compile(
+    rf"{_QUOTED_KEY}|.{_BLANK}(?:[,，]{_BLANK})*+{_QUOTED_KEY}|.{_SEPARATOR}"
+    rf"|.{_BLANK}[,，]{_BLANK}(?=[\"'“])(?:{_KEY}){_BLANK}[\"'“{{\[\d-]"
+)
 # Where a reply goes on behind an object whose last bracket is missing.
 _END = _compile(
     r"\s*+(?:\Z|```|</|<[|｜]|\]\s*+(?:\Z|```|</)|(?<![^\n])[ \t*#]*+"
@@ -79,7 +86,13 @@ _END = _compile(
 _UNTIL = {
     quote: _compile(rf"(?:[^{close}\\]++|\\.)*+[{close}]") for quote, close in _QUOTES.items()
 }
+_NEXT_TEXT = _compile(rf".{_BLANK}[\"'“‘]")
+_APOSTROPHE = _compile(r"\w['’]\w")
+_GOES_ON = _compile(rf"{_COMMAS}{_QUOTED_KEY}")
 _CLAIMS_MORE = _compile(r"[ \t]*+[\"'“”,，:：]")
+
+_NO_END = "a text does not end: its closing quote is missing"
+_UNPLAIN = 'it is not plain where a text ends: write quotes inside of a text as \\"'
 
 _JSON_LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 
@@ -107,7 +120,8 @@ class _Reader:
         self._expects = "member"  # or "value", or what is "next": a comma or the end
         self._is_bare = False  # whether the last value could go on: a number
         self._is_closed = True
-        self._has_loose_quotes = False
+        self._has_quoted_names: bool | None = None
+        self._loose_quotes = 0
         self._broken: Broken | None = None
 
     def read(self) -> Object | Broken:
@@ -116,8 +130,10 @@ class _Reader:
             before = self._at
             self._at = self._skip(before)
             steps[self._expects](before)
-        if self._has_loose_quotes and _CLAIMS_MORE.match(self._text, self._at):
-            self._break('it is not plain where a text ends: write quotes inside of a text as \\"')
+        if self._loose_quotes and _CLAIMS_MORE.match(self._text, self._at):
+            self._break(_UNPLAIN)
+        if _GOES_ON.match(self._text, self._at):
+            self._break("it goes on behind its last closing bracket")
         if self._broken is not None:
             return self._broken
         try:
@@ -149,16 +165,25 @@ class _Reader:
             self._open[-1] = "}}"  # doubled, as in the source of a template
             self._at += 1
             return
+        if not is_first and _END.match(self._text, self._at):
+            self._end_open(self._at)
+            return
         if not is_first:
             self._written.append(",")
         if self._in_list:
             self._value(self._at)
         elif found := _MEMBER.match(self._text, self._at):
-            key = found["key"]
-            self._write(_json_text(key[1:-1] if key[0] in _QUOTES else key) + ":", found.end())
-            self._expects = "value"
+            self._name(found["key"], found.end())
         else:
             self._break("a name in double quotes is missing")
+
+    def _name(self, key: str, end: int) -> None:
+        is_quoted = key[0] in _QUOTES
+        if self._has_quoted_names not in {None, is_quoted}:
+            self._break("a name in double quotes is missing")
+        self._has_quoted_names = is_quoted
+        self._write(_json_text(key[1:-1] if is_quoted else key) + ":", end)
+        self._expects = "value"
 
     def _value(self, _before: int) -> None:
         char = self._text[self._at : self._at + 1]
@@ -187,16 +212,21 @@ class _Reader:
             self._expects = "member"
         elif self._closes():
             pass
-        elif not self._in_list and _NEXT_LINE.match(self._text, before):
+        elif not self._in_list and _COMMA_LOST.match(self._text, before):
             self._expects = "member"
-        elif not self._ends(before):
-            self._break("a comma or a closing bracket is missing")
-        elif len(self._open) > 1:
-            self._break("it is not whole: more than one closing bracket is missing")
+        elif self._ends(before):
+            self._end_open(before)
         else:
-            self._at = before
-            self._is_closed = False
-            self._close()
+            self._break("a comma or a closing bracket is missing")
+
+    def _end_open(self, at: int) -> None:
+        """End the object here, without its last bracket."""
+        if len(self._open) > 1:
+            self._break("it is not whole: more than one closing bracket is missing")
+            return
+        self._at = at
+        self._is_closed = False
+        self._close()
 
     def _ends(self, before: int) -> bool:
         """Whether only a closing bracket is missing; a number at the very end may have been cut."""
@@ -211,13 +241,13 @@ class _Reader:
     # -- brackets and texts ----------------------------------------------------------------------
 
     def _closes(self) -> bool:
-        """Read the bracket that closes this level, or one around it whose inner one is missing."""
+        """Read the bracket that closes this level, or the object around a list that lacks its own."""
         text, at = self._text, self._at
-        closer = next((each for each in reversed(self._open) if text.startswith(each, at)), None)
-        if closer is None:
+        if self._open[-2:-1] == ["}"] and self._in_list and text.startswith("}", at):
+            self._close()  # a list may lack its bracket
+        closer = self._open[-1]
+        if not text.startswith(closer, at):
             return False
-        while self._open[-1] != closer:
-            self._close()
         self._close()
         self._at += len(closer)
         self._expects = "next"
@@ -234,26 +264,36 @@ class _Reader:
             if end >= 0:
                 self._write(_json_text(text[begin + 2 : end]), end + 3)
                 return
-        found = _UNTIL[quote].match(text, begin)
-        is_first = True
-        while found and not self._may_end(found.end(), is_first=is_first):
-            is_first = False
+        found, loose = _UNTIL[quote].match(text, begin), 0
+        while found and not self._may_end(found.end(), is_first=not loose):
+            place = found.end() - 1
+            if place == begin or self._is_structure(place):
+                self._break(_UNPLAIN)
+                return
+            loose += 1
+            # An apostrophe in a word is no quote, others come in pairs.
+            self._loose_quotes += not _APOSTROPHE.match(text, place - 1)
             found = _UNTIL[quote].match(text, found.end())
         if not found:
-            self._break("a text does not end: its closing quote is missing", is_open=True)
-            return
-        self._has_loose_quotes |= not is_first
-        self._write(_json_text(text[begin : found.end() - 1]), found.end())
+            self._break(_NO_END, is_open=True)
+        elif self._loose_quotes % 2:
+            self._break(_UNPLAIN)
+        else:
+            self._write(_json_text(text[begin : found.end() - 1]), found.end())
 
     def _may_end(self, at: int, *, is_first: bool) -> bool:
         """Whether a text may end before this place, by what stands there."""
         if self._text.startswith(self._open[-1], self._skip(at)):
             return True
-        if is_first and _END.match(self._text, at):
-            return True
         if self._in_list:
             return _NEXT_ITEM.match(self._text, at) is not None
-        return bool(_NEXT_MEMBER.match(self._text, at) or _NEXT_LINE.match(self._text, at))
+        if is_first and (_END.match(self._text, at) or _COMMA_LOST.match(self._text, at)):
+            return True
+        return _NEXT_MEMBER.match(self._text, at) is not None
+
+    def _is_structure(self, place: int) -> bool:
+        """Whether a quote in a text looks as if it were none of the text's."""
+        return bool((_NEXT_TEXT if self._in_list else _STRUCTURE).match(self._text, place))
 
     def _write(self, written: str, end: int) -> None:
         self._written.append(written)

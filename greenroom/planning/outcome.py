@@ -4,6 +4,7 @@ An object that means a call has a tool and its arguments, by one of the names th
 may stand in another object. Most objects in a text are about something else.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -57,7 +58,7 @@ Outcome: TypeAlias = Action | FinalAnswer | Fault
 
 
 NO_ANSWER = "nothing stands behind its Final Answer"
-NO_ARGUMENTS = 'its action has no "arguments", which are an object'
+NO_ARGUMENTS = 'its action needs "arguments", one object'
 NO_TOOL = 'its action names no "tool"'
 _CUT = "a text does not end: its closing quote is missing"
 
@@ -71,6 +72,9 @@ _CERTAIN = {"tool", "tool_name", "action", *_ARGUMENTS[:6]}
 
 _BESIDE = {"thought", "thoughts", "reasoning", "id", "type", "call_id"}
 _ANSWERS = ("final_answer", "answer")
+_ALMOST = re.compile(r"\w+\s*=\s*[\"'\d\[{]|\w+:[^\n]*\n\s*\w+:")
+"""A text that is arguments rather than one of them."""
+
 _AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action")
 """What an object may stand in that means a call."""
 
@@ -84,14 +88,17 @@ def find_meaning(
         (t for key in ("thought", "thoughts", "reasoning") if (t := fields.get(key))), ""
     )
     said = thought if isinstance(thought, str) else ""
+    given = [key for key in _ARGUMENTS if key in fields]
     for around in _AROUND if levels else ():
         inner = fields.get(around)
         inner = inner[0] if isinstance(inner, list) and inner else inner
-        if isinstance(inner, dict):
+        if isinstance(inner, dict) and given:
+            fields[around] = inner.get("name")  # of which the arguments stand beside it
+        elif isinstance(inner, dict):
             found = find_meaning(inner, is_labelled=is_labelled, levels=levels - 1)
             return found and replace(found, thought=found.thought or said)
     tool = next((key for key in _TOOLS if isinstance(fields.get(key), str)), "")
-    arguments = next((key for key in _ARGUMENTS if key in fields), "")
+    arguments = given[0] if given else ""
     name = str(fields.get(tool, "")).strip()
     answer = _final(fields, name.casefold(), arguments, is_labelled=is_labelled)
     if answer is not None:
@@ -102,7 +109,7 @@ def find_meaning(
     is_certain = {tool, arguments} <= _CERTAIN or (is_alone and bool(arguments))
     if not is_labelled and not is_certain:
         return None
-    if not arguments and not is_alone:
+    if len({*given} & _CERTAIN) > 1 or not (arguments or is_alone):
         return Fault(NO_ARGUMENTS)
     found = action_of(name, fields.get(arguments))
     return replace(found, thought=said)
@@ -144,6 +151,8 @@ def action_of(tool: str, given: object) -> Action | Fault:
     if given is not None and not isinstance(given, str):
         return Fault(NO_ARGUMENTS)
     text = "" if given in {None, "None", "null"} else given.strip()
+    if _ALMOST.match(text):
+        return Fault(NO_ARGUMENTS)
     if text.startswith("{"):
         found = read_object(text, 1)
         if isinstance(found, Object) and found.end == len(text):

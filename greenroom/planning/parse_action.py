@@ -79,7 +79,7 @@ EVENT = re.compile(
     rf"""
     (?P<think> <(?:{"|".join(_THOUGHTS)})> )
   | (?P<final> {_FENCE} (?:
-        {_LABEL} final[ _-]?answer (?:[ ]\([^)\n]{{1,40}}\))? (?: {_COLON} | [ \t*_]*+(?=\r?\n) )
+        {_LABEL} final[ _-]?answer (?:[ ]is(?=[ ]?[:：]))? (?:[ ]\([^)\n]{{1,40}}\))? (?: {_COLON} | [ \t*_]*+(?=\r?\n) )
       | {_LINE} answer {_COLON}
       | <(?:final_)?answer>
     ) )
@@ -98,7 +98,7 @@ EVENT = re.compile(
 # What may stand between a label and what it is about, and between a tool's name and its arguments.
 _TAG = r"</?[|｜]?[\w▁]{1,40}[|｜]?>"
 _OPENING = re.compile(rf"(?:[\s`*]|```[\w-]*+|json\b|\[(?=\s*+\{{)|{_TAG})*+")
-_NAME = re.compile(r"[\"'“]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)[\"'”]?")
+_NAME = re.compile(r"[\"'“\[]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)(?:[\"'”]|\](?!\w))?")
 _INPUT = re.compile(
     rf"(?:[\s,*`;:：(>]|{_TAG})*+(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
     rf"(?: ?\d+)?{_COLON})?(?:[\s*]|```[\w-]*+|json\b|\[ARGS\]|{_TAG})*+",
@@ -112,7 +112,7 @@ _KEYWORD = re.compile(r"\(\s*+[^\W\d]\w*+\s*+=(?!=)")
 _NEXT_LABEL = re.compile(
     r"\Z|```|</|<[|｜]|\n[ \t*#>]*+(?:observation|thought|action|final[ _]answer)\b", re.IGNORECASE
 )
-_CLAIM = re.compile(r"\{?\s*+[\"'“‘`]?(?:tool|action|thought|name|function)", re.IGNORECASE)
+_CLAIM = re.compile(r"\{?\s*+[\"'“‘`]*+(?:tool|action|thought|name|function)", re.IGNORECASE)
 _THOUGHT = re.compile(r"[\s*#>_]*+(?:thoughts?|reasoning)[ *_]*+[:：][ *_]*+", re.IGNORECASE)
 _THOUGHT_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in _THOUGHTS}
 _ORPHAN = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)

@@ -34,7 +34,11 @@ READ = {
     "Action：" + CALL: SEARCH,
     'Action:\n  tool: search\n  arguments: {"query": "Tokyo"}\n': SEARCH,
     'Action: "tool": "search", "arguments": {"query": "Tokyo"}}': SEARCH,
+    'Action: [search]\nAction Input: {"query": "Tokyo"}': SEARCH,
+    "Action: " + CALL[:-1] + "\nObservation: sun": SEARCH,
+    "Action: " + CALL[:-1] + "\n\nNote: I wait for it.": SEARCH,
     # Objects in objects, and objects as texts.
+    'Action: {"tool": {"name": "search"}, "arguments": {"query": "Tokyo"}}': SEARCH,
     '{"tool_calls": [{"type": "function", "function": {"name": "search", "arguments": {"query": "Tokyo"}}}]}': SEARCH,
     'Sure! {"name": "search", "arguments": "{\\"query\\": \\"Tokyo\\"}"} ok?': SEARCH,
     '{"thought": "hm", "action": {"name": "search", "args": {"query": "Tokyo"}}}': SEARCH,
@@ -55,6 +59,9 @@ READ = {
         "write", {"text": 'a\n"b" {c\n'}
     ),
     '{"tool": "grep", "arguments": {"pattern": "\\d+\\s"}}': Action("grep", {"pattern": "\\d+\\s"}),
+    # Commas that are lost or doubled.
+    'Action: {"tool": "search" "arguments": {"query": "Tokyo"}}': SEARCH,
+    'Action: {"tool": "search",, "arguments": {"query": "Tokyo",,}}': SEARCH,
     # Several, and thoughts about others.
     f"Action: {CALL}\nAction: {OLD}": SEARCH,
     f"Thought: my last {OLD} failed. I go on.\nAction: {CALL}": SEARCH,
@@ -83,6 +90,7 @@ READ = {
     "<final_answer>45</final_answer>": FinalAnswer("45"),
     "✅ **Final Answer:** 45": FinalAnswer("45"),
     "Thought: I know.\nAnswer: Paris": FinalAnswer("Paris"),
+    "Final answer is: 45": FinalAnswer("45"),
     "Final Answer: 45\n\nQuestion: and 46?\nThought: hm": FinalAnswer(
         "45\n\nQuestion: and 46?\nThought: hm"
     ),
@@ -102,12 +110,25 @@ FAULTS = {
     'Action: {"tool": "pay", "arguments": {"to": "Ann"': "more than one",
     'Action: {"tool": "pay"': "not whole",
     'Action: {"tool": "a", "arguments": {}, "tool": "b"}': "stands twice",
-    'Action: {"tool": "a", "arguments": [1]}': 'no "arguments"',
-    'Action: {"tool": "a", "query": "b"}': 'no "arguments"',
+    'Action: {"tool": "a", "arguments": [1]}': 'needs "arguments"',
+    'Action: {"tool": "a", "query": "b"}': 'needs "arguments"',
+    'Action: {"tool": "a", "arguments": {}, "args": {"b": 1}}': 'needs "arguments"',
+    'Action: a\nAction Input: b="Tokyo", n=3': 'needs "arguments"',
+    "Action: a\nAction Input:\nb: Tokyo\nn: 3": 'needs "arguments"',
     'Action: {"query": "b"}': 'no "tool"',
+    # A quote, a colon or a brace that is lost or doubled.
+    'Action: {"tool": "a, "arguments": {"b": "c"}}': "not plain",
+    'Action: {"tool": ""a", "arguments": {"b": "c"}}': "not plain",
+    'Action: {"tool": "a", "arguments": {"b" "c", "d": "e"}}': "a name in",
+    'Action: {"tool": "a", "arguments": {"b": "c", "d" "e"}}': "not plain",
+    'Action: {"tool": "a", "arguments": "b": "c"}}': "not plain",
+    'Action: {"tool": "a", "arguments": {"b": ["c" "d"]}}': "not plain",
+    'Action: {"tool": "a", "arguments": {"b": {{"c": 1}, "d": 2}}': "bracket is missing",
+    'Action: a\nAction Input: {"b": {"c": 1}}, "d": 2}': "goes on",
+    f'{{""tool": "a", "args": {{}}}}\nAction: {CALL}': "a name in",
     'Action: {"tool": "a", "arguments": {"n": 15 * 3}}': "bracket is missing",
     'Action: {"tool": "a", "arguments": {"n": NaN}}': "not JSON",
-    'Action: {"tool": "a", "arguments": {"json": "{"a": "b"}"}}': "bracket is missing",
+    'Action: {"tool": "a", "arguments": {"json": "{"a": "b"}"}}': "not plain",
     "Action: " + '{"a": ' * 60 + "1" + "}" * 60: "50 levels",
     f"I search: {CALL}. Final Answer: sun": "only one",
     # A later action may rest upon what the model made up.

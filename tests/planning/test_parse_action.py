@@ -146,6 +146,27 @@ def test_of_a_reply_that_is_cut_off_no_text_is_read_that_is_not_whole(number):
             assert holds(arguments, found.arguments)
 
 
+def places(text, chars):
+    """Where one of these characters stands that is no part of what a text says."""
+    in_text = escaped = False
+    for place, char in enumerate(text):
+        is_quote = char == '"' and not escaped
+        in_text ^= is_quote
+        if char in chars and (is_quote or not in_text):
+            yield place
+        escaped = char == "\\" and not escaped
+
+
+@pytest.mark.parametrize("char", ['"', ":", ","])
+@pytest.mark.parametrize("times", [0, 2], ids=["lost", "doubled"])
+def test_a_character_that_is_lost_or_doubled_is_never_read_wrong(char, times):
+    for tool, arguments in CALLS:
+        whole = json.dumps({"tool": tool, "arguments": arguments})
+        for place in places(whole, char):
+            text = f"Action: {whole[:place]}{char * times}{whole[place + 1 :]}\nObservation: 7"
+            assert meaning(parse_action(text)) in {None, meaning(Action(tool, arguments))}
+
+
 def steps(text):
     """How many lines of Python run to read a text."""
     count = 0
