@@ -49,7 +49,7 @@ class Broken:
     is_open: bool = False
 
 
-_BLANK = r"(?:[\s\u200b\u2060\ufeff]|//[^\n]*+)*+"
+_BLANK = r"(?:[\s\u200b\u2060\ufeff]|//[^\n]{0,200}+)*+"
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "“”", "”": "“”", "„": "“”", "‘": "‘’", "’": "‘’"}
 _KEY = "|".join(
     [rf"[{open_}](?:[^{close}\\]|\\.){{0,500}}+[{close}]" for open_, close in _QUOTES.items()]

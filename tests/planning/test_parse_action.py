@@ -202,6 +202,7 @@ HARD = {
     "fences": "```json\n",
     "blanks": "\n \t",
     "backslashes": "\\",
+    "comments in a line": '{"a": "b"//',
     "comments": '{"a": //\n',
     "actions that are none": "Action: {tool: ",
     "brackets": '{"a": [[',

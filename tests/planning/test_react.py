@@ -256,6 +256,6 @@ def scenario():
 
 
 def test_a_cancel_at_any_checkpoint_leaves_nothing_behind():
-    report = cancel_at_every_checkpoint(scenario, at_most=40)
+    report = cancel_at_every_checkpoint(scenario, at_most=25)
     assert report.violations == ()
     assert report.checkpoints > 20
