@@ -1,14 +1,21 @@
-"""From a goal to finished work: plans, what carries them out, and what makes and revises them.
+"""From a goal to finished work: plans, what carries them out, and tools for models that have none.
 
 `plan` is a graph of subtasks, `plan_run` what became of them, a value that is read back from the session.
 `execute` carries a plan out, with `references` (results in goals and arguments), `subtask_call` (a subtask
 with a tool) and `trace` (what a subtask that was cut off has left behind). `revision` says who makes and
 revises plans and when; `model_planner` lets a model do it, and `merge` makes fewer subtasks of too many.
 `plan_and_execute` is an agent of all of these.
+
+`react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that
+has none of its own, with `tool_words` (what it reads of them) and `live_text` (what of a reply may be shown
+while it comes). `parse_action` reads what a reply means to do: `outcome` (what that can be, and what an
+object says of it) and `almost_json` (objects as models write them).
 """
 
 from greenroom.planning.execute import execute_plan as execute_plan
 from greenroom.planning.model_planner import ModelPlanner as ModelPlanner
+from greenroom.planning.outcome import Action as Action, Fault as Fault, FinalAnswer as FinalAnswer
+from greenroom.planning.parse_action import parse_action as parse_action
 from greenroom.planning.plan import Plan as Plan, Subtask as Subtask
 from greenroom.planning.plan_and_execute import (
     plan_and_execute as plan_and_execute,
@@ -21,6 +28,7 @@ from greenroom.planning.plan_run import (
     SubtaskState as SubtaskState,
     SubtaskStatus as SubtaskStatus,
 )
+from greenroom.planning.react import react as react
 from greenroom.planning.revision import (
     Failure as Failure,
     Planner as Planner,
@@ -28,11 +36,15 @@ from greenroom.planning.revision import (
     Recovery as Recovery,
     ReplanPolicy as ReplanPolicy,
 )
+from greenroom.planning.text_tools import TextTools as TextTools
 
 __all__ = [
     "PLAN_STEP",
+    "Action",
     "Failure",
     "FailureReason",
+    "Fault",
+    "FinalAnswer",
     "ModelPlanner",
     "Plan",
     "PlanRun",
@@ -43,7 +55,10 @@ __all__ = [
     "Subtask",
     "SubtaskState",
     "SubtaskStatus",
+    "TextTools",
     "execute_plan",
+    "parse_action",
     "plan_and_execute",
+    "react",
     "run_task",
 ]

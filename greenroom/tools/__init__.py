@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         WebFetch as WebFetch,
         Write as Write,
         builtin_tools as builtin_tools,
+        calculator as calculator,
     )
     from greenroom.tools.workspace import (
         Packs as Packs,
@@ -87,6 +88,7 @@ __all__ = [
     "Write",
     "as_tool",
     "builtin_tools",
+    "calculator",
     "examine_sandbox",
     "is_worker",
     "look_at",

@@ -84,6 +84,20 @@ def test_a_fan_out_in_its_three_ways(tmp_path):
     ]
 
 
+def test_a_model_without_tool_calls_uses_tools(tmp_path):
+    assert run("react.py", cwd=tmp_path).splitlines() == [
+        "thought: First I need the weather.",
+        "action: get_weather {'city': 'Tokyo'}",
+        "observation: Tokyo: light rain, 18 °C",
+        "asked again: 1",
+        "thought: Now the translation.",
+        "action: translate {'text': 'Tokyo: light rain, 18 °C', 'language': 'French'}",
+        "observation: Tokyo : pluie légère, 18 °C",
+        "thought: I have both.",
+        "answer: Tokyo : pluie légère, 18 °C",
+    ]
+
+
 def test_budgets_of_a_block_and_of_a_purse(tmp_path):
     assert run("budgets.py", cwd=tmp_path).splitlines() == [
         "block: the budget of first is spent: 2 tool calls",

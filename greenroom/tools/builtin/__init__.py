@@ -4,10 +4,12 @@ Modules, by tool: `bash` (`environment`, `output_buffer`); `read` (`numbered_lin
 `edit` (`atomic_file`, `text_file`, `text_diff`, `replacement`, `path_locks`); `glob` and `grep`
 (`file_tree`, `gitignore`, `glob_pattern`, `file_filter`, `ripgrep`, `searcher`, `grep_schema`,
 `grep_rows`); `todo`; `web_fetch` (`fetch`, `page`, `html_text`). For all of them: `paths` (where
-they may go), `file_stamps` (what they have seen) and `arguments`.
+they may go), `file_stamps` (what they have seen) and `arguments`. No part of `builtin_tools()`, to be
+passed by name: `calculator`.
 """
 
 from greenroom.tools.builtin.bash import Bash as Bash
+from greenroom.tools.builtin.calculator import calculator as calculator
 from greenroom.tools.builtin.edit import Edit as Edit
 from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
@@ -31,6 +33,7 @@ __all__ = [
     "WebFetch",
     "Write",
     "builtin_tools",
+    "calculator",
 ]
 
 

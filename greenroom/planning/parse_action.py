@@ -1,0 +1,285 @@
+"""`parse_action`: what a reply in words means to do, call a tool or give the final answer.
+
+A reply is read once, from its beginning to what decides it: the first action, or the first "Final
+Answer:" before any. What a model thinks in `<think>` is passed over, and so is what it makes up behind
+its action. Where it is not plain what the model means, the reply is a `Fault`, never a guess.
+"""
+
+import re
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from greenroom.planning.almost_json import Object, read_object
+from greenroom.planning.outcome import (
+    NO_ANSWER,
+    NO_TOOL,
+    Action,
+    Fault,
+    FinalAnswer,
+    Outcome,
+    action_of,
+    find_meaning,
+)
+
+__all__ = ["EVENT", "Reading", "open_mark", "parse_action", "read_reply", "thought_end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reply that was read.
+
+    Attributes:
+        outcome: what it comes to.
+        before: what the model said before that, without what it thinks in `<think>`.
+        start: the place where the action or the answer begins.
+        end: the place behind it.
+    """
+
+    outcome: Outcome
+    before: str
+    start: int
+    end: int
+
+
+def parse_action(text: str) -> Outcome:
+    r"""Read what a model means to do from its reply: an `Action`, a `FinalAnswer`, or a `Fault`.
+
+    It is a pure function, never raises, and takes time in proportion to the text. An action is an
+    object with a tool and its arguments (`tool` or `tool_name` or `action`, with `arguments` or `args`
+    or `action_input`, among others), or a line "Action: NAME" with "Action Input:". It may stand in a
+    fence or in the tags of a model family, and its JSON may have the faults that models make, unless
+    they leave its meaning open. The first action counts, and a final answer only where no action stands
+    before it. A text whose closing quote is missing is a fault, since the rest of it may be missing too.
+
+    Of a reply that was cut off in its middle, the bracket that is missing may hide missing arguments:
+    see that the model ended it by itself.
+
+    Example:
+        >>> parse_action("I add. Action: {'tool': 'add', 'args': {'a': 1, 'b': 2}}")
+        Action(tool='add', arguments={'a': 1, 'b': 2}, thought='I add.')
+        >>> parse_action("Thought: I know it.\nFinal Answer: 3")
+        FinalAnswer(text='3', thought='I know it.')
+        >>> parse_action('Action: {"tool": "add", "args": {"a": "1').reason
+        'a text does not end: its closing quote is missing'
+    """
+    return read_reply(text).outcome
+
+
+# -- where a reply may say something -------------------------------------------------------------------
+
+_LINE = r"(?<![^\n])[^\w\n{}\[\]<\"'“]*+_*+"
+_LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_]*+)"
+_COLON = r"[\"'`*_ \t]*+[:：][ \t\u00a0\u200b]*+"
+_FENCE = r"(?:```[\w-]*+\s*+)?"
+_THOUGHTS = ("think", "thinking", "thought", "reasoning")
+_TAGS = r"tool_calls?|function_calls?|tool_use|action|tools?|functools"
+
+EVENT = re.compile(
+    rf"""
+    (?P<think> <(?:{"|".join(_THOUGHTS)})> )
+  | (?P<final> {_FENCE} (?:
+        {_LABEL} final[ _-]?answer (?:[ ]is(?=[ ]?[:：]))? (?:[ ]\([^)\n]{{1,40}}\))? (?: {_COLON} | [ \t*_]*+(?=\r?\n) )
+      | {_LINE} answer {_COLON}
+      | <(?:final_)?answer>
+    ) )
+  | (?P<action> {_FENCE} (?:
+        {_LABEL} (?:next[ ])?(?:action|tool|function)(?:[ _](?:call|name))?(?:[ ]?\d+)? {_COLON}
+      | <(?:{_TAGS})\s*> | <[|｜](?:python_tag|tool_call\w*|tool▁sep)[|｜]> | \[TOOL_CALLS\]
+      | <function= | \bto=functions\. | ```tool_code\b
+    ) )
+  | (?P<observation> {_LINE} observation {_COLON} )
+  | (?P<object> {_FENCE} \{{ (?=\s*+(?:\{{\s*+)?["'“‘`a-z_]) )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Where an action, an answer or a thought may begin."""
+
+# What may stand between a label and what it is about, and between a tool's name and its arguments.
+_TAG = r"</?[|｜]?[\w▁]{1,40}[|｜]?>"
+_OPENING = re.compile(rf"(?:[\s`*]|```[\w-]*+|json\b|\[(?=\s*+\{{)|{_TAG})*+")
+_NAME = re.compile(r"[\"'“\[]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)(?:[\"'”]|\](?!\w))?")
+_INPUT = re.compile(
+    rf"(?:[\s,*`;:：(>]|{_TAG})*+(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
+    rf"(?: ?\d+)?{_COLON})?(?:[\s*]|```[\w-]*+|json\b|\[ARGS\]|{_TAG})*+",
+    re.IGNORECASE,
+)
+_FINAL_NAME = re.compile(
+    rf"final answer\b[\"'`]?(?:\s*+action[ _]?input)?(?:{_COLON})?", re.IGNORECASE
+)
+_FIRST_KEY = re.compile(r"[\"'“]\w+[\"'”]\s*+[:：]")
+_KEYWORD = re.compile(r"\(\s*+[^\W\d]\w*+\s*+=(?!=)")
+_NEXT_LABEL = re.compile(
+    r"\Z|```|</|<[|｜]|\n[ \t*#>]*+(?:observation|thought|action|final[ _]answer)\b", re.IGNORECASE
+)
+_CLAIM = re.compile(r"\{?\s*+[\"'“‘`]*+(?:tool|action|thought|name|function)", re.IGNORECASE)
+_THOUGHT = re.compile(r"[\s*#>_]*+(?:thoughts?|reasoning)[ *_]*+[:：][ *_]*+", re.IGNORECASE)
+_THOUGHT_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in _THOUGHTS}
+_ORPHAN = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_TRAILERS = (
+    *("</s>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>", "<|return|>"),
+    *("<end_of_turn>", "</answer>", "</final_answer>"),
+)
+
+_MARK = re.compile(r"(\*{1,3}|_{1,3})(?=final|answer)", re.IGNORECASE)
+
+_NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
+_UNENDED = "it ended before its <think> did, and nothing in there counts"
+_UNPLAIN = "an action stands in a sentence before its Final Answer, and only one of them can count"
+_UNCLOSED = "its action is not whole: the last closing bracket is missing"
+
+
+def read_reply(text: str) -> Reading:
+    """Read a reply, and say where its action or its answer stands."""
+    found = _Scan(text, 0).read()
+    tag = _ORPHAN.search(text)
+    if tag and tag[1] and not (isinstance(found.outcome, Action) and _covers(found, tag.start())):
+        # The beginning of these thoughts stands in the prompt.
+        return _Scan(text, tag.end()).read()
+    return found
+
+
+def _covers(found: Reading, place: int) -> bool:
+    return found.start < place < found.end
+
+
+class _Scan:
+    """Looks at one event of a reply after the other, until one decides."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self._text = text
+        self._at = self._unsaid = at
+        self._said: list[str] = []
+        self._mentioned: Reading | None = None
+
+    def read(self) -> Reading:
+        while event := EVENT.search(self._text, self._at):
+            self._at = event.end()
+            outcome = self._take(event)
+            if outcome is not None:
+                return self._reading(outcome, event.start())
+            if self._mentioned and event.lastgroup == "observation":
+                break
+        return self._mentioned or self._reading(Fault(_NOTHING), len(self._text))
+
+    def _take(self, event: re.Match[str]) -> Outcome | None:
+        match event.lastgroup:
+            case "think":
+                return self._pass_over(event)
+            case "final":
+                return Fault(_UNPLAIN) if self._mentioned else self._answer(event)
+            case "action":
+                return self._labelled(event.end())
+            case "object" if self._mentioned is None:
+                outcome = self._object(event)
+                if not isinstance(outcome, Action) or not self._is_in_sentence(event):
+                    return outcome
+                self._mentioned = self._reading(outcome, event.start())
+        return None
+
+    def _is_in_sentence(self, event: re.Match[str]) -> bool:
+        """Whether an object stands behind words, which may only speak of an earlier action."""
+        line = self._text.rfind("\n", 0, event.start()) + 1
+        before = self._text[line : event.start()]
+        return "`" not in event[0] and any(map(str.isalpha, before))
+
+    def _reading(self, outcome: Outcome, start: int) -> Reading:
+        before = "".join([*self._said, self._text[self._unsaid : start]]).strip()
+        label = _THOUGHT.match(before)
+        thought = (before[label.end() :] if label else before) or outcome.thought
+        return Reading(replace(outcome, thought=thought), before, start, self._at)
+
+    def _pass_over(self, event: re.Match[str]) -> Fault | None:
+        """Pass over thoughts."""
+        self._said.append(self._text[self._unsaid : event.start()])
+        end = thought_end(event).search(self._text, event.end())
+        self._at = self._unsaid = end.end() if end else len(self._text)
+        return None if end else Fault(_UNENDED)
+
+    def _answer(self, event: re.Match[str]) -> FinalAnswer | Fault:
+        """Take all the rest, without what closes what the label is in."""
+        answer = self._text[event.end() :]
+        self._at = len(self._text)
+        for _ in range(len(_TRAILERS)):
+            answer = answer.strip()
+            for trailer in _TRAILERS:
+                answer = answer.removesuffix(trailer)
+        if self._text.count("```", 0, event.end()) % 2:
+            answer = answer.removesuffix("```").rstrip()
+        mark = open_mark(event[0])
+        if mark and answer.startswith(mark):
+            answer = answer.removeprefix(mark).lstrip()
+        elif mark:
+            answer = answer.removesuffix(mark)
+        return FinalAnswer(answer) if answer else Fault(NO_ANSWER)
+
+    def _object(self, event: re.Match[str]) -> Outcome | None:
+        """Read an object that no label announces; most are not about a tool."""
+        found = read_object(self._text, event.end())
+        self._at = max(found.end, event.end())
+        if isinstance(found, Object):
+            return find_meaning(found.value, is_labelled=event.start() == 0 and found.is_closed)
+        claims = found.is_open or _CLAIM.match(self._text, event.end())
+        return Fault(found.reason) if claims else None
+
+    def _labelled(self, at: int) -> Outcome | None:
+        """Read what stands behind a label: an object, or a name and its arguments."""
+        text, at = self._text, _skip(_OPENING, self._text, at)
+        if text.startswith("{", at) or _FIRST_KEY.match(text, at):
+            found = self._read_object(at)
+            if isinstance(found, Fault):
+                return found
+            means = find_meaning(found.value, is_labelled=found.is_closed)
+            return means or Fault(NO_TOOL if found.is_closed else _UNCLOSED)
+        if final := _FINAL_NAME.match(text, at):
+            return self._answer(final)
+        if name := _NAME.match(text, at):
+            return self._named(name["name"], name.end())
+        return None
+
+    def _named(self, tool: str, at: int) -> Outcome | None:
+        """Read the arguments of a tool whose name was read."""
+        text = self._text
+        if text.startswith("()", at):
+            return Action(tool)
+        if _KEYWORD.match(text, at):
+            found = self._read_object(at + 1, ")")
+            return found if isinstance(found, Fault) else Action(tool, found.value)
+        opening = _INPUT.match(text, at)
+        at = opening.end() if opening else at
+        has_label = bool(opening and opening["label"])
+        if text.startswith("{", at) or (has_label and _FIRST_KEY.match(text, at)):
+            found = self._read_object(at)
+            if isinstance(found, Fault):
+                return found
+            means = None if has_label else find_meaning(found.value, is_labelled=False)
+            return means or Action(tool, found.value)
+        return self._plain_input(tool, at) if has_label else None
+
+    def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
+        """Read an object, whose opening bracket may be missing."""
+        found = read_object(self._text, at + self._text.startswith("{", at), closer)
+        self._at = found.end
+        return found if isinstance(found, Object) else Fault(found.reason)
+
+    def _plain_input(self, tool: str, at: int) -> Action | Fault:
+        """Take a text that is no object as the input."""
+        end = _NEXT_LABEL.search(self._text, at)
+        self._at = end.start() if end else len(self._text)
+        return action_of(tool, self._text[at : self._at].strip().strip("`"))
+
+
+def thought_end(event: re.Match[str]) -> re.Pattern[str]:
+    """Return what ends the thoughts that an event begins."""
+    return _THOUGHT_ENDS[event[0].strip("<>").lower()]
+
+
+def open_mark(label: str) -> str:
+    """Return the mark of Markdown that a label leaves open, such as `**`; it closes in the answer."""
+    found = _MARK.search(label)
+    return found[1] if found and label.count(found[1]) % 2 else ""
+
+
+def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at

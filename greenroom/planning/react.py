@@ -1,0 +1,59 @@
+"""`react`: an agent for any model, which thinks, acts and observes in words."""
+
+from collections.abc import Sequence
+
+from greenroom.agents import Agent
+from greenroom.llm import LLMProvider
+from greenroom.permissions import PermissionManager
+from greenroom.planning.text_tools import TextTools
+from greenroom.runtime import AgentInternals
+
+__all__ = ["react"]
+
+
+async def react(
+    agent: AgentInternals,
+    llm: LLMProvider,
+    tools: Sequence[object] = (),
+    permissions: PermissionManager | None = None,
+    instructions: str = "",
+    max_steps: int = 10,
+) -> None:
+    """Answer each input by thought, action and observation, with a model that has no tool calls.
+
+    It is an `Agent` whose model speaks by `TextTools`, and keeps the promises of both: its steps and
+    reformatted replies are bounded, an action that comes again is warned of and then ends the turn, and
+    an unknown tool is answered with those that there are. `Custom` chunks tell of each step:
+    `react.thought` (`text`), `react.action` (`id`, `tool`, `arguments`) and `react.observation` (`id`,
+    `text`, `is_error`).
+
+    Args:
+        agent: given by the runtime.
+        llm: the model.
+        tools: functions and tools, as for `Agent`.
+        permissions: the rules for its calls, as for `Agent`.
+        instructions: the system prompt, before the tools and the format.
+        max_steps: model calls in a turn; at the last one it has to answer.
+
+    Raises:
+        ConfigurationError: an argument makes no sense.
+
+    Example:
+        >>> from greenroom.testing import ScriptedProvider, run_agent
+        >>> from greenroom.tools import calculator
+        >>> llm = ScriptedProvider(
+        ...     "Thought: I multiply. Action: {'tool': 'calculator', 'args': {'expression': '15 * 3'}}",
+        ...     "Thought: The result is 45. Final Answer: 45",
+        ... )
+        >>> run_agent(react, llm, [calculator], inputs="What is 15 times 3?").text
+        '45'
+    """
+    loop = Agent(
+        TextTools(llm),
+        instructions=instructions,
+        tools=tools,
+        permissions=permissions,
+        max_steps=max_steps,
+        name="react",
+    )
+    await loop(agent)
