@@ -10,7 +10,7 @@ PAGE = Path(__file__).with_suffix(".md")
 HEAD = """\
 # Errors
 
-<!-- Written by docs/errors.py from greenroom/core/errors.py; edit the docstrings and remedies there. -->
+<!-- Written by docs/errors.py from greenroom/core/errors.py and model_errors.py; edit the docstrings and remedies there. -->
 
 Everything that Greenroom raises on purpose is a `GreenroomError`: `message` says what happened, and `hint`
 what to do about it in this case. Catch a class and you catch those below it, which name it as their parent.

@@ -64,7 +64,7 @@ class Agent(Generic[DepsT, OutputT_co]):
         output_type: what a run comes to: a text, or a value of a pydantic model, dataclass, TypedDict,
             msgspec struct or plain type, which the model is held to and which is validated.
         output_retries: how often an answer that does not fit is asked for again.
-        permissions: the rules for its calls; what no rule is about goes by what is said above.
+        permissions: the rules for its calls; by default what is said above.
         memory: what outlives its conversations: each turn begins with what it has on the input, and what
             no longer fits the model's window is added to it.
         budget: limits that hold for each turn, and for all that the turn runs.

@@ -56,13 +56,7 @@ class Toolbox:
     def permissions(
         self, own: PermissionManager | None, context: AgentContext
     ) -> PermissionManager:
-        """Return what holds for an agent's calls: the program's permissions, and those of its caller.
-
-        Where the program has given rules, they decide; what they say nothing about goes by consent.
-        """
-        if own is not None:
-            consenting = PermissionManager(mode="bypass")  # it adds no question of its own
-            own = consenting.beneath(own, context=context, consents=self.consents)
+        """Return what holds for an agent's calls: the program's permissions, and those of its caller."""
         return under_caller(own or self.policy, context, self.consents)
 
 

@@ -3,7 +3,7 @@
 Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
 receive and tell); `tooling`, `effects`, `permission` (tool calls); `checkpoint` (what they did to
 files); `protection` (files that make programs run); `context`, `resources`, `credential`,
-`workspace` (what tools are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`; and the
+`workspace` (what tools are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`, `model_errors`; and the
 small tools of the trade: `serde`, `text`, `disguise`,
 `json_place`, `ids`, `clock`.
 """
@@ -66,25 +66,7 @@ from greenroom.core.errors import (
     InvalidSessionIdError as InvalidSessionIdError,
     MailboxFullError as MailboxFullError,
     MemoryStorageError as MemoryStorageError,
-    ModelAuthenticationError as ModelAuthenticationError,
-    ModelBadRequestError as ModelBadRequestError,
     ModelCallForbiddenError as ModelCallForbiddenError,
-    ModelConnectionError as ModelConnectionError,
-    ModelConnectTimeoutError as ModelConnectTimeoutError,
-    ModelContentFilterError as ModelContentFilterError,
-    ModelContextTooLongError as ModelContextTooLongError,
-    ModelError as ModelError,
-    ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,
-    ModelIdleTimeoutError as ModelIdleTimeoutError,
-    ModelNotFoundError as ModelNotFoundError,
-    ModelOutputError as ModelOutputError,
-    ModelOverloadedError as ModelOverloadedError,
-    ModelPermissionError as ModelPermissionError,
-    ModelQuotaError as ModelQuotaError,
-    ModelRateLimitError as ModelRateLimitError,
-    ModelRequestTimeoutError as ModelRequestTimeoutError,
-    ModelStreamError as ModelStreamError,
-    ModelTimeoutError as ModelTimeoutError,
     NetworkError as NetworkError,
     NetworkTimeoutError as NetworkTimeoutError,
     NoProgressError as NoProgressError,
@@ -148,6 +130,26 @@ from greenroom.core.message import (
     Role as Role,
     StopReason as StopReason,
     as_blocks as as_blocks,
+)
+from greenroom.core.model_errors import (
+    ModelAuthenticationError as ModelAuthenticationError,
+    ModelBadRequestError as ModelBadRequestError,
+    ModelConnectionError as ModelConnectionError,
+    ModelConnectTimeoutError as ModelConnectTimeoutError,
+    ModelContentFilterError as ModelContentFilterError,
+    ModelContextTooLongError as ModelContextTooLongError,
+    ModelError as ModelError,
+    ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,
+    ModelIdleTimeoutError as ModelIdleTimeoutError,
+    ModelNotFoundError as ModelNotFoundError,
+    ModelOutputError as ModelOutputError,
+    ModelOverloadedError as ModelOverloadedError,
+    ModelPermissionError as ModelPermissionError,
+    ModelQuotaError as ModelQuotaError,
+    ModelRateLimitError as ModelRateLimitError,
+    ModelRequestTimeoutError as ModelRequestTimeoutError,
+    ModelStreamError as ModelStreamError,
+    ModelTimeoutError as ModelTimeoutError,
 )
 from greenroom.core.notice import (
     notice as notice,

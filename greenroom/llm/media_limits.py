@@ -27,7 +27,7 @@ class MediaLimits:
     Example:
         >>> MediaLimits(image=3).check_message(Message.user([ImageBlock("image/png", "aGk=")]), 0, "acme")
         Traceback (most recent call last):
-        greenroom.core.errors.ModelBadRequestError: acme takes images of at most 3 bytes of base64, and ...
+        greenroom.core.model_errors.ModelBadRequestError: acme takes images of at most 3 bytes of base64, and ...
     """
 
     image: int | None = None

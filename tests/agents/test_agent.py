@@ -303,29 +303,10 @@ async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it():
     assert [denial.tool for denial in result.denials] == ["Read"]
 
 
-@pytest.mark.parametrize(
-    ("rules", "mode", "denied"),
-    [
-        ([PermissionRule.ask_for_tool("get_weather")], "default", ["get_weather", "Bash"]),
-        ([PermissionRule.deny_tool("get_weather")], "default", ["get_weather", "Bash"]),
-        ([PermissionRule.allow_tool("Bash")], "default", []),
-        ([PermissionRule.ask_for_tool("deploy")], "default", ["Bash"]),
-        ([], "plan", ["get_weather", "Bash"]),
-        ([], "deny", ["get_weather", "Bash"]),
-    ],
-)
-async def test_where_no_rule_is_about_a_function_it_runs_by_consent(
-    rules, mode, denied, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    run = agent(
-        weather(),
-        call("Bash", command="touch made"),
-        "Hm.",
-        tools=[get_weather, *builtin_tools()],
-        permissions=PermissionManager(rules, mode=mode),
-    )
-    assert [denial.tool for denial in (await run.run("Go")).denials] == denied
+@pytest.mark.parametrize("rules", [[], [PermissionRule.ask_for_tool("get_weather")]])
+async def test_rules_take_the_place_of_consent(rules):
+    run = agent(weather(), "Hm.", permissions=PermissionManager(rules)).run("Go")
+    assert [denial.tool for denial in (await run).denials] == ["get_weather"]
 
 
 async def test_an_answer_for_the_session_is_remembered_where_there_are_rules(tmp_path, monkeypatch):

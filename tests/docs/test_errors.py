@@ -5,7 +5,7 @@ import re
 import runpy
 from pathlib import Path
 
-from greenroom.core import GreenroomError, errors
+from greenroom.core import GreenroomError, errors, model_errors
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "errors.py"))
 
@@ -16,7 +16,8 @@ def test_the_page_of_errors_is_up_to_date():
 
 def test_every_error_has_its_row_and_says_what_to_do():
     kinds = list(SCRIPT["tree"](GreenroomError))
-    written = [getattr(errors, name) for name in errors.__all__]
+    modules = errors, model_errors
+    written = [getattr(module, name) for module in modules for name in module.__all__]
     assert set(kinds) == set(written)
     assert [kind for kind in kinds[1:] if not kind.remedy or "\n" in kind.remedy] == []
     assert [kind for kind in kinds if not inspect.getdoc(kind)] == []
