@@ -28,7 +28,7 @@ from greenroom.core import (
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
 from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
 from greenroom.memory.fit import Unit, fit, newest_units, units_of
-from greenroom.memory.keep_segment import keep_segment
+from greenroom.memory.keep_segment import begins_turn, keep_segment
 from greenroom.memory.protocol import Memory
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
@@ -206,18 +206,18 @@ class Compactor:
     ) -> None:
         """Replace the older messages by notes on them, and by what the user said."""
         segment = _join(old)
-        known = Summary.load(agent.session)
-        if known is not None:
-            segment = segment[1:]
+        known = Summary.find(segment)
         summary = known or Summary()
+        segment = segment[1:] if known else segment
         most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
-        begun = sum(not message.tool_results for message in segment if message.role == "user")
+        begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, said=())
-        room = target - self._size(recent) - self._size([Message.user(bare.describe())])
+        room = target - self._size(recent) - self._size([bare.message()])
+        room = max(room, budget.recalled * target)  # however long the newest message is
         summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
-        await summary.replace_messages(agent.session, len(recent), usage)
+        await agent.session.compact(summary.message(usage), len(recent))
         if self._memory is not None:
             await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)
 
