@@ -194,9 +194,39 @@ def test_a_report_without_input_teaches_nothing():
     assert (counter.count(request), counter.error) == (before, 0.3)
 
 
+def test_a_report_that_can_not_be_of_the_whole_request_teaches_nothing():
+    counter = EstimatedCounter()
+    said = [Message.user(f"{number} " + "word " * 100) for number in range(9)]
+    before = [counter.count(asked(*said[:end])) for end in range(1, 10)]
+    for end in range(1, 10):
+        counter.observe(asked(*said[:end]), Usage(input_tokens=10))
+    assert [counter.count(asked(*said[:end])) for end in range(1, 10)] == before
+    picture = asked(Message.user([ImageBlock("image/png", "aaaa")]))
+    counter.observe(picture, Usage(input_tokens=85))  # a small one; its size is not looked at
+    assert counter.count(picture) == 85
+
+
+def test_a_conversation_that_goes_on_is_not_added_up_again(monkeypatch):
+    counter, looked = EstimatedCounter(), []
+    messages = [Message.user(str(number)) for number in range(100)]
+    whole = counter.count(asked(*messages))
+    monkeypatch.setattr(
+        counter, "_weigh", lambda message: looked.append(message) or (message, 5.0, 0)
+    )
+    counter.observe(asked(*messages), Usage(input_tokens=whole))
+    assert counter.count([]) == 0
+    more = [*messages, Message.assistant("yes")]
+    assert counter.count(asked(*more)) == whole + 5
+    assert counter.count(asked(*messages[:50])) < whole
+    assert counter.count(asked(*messages)) == whole
+    assert looked == more[100:]
+    counter.count(asked(Message.user("another"), *more[1:]))
+    assert len(looked) == 102
+
+
 def test_a_wild_report_moves_the_factor_within_bounds():
     counter = EstimatedCounter()
-    for size, tokens in ((100, 10), (10_000, 9_000_000)):
+    for size, tokens in ((100, 40), (10_000, 9_000_000)):
         counter.observe(asked(Message.user("word " * size)), Usage(input_tokens=tokens))
     plain = EstimatedCounter().count([Message.user("word " * 1_000)])
     assert counter.count([Message.user("word " * 1_000)]) == pytest.approx(3 * plain, rel=0.01)
@@ -220,7 +250,7 @@ def test_a_message_is_looked_at_once_and_what_is_kept_is_bounded(monkeypatch):
         counter.count(asked(*messages[:end]))
     assert len(looked) == 8
     for number in range(40):
-        request = asked(Message.user("again"))
+        request = asked(Message.user(f"again {number}"))
         counter.count(request)
         counter.observe(request, Usage(input_tokens=5), model=str(number))
     assert len(counter._weighed) == 10
