@@ -83,7 +83,7 @@ class Compactor:
             raise ValueError(f"a conversation can't go from {at} of the room down to {down_to}")
         window = model_profile(llm).context_window
         self._llm = llm
-        self._budget = budget or (ContextBudget(window) if window else None)
+        self._budget = budget or (_usual_budget(window) if window else None)
         self._at = at
         self._down_to = down_to
         self._counter = counter or EstimatedCounter()
@@ -169,6 +169,8 @@ class Compactor:
         if self._budget is None or self._budget.overhead:
             return self._budget
         overhead = self._count((), system, tools)
+        if self._budget.room - overhead < MIN_ROOM:
+            return None  # it may be an estimate that is off: the model says so, if it does not fit
         return replace_value(self._budget, overhead=overhead)
 
     # -- making it shorter ----------------------------------------------------------------------
@@ -257,6 +259,12 @@ class Compactor:
         sizes = {"before": self._size(before), "after": self._size(after)}
         text = f"the conversation was shortened: {sizes['before']:,} tokens to {sizes['after']:,}"
         await agent.send(Custom("memory.compacted", dict(sizes), text))
+
+
+def _usual_budget(window: int) -> ContextBudget:
+    """Leave a quarter of a small window to the reply."""
+    usual = ContextBudget.reply
+    return ContextBudget(window, reply=min(usual, window // 4))
 
 
 def _is_same(one: Message, other: Message) -> bool:

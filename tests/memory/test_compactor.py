@@ -1,6 +1,7 @@
 """A conversation that outgrows its window: what stays, what it costs, and what a crash leaves."""
 
 import re
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -77,14 +78,14 @@ class Model(ScriptedProvider):
         return Reply(f"Answer {len(self.requests_sent)}. {FILLER}", usage)
 
 
-async def talk(session, llm, texts, **options):
+async def talk(session, llm, texts, *, budget=BUDGET, system="Be kind.", **options):
     """Hold a conversation; return what was told of compactions."""
 
     async def agent(internals: AgentInternals) -> None:
-        compactor = Compactor(llm, BUDGET, **options)
+        compactor = Compactor(llm, budget, **options)
         async for message in internals.inputs():
             async with internals.turn(message):
-                await stream_reply(internals, llm, system="Be kind.", compactor=compactor)
+                await stream_reply(internals, llm, system=system, compactor=compactor)
 
     told = []
 
@@ -100,6 +101,12 @@ async def talk(session, llm, texts, **options):
                 assert result.status is TurnStatus.COMPLETED, result.error
             await handle.shutdown()
     return [chunk for chunk in told if chunk.kind == "memory.compacted"]
+
+
+class Window(NamedTuple):
+    """What is known of a model."""
+
+    context_window: int
 
 
 def inputs(count, said=SAID):
@@ -197,6 +204,21 @@ async def test_a_request_that_is_refused_as_too_long_is_compacted_and_sent_once_
     llm = Strict("ok")
     told = await talk(AgentSession.new("agent"), llm, inputs(15), at=1.0)
     assert (llm.refused, len(told)) == (1, 1)
+
+
+@pytest.mark.parametrize("window", [500, 4_096, 8_192])
+async def test_a_small_window_is_used_as_far_as_it_goes(window, monkeypatch):
+    monkeypatch.setattr("greenroom.memory.compactor.model_profile", lambda llm: Window(window))
+    llm, session = Model("ok", window=10**6), AgentSession.new("agent")
+    await talk(session, llm, [*SAID, "x" * 20_000], budget=None)
+    assert session.history[-1].text.startswith("Answer 11.")
+
+
+async def test_tools_that_leave_no_room_are_sent_and_the_model_may_refuse():
+    llm, session = Model("ok", window=10**6), AgentSession.new("agent")
+    await talk(session, llm, SAID[:3], system=FILLER * 90)
+    assert len(llm.requests_sent) == 3
+    assert llm.summaries == []
 
 
 async def test_it_gives_up_where_nothing_can_be_left_out():
