@@ -137,6 +137,10 @@ def _is_media(block: ContentBlock) -> bool:
     return isinstance(block, ImageBlock | DocumentBlock)
 
 
+def _shows_media(request: ModelRequest) -> bool:
+    return any(_is_media(block) for message in request.messages for block in message.content)
+
+
 def _json(value: object) -> float:
     try:
         return estimate_text(serde.encode(value).decode()) if value else 1.0
@@ -224,6 +228,15 @@ class _Estimate:
 
 
 @dataclass(frozen=True)
+class _Sums:
+    """What the messages of a conversation weigh, from its begin to each of them."""
+
+    messages: tuple[Message, ...] = ()
+    sums: tuple[float, ...] = (0.0,)
+    call: float = 0.0
+
+
+@dataclass(frozen=True)
 class _Report:
     """What was estimated for a request, and what it took."""
 
@@ -238,6 +251,7 @@ class _Report:
         return self.length < len(estimate.said) and estimate.said[self.length] == self.said
 
 
+_LEAST = 0.2  # of what is usual: less is of a part, such as of what a local server had not cached
 _REPORTS = 16
 _SPREAD = 100.0**2  # how far estimates lie apart before the factor is theirs rather than the usual
 
@@ -304,7 +318,8 @@ class EstimatedCounter:
 
     A counter may serve any number of sessions and models. It remembers the last 16 reports of each of
     the last 16 models, and what it counted for 20,000 messages or 8 million tokens: unless it holds
-    media, a message is looked at once.
+    media, a message is looked at once. It holds the last conversation, so that one that goes on costs
+    what is new.
 
     Example:
         >>> counter = EstimatedCounter()
@@ -322,6 +337,7 @@ class EstimatedCounter:
         # By id(), which stays the message's own as long as it is kept here.
         self._weighed: dict[int, tuple[Message, float, int]] = {}
         self._kept = 0.0  # tokens of all of them
+        self._last = _Sums()
         self._errors: deque[float] = deque(maxlen=_ERRORS)
 
     def __repr__(self) -> str:
@@ -350,7 +366,10 @@ class EstimatedCounter:
         return correction.rounded(self._estimate(what, correction.habits))
 
     def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
-        """Learn from what the provider reported for a request; a report without input is passed over.
+        """Learn from what the provider reported for a request.
+
+        A report of less than a fifth of what is usual is passed over: it does not tell of the whole
+        request.
 
         Args:
             request: what was sent.
@@ -361,11 +380,14 @@ class EstimatedCounter:
         tokens = sum(part or 0 for part in parts)
         if not tokens:
             return
-        correction = self._models.setdefault(model, _Correction(_habits(model)))
+        habits = _habits(model)
+        made = self._estimate(request, habits)
+        if tokens < _LEAST * habits.factor * made.total and not _shows_media(request):
+            return
+        correction = self._models.setdefault(model, _Correction(habits))
         self._models.move_to_end(model)
         if len(self._models) > _MODELS:
             self._models.popitem(last=False)
-        made = self._estimate(request, correction.habits)
         self._errors.append(abs(correction.rounded(made) - tokens) / tokens)
         length = len(made.said) - 1
         correction.reports.append(
@@ -385,9 +407,21 @@ class EstimatedCounter:
         total = said[-1] + sum(map(estimate_text, texts)) + habits.tool * (sum(tools) + output)
         return _Estimate(total, said, _Setting.of(request))
 
-    def _add_up(self, messages: Iterable[Message], habits: _Habits) -> list[float]:
-        weights = map(self._weigh, messages)
-        return list(accumulate((w + habits.call * calls for _, w, calls in weights), initial=0.0))
+    def _add_up(self, messages: Iterable[Message], habits: _Habits) -> Sequence[float]:
+        """Return the weight of the first message, of the first two, and so on; 0 comes first.
+
+        A conversation that goes on from the last one is added up from its end.
+        """
+        given, last = tuple(messages), self._last
+        known = min(len(given), len(last.messages))
+        if last.call != habits.call or given[:known] != last.messages[:known]:
+            known, last = 0, _Sums(call=habits.call)
+        weights = map(self._weigh, given[known:])
+        new = accumulate((w + habits.call * n for _, w, n in weights), initial=last.sums[known])
+        sums = (*last.sums[:known], *new)
+        if known == len(last.messages):
+            self._last = _Sums(given, sums, habits.call)
+        return sums
 
     def _weigh(self, message: Message) -> tuple[Message, float, int]:
         known = self._weighed.get(id(message))

@@ -28,7 +28,7 @@ from greenroom.core import (
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
 from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
 from greenroom.memory.fit import Unit, fit, newest_units, units_of
-from greenroom.memory.keep_segment import keep_segment
+from greenroom.memory.keep_segment import begins_turn, keep_segment
 from greenroom.memory.protocol import Memory
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
@@ -86,7 +86,7 @@ class Compactor:
             raise ValueError(f"a conversation can't go from {at} of the room down to {down_to}")
         window = model_profile(llm).context_window
         self._llm = llm
-        self._budget = budget or (ContextBudget(window) if window else None)
+        self._budget = budget or (_usual_budget(window) if window else None)
         self._at = at
         self._down_to = down_to
         self._counter = counter or EstimatedCounter()
@@ -175,6 +175,8 @@ class Compactor:
         if self._budget is None or self._budget.overhead:
             return self._budget
         overhead = self._count((), system, tools)
+        if self._budget.room - overhead < MIN_ROOM:
+            return None  # it may be an estimate that is off: the model says so, if it does not fit
         return replace_value(self._budget, overhead=overhead)
 
     # -- making it shorter ----------------------------------------------------------------------
@@ -212,19 +214,18 @@ class Compactor:
     ) -> None:
         """Replace the older messages by notes on them, and by what the user said."""
         segment = _join(old)
-        known = Summary.load(agent.session)
-        if known is not None:
-            segment = segment[1:]
+        known = Summary.find(segment)
         summary = known or Summary()
+        segment = segment[1:] if known else segment
         most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
-        begun = sum(not message.tool_results for message in segment if message.role == "user")
+        begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, said=())
-        room = target - self._size(recent) - self._size([Message.user(bare.describe())])
-        room = min(max(room, budget.recalled * target), _MOST_SAID)  # a share is theirs in any case
-        summary = summary.keep_words(user_words(segment), room, self._counter)
-        await summary.replace_messages(agent.session, len(recent), usage)
+        room = target - self._size(recent) - self._size([bare.message()])
+        room = max(room, budget.recalled * target)  # however long the newest message is
+        summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
+        await agent.session.compact(summary.message(usage), len(recent))
         if self._memory is not None:
             await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)
 
@@ -264,6 +265,12 @@ class Compactor:
         sizes = {"before": self._size(before), "after": self._size(after)}
         text = f"the conversation was shortened: {sizes['before']:,} tokens to {sizes['after']:,}"
         await agent.send(Custom("memory.compacted", dict(sizes), text))
+
+
+def _usual_budget(window: int) -> ContextBudget:
+    """Leave a quarter of a small window to the reply."""
+    usual = ContextBudget.reply
+    return ContextBudget(window, reply=min(usual, window // 4))
 
 
 def _is_same(one: Message, other: Message) -> bool:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
 from greenroom.memory.protocol import EntryOrigin, Memory
+from greenroom.memory.senders import RECALLED, SUMMARY, said_by_person
 from greenroom.runtime import AgentInternals
 
-__all__ = ["keep_segment"]
+__all__ = ["begins_turn", "keep_segment"]
 
 MAX_ENTRY = 2_000
 MAX_ENTRIES = 200
@@ -36,14 +37,19 @@ async def keep_segment(
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
 
 
+def begins_turn(message: Message) -> bool:
+    """Whether a message is a turn's input, as far as can be told: what joins a turn later looks the same."""
+    is_input = message.role == "user" and not message.tool_results
+    return is_input and message.sender not in (RECALLED, SUMMARY)
+
+
 def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOrigin, int]]:
     turn -= 1
     for message in segment:
-        if message.role == "user" and not message.tool_results:
-            turn += 1
+        turn += begins_turn(message)
         if message.sender:
             continue  # what was recalled, what another agent said
-        origin = EntryOrigin.AGENT if message.role == "assistant" else EntryOrigin.USER
+        origin = EntryOrigin.USER if said_by_person(message) else EntryOrigin.AGENT
         for block in message.content:
             match block:
                 case TextBlock(text) if text.strip():

@@ -1,9 +1,29 @@
-"""Who speaks in a message that no person has sent: a summary, or the memory."""
+"""Who speaks in a message: a person, the runtime, a summary, or the memory."""
 
-__all__ = ["RECALLED", "SUMMARY"]
+import re
+
+from greenroom.core import Message
+
+__all__ = ["RECALLED", "SUMMARY", "said_by_person"]
 
 SUMMARY = "summary"
 """The `Message.sender` of the summary that a compacted conversation begins with."""
 
 RECALLED = "memory"
 """The `Message.sender` of what was recalled."""
+
+# The runtime has no name as a sender. What it quotes may be a model's words.
+_RUNTIME = re.compile(r"\[The (sub)?agent .* has ended: |This answer can't be used:\n")
+
+
+def said_by_person(message: Message) -> bool:
+    """Whether a person has said it, and not a program, an agent or the runtime.
+
+    Example:
+        >>> said_by_person(Message.user("I'm vegetarian."))
+        True
+        >>> said_by_person(Message.user("[The subagent scout (s-1) has ended: completed]"))
+        False
+    """
+    is_input = message.role == "user" and not message.sender and not message.tool_results
+    return is_input and _RUNTIME.match(message.text) is None

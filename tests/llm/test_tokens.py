@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import re
 import string
 
 import pytest
@@ -166,6 +167,84 @@ def test_after_five_reports_counts_are_close_whatever_the_vocabulary():
     assert counter.error < 0.15
 
 
+# A vocabulary of another idea: words in pieces of five, digits in threes, each other sign by itself.
+PIECES = re.compile(
+    r" ?[A-Za-z]{1,5}|\d{1,3}|[\u0400-\u04ff]{1,3}|\s+|[^A-Za-z\d\s\u0400-\u04ff]{1,2}"
+)
+SAYINGS = {
+    "prose": "The committee deliberated extensively before postponing its announcement. ",
+    "code": "def total(items: list[int]) -> int:\n    return sum(x * 2 for x in items if x > 10)\n",
+    "table": "2027-03-14,88-1204,1750.50,EUR\n",
+    "russian": "Быстрая бурая лиса прыгает через ленивую собаку. ",
+    "japanese": "素早い茶色の狐がのろまな犬を飛び越える。",
+    "emoji": "Well done! 🎉🦊 ",
+}
+
+
+def pieces(text):
+    return len(PIECES.findall(text))
+
+
+def written(block):
+    match block:
+        case TextBlock(text):
+            return pieces(text)
+        case ToolUseBlock(name=name, input=given):
+            return 20 + pieces(name) + pieces(serde.dumps(given).decode())
+        case ToolResultBlock(content=content):
+            return 12 + sum(map(written, content))
+
+
+class Work:
+    """A conversation that grows by text of some kinds, calls with JSON, and their results."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        self.kinds = self.chance.sample(sorted(SAYINGS), 1 + seed % 3)
+        self.messages = []
+
+    def text(self):
+        kinds = (self.chance.choice(self.kinds) for _ in range(self.chance.randrange(1, 30)))
+        return " ".join(SAYINGS[kind] for kind in kinds)
+
+    def step(self):
+        number = len(self.messages)
+        if number and self.chance.random() < 0.6:
+            call = f"c{number}"
+            value = {
+                "path": f"src/{number}.py",
+                "query": self.text(),
+                "flags": [1, 2.5, None, True],
+            }
+            row = {"id": number, "name": self.text(), "tags": ["a", "b"], "score": number / 7}
+            found = serde.dumps([row] * self.chance.randrange(1, 9)).decode()
+            self.messages += [
+                Message.assistant([TextBlock("I look."), ToolUseBlock(call, "Read", value)]),
+                Message.user([ToolResultBlock(call, (TextBlock(found),))]),
+            ]
+        else:
+            self.messages += [Message.assistant(self.text())] if number else []
+            self.messages.append(Message.user(self.text()))
+        request = asked(*self.messages, system=SAYINGS["prose"] * 20, tools=[READ])
+        said = sum(4 + sum(map(written, message.content)) for message in self.messages)
+        return request, 300 + pieces(request.system) + said
+
+
+def test_nine_of_ten_requests_are_within_15_percent_or_50_tokens():
+    counted = close = 0
+    for seed in range(24):
+        counter, work = EstimatedCounter(), Work(seed)
+        for number in range(12):
+            request, tokens = work.step()
+            if number >= 5 and tokens > 200:
+                counted += 1
+                close += abs(counter.count(request) - tokens) <= max(50, 0.15 * tokens)
+            counter.observe(request, Usage(input_tokens=tokens))
+        assert counter.error < 0.2
+    assert counted == 24 * 7
+    assert close >= 0.9 * counted, (close, counted)
+
+
 def test_a_request_that_goes_on_is_what_the_last_one_took_and_what_is_new():
     counter = EstimatedCounter()
     first = [Message.user("hello " * 100)]
@@ -194,9 +273,39 @@ def test_a_report_without_input_teaches_nothing():
     assert (counter.count(request), counter.error) == (before, 0.3)
 
 
+def test_a_report_that_can_not_be_of_the_whole_request_teaches_nothing():
+    counter = EstimatedCounter()
+    said = [Message.user(f"{number} " + "word " * 100) for number in range(9)]
+    before = [counter.count(asked(*said[:end])) for end in range(1, 10)]
+    for end in range(1, 10):
+        counter.observe(asked(*said[:end]), Usage(input_tokens=10))
+    assert [counter.count(asked(*said[:end])) for end in range(1, 10)] == before
+    picture = asked(Message.user([ImageBlock("image/png", "aaaa")]))
+    counter.observe(picture, Usage(input_tokens=85))  # a small one; its size is not looked at
+    assert counter.count(picture) == 85
+
+
+def test_a_conversation_that_goes_on_is_not_added_up_again(monkeypatch):
+    counter, looked = EstimatedCounter(), []
+    messages = [Message.user(str(number)) for number in range(100)]
+    whole = counter.count(asked(*messages))
+    monkeypatch.setattr(
+        counter, "_weigh", lambda message: looked.append(message) or (message, 5.0, 0)
+    )
+    counter.observe(asked(*messages), Usage(input_tokens=whole))
+    assert counter.count([]) == 0
+    more = [*messages, Message.assistant("yes")]
+    assert counter.count(asked(*more)) == whole + 5
+    assert counter.count(asked(*messages[:50])) < whole
+    assert counter.count(asked(*messages)) == whole
+    assert looked == more[100:]
+    counter.count(asked(Message.user("another"), *more[1:]))
+    assert len(looked) == 102
+
+
 def test_a_wild_report_moves_the_factor_within_bounds():
     counter = EstimatedCounter()
-    for size, tokens in ((100, 10), (10_000, 9_000_000)):
+    for size, tokens in ((100, 40), (10_000, 9_000_000)):
         counter.observe(asked(Message.user("word " * size)), Usage(input_tokens=tokens))
     plain = EstimatedCounter().count([Message.user("word " * 1_000)])
     assert counter.count([Message.user("word " * 1_000)]) == pytest.approx(3 * plain, rel=0.01)
@@ -220,7 +329,7 @@ def test_a_message_is_looked_at_once_and_what_is_kept_is_bounded(monkeypatch):
         counter.count(asked(*messages[:end]))
     assert len(looked) == 8
     for number in range(40):
-        request = asked(Message.user("again"))
+        request = asked(Message.user(f"again {number}"))
         counter.count(request)
         counter.observe(request, Usage(input_tokens=5), model=str(number))
     assert len(counter._weighed) == 10
