@@ -303,8 +303,8 @@ def _means(reports: Sequence[_Report]) -> tuple[float, float]:
 
 
 _MODELS = 16
-_MESSAGES = 20_000
-_KEPT = 8_000_000  # tokens, of some 30 MB
+_MESSAGES = 5_000
+_KEPT = 2_000_000  # tokens, of some 8 MB
 _ERRORS = 20
 _USUAL_ERROR = 0.3
 
@@ -317,7 +317,7 @@ class EstimatedCounter:
     and documents count a flat figure, which can be far off.
 
     A counter may serve any number of sessions and models. It remembers the last 16 reports of each of
-    the last 16 models, and what it counted for 20,000 messages or 8 million tokens: unless it holds
+    the last 16 models, and what it counted for 5,000 messages or 2 million tokens: unless it holds
     media, a message is looked at once. It holds the last conversation, so that one that goes on costs
     what is new.
 

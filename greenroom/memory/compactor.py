@@ -116,7 +116,7 @@ class Compactor:
         if budget is not None:
             used = self._count(agent.session.history, system, tools) - budget.overhead
             if used > self._at * budget.room:
-                await self._compact(agent, used, budget)
+                await self._compact(agent, used, budget, self._at * budget.room)
         self._asked = agent.session.history
         return self._asked
 
@@ -138,7 +138,7 @@ class Compactor:
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
-        await self._compact(agent, used, budget)
+        await self._compact(agent, used, budget, self._at * min(used, budget.room))
         self._asked = agent.session.history
         if self._asked == before:
             text = "there is nothing to leave out of the conversation"
@@ -181,8 +181,13 @@ class Compactor:
 
     # -- making it shorter ----------------------------------------------------------------------
 
-    async def _compact(self, agent: AgentInternals, used: int, budget: ContextBudget) -> None:
-        """Bring what is said down to the share of the room that it should have, and say so."""
+    async def _compact(
+        self, agent: AgentInternals, used: int, budget: ContextBudget, most: float
+    ) -> None:
+        """Bring what is said down to the share of the room that it should have, and say so.
+
+        Where the newest message is so long that it does not come to that, it is cut to `most` tokens.
+        """
         session, target = agent.session, self._down_to * min(used, budget.room)
         before = session.history
         units = units_of(before)
@@ -196,8 +201,8 @@ class Compactor:
         else:
             if old:
                 await self._summarise(agent, old, _join(recent), target, budget)
-            if self._size(session.history) > self._at * budget.room:  # the newest is too long
-                room = replace_value(budget, window=max(int(target), MIN_ROOM), reply=0, overhead=0)
+            if self._size(session.history) > most:
+                room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
         await self._tell(agent, before)
 

@@ -192,6 +192,14 @@ def test_a_chatbot_of_twenty_lines_remembers(tmp_path):
     assert said == ["hello", "how are you?", "goodbye"]
 
 
+def test_a_conversation_of_twenty_lines_outgrows_its_window(tmp_path):
+    assert len((EXAMPLES / "long_conversation.py").read_text().splitlines()) <= 20
+    said = run("long_conversation.py", cwd=tmp_path).splitlines()
+    assert said[0].endswith("messages, and in the place of the others:")
+    assert said[1:3] == ["A model's notes on them:", "| Noted."]
+    assert said[4] == "| I'm vegetarian."
+
+
 def test_typed_dependencies(tmp_path):
     assert run("dependencies.py", cwd=tmp_path).splitlines() == [
         "It was on shelf 3. Enjoy it!",

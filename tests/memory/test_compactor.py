@@ -1,6 +1,7 @@
 """A conversation that outgrows its window: what stays, what it costs, and what a crash leaves."""
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -187,8 +188,25 @@ async def test_old_results_shrink_first_and_nobody_is_asked():
 async def test_one_huge_message_is_cut_and_the_turn_goes_on():
     llm = Model("ok")
     told = await talk(AgentSession.new("agent"), llm, ["Read this. " + FILLER * 100, "And?"])
-    assert len(told) == 1
+    assert len(told) == 2  # once more as the conversation goes on
     assert "characters left out" in whole(llm.requests_sent[0])
+
+
+async def test_a_long_message_is_not_cut_where_it_fits():
+    llm, session = Model("ok"), AgentSession.new("agent")
+    text = f"Read this. {FILLER * 30}"
+    assert await talk(session, llm, [*inputs(20), text, "And?"])
+    assert text in [message.text for message in llm.requests_sent[20].messages]
+
+
+async def test_reports_that_make_no_sense_let_no_request_outgrow_the_window():
+    class Odd(Model):
+        def answer(self, request):
+            return replace(super().answer(request), usage=Usage(10, 10))
+
+    llm = Odd("ok")
+    assert await talk(AgentSession.new("agent"), llm, inputs(60))
+    assert SAID[0] in whole(llm.requests_sent[-1])
 
 
 async def test_a_request_that_is_refused_as_too_long_is_compacted_and_sent_once_more():
