@@ -81,8 +81,8 @@ class Speaker(Generic[DepsT, OutputT]):
         """Whether no answer counts that the guards have not seen."""
         return bool(self._guards.of("output"))
 
-    async def take(self, message: ConversationInput) -> None:
-        """Let the guards look at an input, and let it join the conversation.
+    async def take(self, message: ConversationInput) -> Sequence[ContentBlock]:
+        """Let the guards look at an input, and add what they pass to the conversation; return that.
 
         Raises:
             GuardError: they have rejected it.
@@ -101,11 +101,12 @@ class Speaker(Generic[DepsT, OutputT]):
             session.add_message(Message.user(said, id=message.id, sender=sender))
             if not is_seen:
                 note_unseen(session, message.id)
+        return said
 
-    async def remind(self, message: ConversationInput) -> None:
-        """Add to the conversation what the memory has on an input."""
+    async def remind(self, said: Sequence[ContentBlock]) -> None:
+        """Add to the conversation what the memory has on an input, as the guards have passed it."""
         if self.agent.memory is not None:
-            texts = (block.text for block in message.content if isinstance(block, TextBlock))
+            texts = (block.text for block in said if isinstance(block, TextBlock))
             await remind(self._internals, self.agent.memory, "\n".join(texts))
 
     async def refresh_tools(self) -> None:

@@ -23,6 +23,7 @@ from greenroom.agents.team import Team
 from greenroom.agents.tool_calls import run_tools
 from greenroom.core import (
     BudgetExceededError,
+    ContentBlock,
     ConversationInput,
     Custom,
     GreenroomError,
@@ -127,9 +128,10 @@ class Steps(Generic[DepsT]):
             await self._speaker.refresh_tools()
             await self.run_tools(message.calls)
             return
+        said: Sequence[ContentBlock] = message.content
         if self._speaker.looks_at_input:
-            await self._speaker.take(message)
-        await self._speaker.remind(message)
+            said = await self._speaker.take(message)
+        await self._speaker.remind(said)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls that it wants to be run, or None where it has answered.

@@ -245,6 +245,22 @@ async def test_an_input_is_rewritten_before_anybody_sees_it():
     assert result.messages[0].text == "It is [key]"
 
 
+async def test_a_memory_is_asked_only_about_what_the_guards_have_passed():
+    class Shelf:
+        queries: list[str] = []
+
+        async def recall(self, query, *, limit=5, threshold=0.0, where=None):
+            self.queries.append(query)
+            return []
+
+        add = forget = clear = recall  # of which nothing is called
+
+    model = ScriptedProvider("Hello.")
+    guards = [Guard(redact, on="input")]
+    await Agent(model, guards=guards, memory=Shelf()).run(f"It is {SECRET}")
+    assert Shelf.queries == ["It is [key]"]
+
+
 async def test_an_input_is_kept_where_its_guard_is_interrupted():
     async def check(context, text):
         began.set()
