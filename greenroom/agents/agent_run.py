@@ -331,8 +331,9 @@ class AgentRun(Generic[OutputT]):
         )
 
     def _messages(self) -> tuple[Message, ...]:
-        known = {id(message) for message in self._before}
-        return tuple(message for message in self._session.history if id(message) not in known)
+        # By their ids: a compaction shortens messages, which are no new ones by that. Old files have none.
+        known = {message.id or id(message) for message in self._before}
+        return tuple(each for each in self._session.history if (each.id or id(each)) not in known)
 
     def _failure(self) -> GreenroomError:
         if self._report.error is not None:

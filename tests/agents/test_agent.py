@@ -34,6 +34,9 @@ from greenroom import (
     builtin_tools,
     tool,
 )
+from greenroom.core import Message, TextBlock, ToolResultBlock
+from greenroom.llm import ModelProfile
+from greenroom.llm.catalog import MODELS
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECONDS = 60
@@ -426,6 +429,22 @@ async def test_a_conversation_goes_on_with_the_session_of_the_result():
     assert [message.text for message in second.messages] == ["Who am I?", "You are Ann."]
     assert len(second.session.history) == 4
     assert second.usage.total == 15
+
+
+async def test_a_message_that_a_compaction_shortens_is_not_one_of_the_run(monkeypatch):
+    profile = ModelProfile(name="scripted:script", context_window=6_000)
+    monkeypatch.setitem(MODELS, profile.name, profile)
+    session = AgentSession.new("agent")
+    for number in range(4):
+        session.add_message(Message.user(f"Question {number}"))
+        session.add_message(Message.assistant([weather()]))
+        (asked,) = session.history[-1].tool_uses
+        long = (TextBlock("It rains. " * 300),)
+        session.add_message(Message.user([ToolResultBlock(asked.id, long)]))
+        session.add_message(Message.assistant(f"Answer {number}"))
+    result = await agent("It rains.").run("And today?", session=session)
+    assert "left out" in session.history[2].tool_results[0].text
+    assert [message.text for message in result.messages] == ["And today?", "It rains."]
 
 
 async def test_a_session_by_its_name_begins_and_goes_on(tmp_path):
