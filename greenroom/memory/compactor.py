@@ -30,6 +30,7 @@ from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
 from greenroom.memory.fit import Unit, fit, newest_units, units_of
 from greenroom.memory.keep_segment import keep_segment
 from greenroom.memory.protocol import Memory
+from greenroom.memory.senders import begins_turn
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
@@ -212,7 +213,7 @@ class Compactor:
         summary = known or Summary()
         most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
-        begun = sum(not message.tool_results for message in segment if message.role == "user")
+        begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, said=())
         room = target - self._size(recent) - self._size([Message.user(bare.describe())])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
 from greenroom.memory.protocol import EntryOrigin, Memory
+from greenroom.memory.senders import begins_turn
 from greenroom.runtime import AgentInternals
 
 __all__ = ["keep_segment"]
@@ -39,8 +40,7 @@ async def keep_segment(
 def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOrigin, int]]:
     turn -= 1
     for message in segment:
-        if message.role == "user" and not message.tool_results:
-            turn += 1
+        turn += begins_turn(message)
         if message.sender:
             continue  # what was recalled, what another agent said
         origin = EntryOrigin.AGENT if message.role == "assistant" else EntryOrigin.USER
