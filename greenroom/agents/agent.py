@@ -241,9 +241,11 @@ class Agent(Generic[DepsT, OutputT_co]):
             ```
         """
         self._check_run(deps)
+        report = RunReport()
         return open_run(
             RunOptions(
-                function=partial(self._run, deps),
+                function=partial(self, deps=deps, report=report),
+                report=report,
                 name=self.name,
                 input=input,
                 session=session,
@@ -272,9 +274,6 @@ class Agent(Generic[DepsT, OutputT_co]):
                 choose it.
         """
         return AgentTool(self, name or self.name, description or self.description, deps)
-
-    async def _run(self, deps: DepsT, internals: AgentInternals, report: RunReport) -> None:
-        await self(internals, deps, report)
 
     def _check_run(self, deps: object) -> None:
         if self.deps_type is not None and not is_instance(deps, self.deps_type):

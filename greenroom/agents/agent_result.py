@@ -54,6 +54,7 @@ class RunReport:
 
     Attributes:
         above: that of the agent in whose call this one is run; it is told of denials, too.
+        agent: the `Agent` that has the conversation.
         steps: how many model calls have begun.
         is_truncated: whether the last reply was cut short, or was made without tools.
         denials: the calls that were not allowed.
@@ -64,6 +65,7 @@ class RunReport:
     """
 
     above: "RunReport | None" = None
+    agent: object = None
     steps: int = 0
     is_truncated: bool = False
     denials: list[Denial] = field(default_factory=list)
@@ -71,6 +73,11 @@ class RunReport:
     error: GreenroomError | None = None
     has_crashed: bool = False
     output: object = UNSET
+
+    @property
+    def agents(self) -> tuple[object, ...]:
+        """The agents that wait for each other, from the outermost to this one."""
+        return (*(self.above.agents if self.above else ()), self.agent)
 
     def note(self, call: ToolUseBlock, result: ToolResult, lineage: tuple[str, ...]) -> None:
         """Take the result of a call into account."""

@@ -65,11 +65,13 @@ class RunOptions:
     """What one run is given; `Agent.run` says what it means.
 
     Attributes:
-        function: the agent's function; it writes into the report that it is given.
+        function: the agent's function.
+        report: into which it writes what chunks don't say.
         name: the agent's name, for its session.
     """
 
-    function: Callable[[AgentInternals, RunReport], Awaitable[object]]
+    function: Callable[[AgentInternals], Awaitable[object]]
+    report: RunReport
     name: str
     input: str | Iterable[ContentBlock] | None
     session: AgentSession | str | None
@@ -85,13 +87,12 @@ async def open_run(
 ) -> AsyncIterator["AgentRun[OutputT]"]:
     """Spawn the agent for one run, and end it with the block, however that is left."""
     _check(options)
-    report = RunReport()
     async with AsyncExitStack() as stack:
         if calling_agent() is None:
-            session, handle = await _spawn_root(options, report, stack)
+            session, handle = await _spawn_root(options, stack)
         else:
-            session, handle = await _spawn_below(options, report)
-        made = run(handle, session, report)
+            session, handle = await _spawn_below(options)
+        made = run(handle, session, options.report)
         try:
             async with AsyncExitStack() as attended:
                 if callable(options.approve):
@@ -123,7 +124,7 @@ def _check(options: RunOptions) -> None:
 
 
 async def _spawn_root(
-    options: RunOptions, report: RunReport, stack: AsyncExitStack
+    options: RunOptions, stack: AsyncExitStack
 ) -> tuple[AgentSession, AgentHandle]:
     """Start the agent under the runtime that is given, or under one of its own."""
     runtime = options.runtime
@@ -134,10 +135,10 @@ async def _spawn_root(
     if runtime is None:
         runtime = await stack.enter_async_context(AgentRuntime(store))
     unattended: Unattended = "suspend" if options.approve == "later" else "deny"
-    return session, runtime.spawn(session, options.function, report, unattended=unattended)
+    return session, runtime.spawn(session, options.function, unattended=unattended)
 
 
-async def _spawn_below(options: RunOptions, report: RunReport) -> tuple[AgentSession, AgentHandle]:
+async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
     """Start the agent as a subagent of the one that calls."""
     refused = {
         "runtime": options.runtime is not None,
@@ -151,9 +152,8 @@ async def _spawn_below(options: RunOptions, report: RunReport) -> tuple[AgentSes
             f"{what} is not for a run inside of an agent's tool call or task tree: it is a subagent",
             hint="the runtime, the store and who answers are those of the agent that calls",
         )
-    caller = current_caller()
-    session = await _open_session(options, caller.store if caller else None)
-    handle = spawn_subagent(session, options.function, report, report=False)
+    session = await _open_session(options, current_caller().store)
+    handle = spawn_subagent(session, options.function, report=False)
     assert handle is not None  # an agent calls
     return session, handle
 

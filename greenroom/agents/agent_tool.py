@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from greenroom.agents.answer import plain
-from greenroom.agents.caller import chain
+from greenroom.agents.caller import current_caller
 from greenroom.agents.run_context import RunState, is_instance
 from greenroom.core import (
     AgentContext,
@@ -71,8 +71,9 @@ class AgentTool(Generic[DepsT, OutputT]):
             ToolError: the agent is one of those that have called this, itself or over others; or
                 its turn did not complete.
         """
-        if self._agent in chain():
-            names = [str(getattr(agent, "name", agent)) for agent in chain()]
+        waiting = current_caller().agents
+        if self._agent in waiting:
+            names = [str(getattr(agent, "name", agent)) for agent in waiting]
             way = " → ".join([*names, self._agent.name])
             raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({way})")
         result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))
