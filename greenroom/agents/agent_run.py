@@ -33,6 +33,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
+from greenroom.memory import SUMMARY
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -74,11 +75,12 @@ class RunOptions:
     report: RunReport
     name: str
     input: str | Iterable[ContentBlock] | None
-    session: AgentSession | str | None
-    store: "SessionStore | None"
-    runtime: AgentRuntime | None
-    approve: Approve | None
-    answers: Answers | None
+    sender: str = ""
+    session: AgentSession | str | None = None
+    store: "SessionStore | None" = None
+    runtime: AgentRuntime | None = None
+    approve: Approve | None = None
+    answers: Answers | None = None
 
 
 @asynccontextmanager
@@ -251,7 +253,8 @@ class AgentRun(Generic[OutputT]):
         for request_id, answer in _answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
-            self.handle.send_input_nowait(_GO_ON if options.input is None else options.input)
+            content = _GO_ON if options.input is None else options.input
+            self.handle.send_input_nowait(content, sender=options.sender)
 
     async def _finish(self) -> None:
         """Learn how it ended where nobody has read so far; the agent has ended, so nothing is waited for."""
@@ -333,7 +336,11 @@ class AgentRun(Generic[OutputT]):
     def _messages(self) -> tuple[Message, ...]:
         # By their ids: a compaction shortens messages, which are no new ones by that. Old files have none.
         known = {message.id or id(message) for message in self._before}
-        return tuple(each for each in self._session.history if (each.id or id(each)) not in known)
+        return tuple(
+            message
+            for message in self._session.history
+            if (message.id or id(message)) not in known and message.sender != SUMMARY
+        )
 
     def _failure(self) -> GreenroomError:
         if self._report.error is not None:

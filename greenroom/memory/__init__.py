@@ -15,8 +15,10 @@ from greenroom.memory.protocol import (
     Recalled as Recalled,
 )
 from greenroom.memory.reminder import remind as remind
+from greenroom.memory.senders import SUMMARY as SUMMARY
 
 __all__ = [
+    "SUMMARY",
     "Compactor",
     "ContextBudget",
     "Embedder",
