@@ -184,7 +184,9 @@ class GuardedStream(ModelStream):
             message = await self._judge_output(message)
         said = [block for block in message.content if isinstance(block, TextBlock)]
         events: list[StreamEvent] = []
-        for index, block in enumerate(said):
+        # In places of their own: one that another block has would be lost if this is cut off.
+        places = (*sorted(self._ended), len(message.content))
+        for index, block in zip(places, said, strict=False):
             events += [BlockDelta(index, "text", block.text), BlockEnd(index, block)]
         return (*events, StreamEnd(message))
 
