@@ -25,6 +25,7 @@ from greenroom import (
     PermissionManager,
     PermissionRule,
     RuleDecision,
+    RunContext,
     SessionNotFoundError,
     StopReason,
     TokenBudget,
@@ -32,6 +33,7 @@ from greenroom import (
     ToolResult,
     TurnError,
     builtin_tools,
+    resilient_tool,
     tool,
 )
 from greenroom.core import Message, TextBlock, ToolResultBlock
@@ -301,6 +303,24 @@ async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it():
 
     result = await agent(call("Read"), "Hm.", tools=[Read()]).run("Go")
     assert [denial.tool for denial in result.denials] == ["Read"]
+
+
+async def test_a_tool_under_policies_may_do_what_it_may_without_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("Rain.")
+    calls = weather(), call("Read", file_path="a.txt"), call("Bash", command="touch made")
+    tools = [resilient_tool(each) for each in (get_weather, *builtin_tools())]
+    result = await agent(*calls, "Hm.", tools=tools).run("Go")
+    assert [denial.tool for denial in result.denials] == ["Bash"]
+
+
+def test_the_deps_of_a_function_under_policies_are_checked():
+    def find(context: RunContext[int]) -> str:
+        """Find it."""
+        return "here"
+
+    with pytest.raises(TypeError, match=r"RunContext\[int\]"):
+        Agent("offline:", tools=[resilient_tool(find)])
 
 
 @pytest.mark.parametrize(
