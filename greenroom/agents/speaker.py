@@ -66,7 +66,7 @@ class Speaker(Generic[DepsT, OutputT]):
         self.begin()
 
     def begin(self) -> None:
-        """Begin with no answer: a turn begins, or it is given the conversation."""
+        """Begin without an answer: at the start of a turn, or when it gets the conversation."""
         output = self.agent.output
         retries = self.agent.output_retries
         self.answer = TypedAnswer(output, self._llm, retries) if output else TextAnswer()
@@ -110,7 +110,7 @@ class Speaker(Generic[DepsT, OutputT]):
             await remind(self._internals, self.agent.memory, "\n".join(texts))
 
     async def refresh_tools(self) -> None:
-        """Ask which tools there are at this step, where that is for a function to say."""
+        """Get the tools of this step, if a function returns them."""
         tools = self.agent.tools
         if not callable(tools):
             return
@@ -122,8 +122,15 @@ class Speaker(Generic[DepsT, OutputT]):
             self._use(toolbox)
 
     async def instructions(self) -> str:
-        """Return the system prompt of this step."""
-        return await self._value(self.agent.instructions)
+        """Return the system prompt of this step.
+
+        Raises:
+            TypeError: the function that says it returned no text.
+        """
+        text: object = await self._value(self.agent.instructions)
+        if not isinstance(text, str):
+            raise TypeError(f"the instructions of {self.name} returned {text!r}, not a text")
+        return text
 
     @property
     def has_tools(self) -> bool:

@@ -234,6 +234,11 @@ async def test_a_bug_of_the_program_is_raised_as_it_was():
         await agent("Hi", instructions=instructions).run("Hi")
 
 
+async def test_instructions_that_return_no_text_are_a_bug():
+    with pytest.raises(TypeError, match="instructions of agent returned None"):
+        await agent("Rain.", instructions=lambda context: None).run("Hi")
+
+
 async def test_a_model_that_cannot_be_opened_is_an_error_of_the_run():
     with pytest.raises(ConfigurationError, match="names no model"):
         await Agent("antropic:claude").run("Hi")
