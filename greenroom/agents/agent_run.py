@@ -52,7 +52,7 @@ __all__ = ["AgentRun", "Answers", "Approve", "RunOptions", "open_run"]
 OutputT = TypeVar("OutputT", default=str)
 
 Approve: TypeAlias = Decide | Literal["later"]
-"""Who answers permission requests: an async function, or somebody later."""
+"""Who answers permission requests: an async function, or a person later."""
 
 Answers: TypeAlias = Mapping[str, bool | str | Answer]
 """Answers to questions that an earlier run has left open, by the requests' ids."""
@@ -249,7 +249,7 @@ class AgentRun(Generic[OutputT]):
         self._usage = Usage()
 
     async def _begin(self, options: RunOptions) -> None:
-        """Tell the agent what it is run for."""
+        """Send the agent its input, or the answers that it waits for."""
         for request_id, answer in _answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
@@ -257,7 +257,7 @@ class AgentRun(Generic[OutputT]):
             self.handle.send_input_nowait(content, sender=options.sender)
 
     async def _finish(self) -> None:
-        """Learn how it ended where nobody has read so far; the agent has ended, so nothing is waited for."""
+        """Learn how it ended if its chunks were not read to the end; this never waits."""
         if self._end is None:
             chunks = self.handle.subscribe("turn")
             while self._end is None:
@@ -334,7 +334,7 @@ class AgentRun(Generic[OutputT]):
         )
 
     def _messages(self) -> tuple[Message, ...]:
-        # By their ids: a compaction shortens messages, which are no new ones by that. Old files have none.
+        # By id, since a compaction replaces messages by shorter ones. Those of old files have none.
         known = {message.id or id(message) for message in self._before}
         return tuple(
             message

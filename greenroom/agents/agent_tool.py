@@ -46,7 +46,7 @@ class AgentTool(Generic[DepsT, OutputT]):
     def __init__(
         self, agent: "Agent[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
     ) -> None:
-        """Take an agent, and what a model is told of it."""
+        """Take an agent, and the name and description that a model sees."""
         if not description:
             raise ConfigurationError(
                 f"a model that may call {name} has to be told what it is good for",
@@ -61,7 +61,7 @@ class AgentTool(Generic[DepsT, OutputT]):
         return f"<tool {self.name}>"
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say what is given to whom."""
+        """Say which agent gets which work."""
         return ToolInfo(f"Ask {self.name}", str(input["prompt"]))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002

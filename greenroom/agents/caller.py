@@ -36,7 +36,7 @@ class Caller:
         permissions: what its calls are held to.
         context: for whom its rules are asked.
         store: where its session lives.
-        report: that of the innermost `Agent`; it is told of denials, and knows those around it.
+        report: that of the innermost `Agent`; it gets the denials, and links to the reports above.
     """
 
     permissions: PermissionManager | None = None
@@ -57,7 +57,7 @@ _caller: ContextVar[Caller] = ContextVar("greenroom_caller", default=_NOBODY)
 def calling(
     agent: "AgentInternals", permissions: PermissionManager
 ) -> AbstractContextManager[None]:
-    """Let these permissions hold for whatever agents the block runs."""
+    """Let these permissions hold for the agents that the block runs."""
     store = agent.session.store
     caller = replace(current_caller(), permissions=permissions, context=agent.context, store=store)
     return _passing_down(caller)
@@ -86,7 +86,7 @@ def current_caller() -> Caller:
 
 
 def caller_of(context: AgentContext) -> Caller:
-    """Return what is passed down to an agent; nothing where it is no subagent."""
+    """Return what is passed down to an agent; nothing if it is not a subagent."""
     return _NOBODY if context.parent_session_id is None else current_caller()
 
 

@@ -1,7 +1,7 @@
 """A reply on its way through the guards of an agent.
 
 What a guard has rejected exists nowhere: text is held back until the guard has passed it, and the `window`
-behind it, so it stands in no chunk, no history and no log. A guard on text gets each piece once, with the
+after it, so it is in no chunk, no history and no log. A guard on text gets each piece once, with the
 window before it, and so costs as much as the stream is long.
 """
 

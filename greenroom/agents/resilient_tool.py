@@ -57,7 +57,7 @@ def resilient_tool(
     `AskPerson` is returned as it is: a person is asked once, and takes their time.
 
     Args:
-        tool: the tool, or whatever `as_tool` makes one of.
+        tool: the tool, or anything that `as_tool` makes into one.
         retry: how often, for how long, and which errors; a call that took too long is retryable.
         breaker: one object for all tools that use the same thing, such as one server.
         limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in their order.

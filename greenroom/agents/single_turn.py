@@ -31,7 +31,7 @@ async def run_turn(
     It is an `Agent` that keeps nothing: the next turn is given the messages of this one, its own, and the
     next question. Inside an agent it is a subagent, with the caller's budgets and denials, and ends with the
     caller's turn; elsewhere it has a runtime of its own. Nobody can be asked: what neither a rule nor the
-    program's consent allows is denied, and the model is told why.
+    program's consent allows is denied, and the model learns why.
 
     Args:
         llm: the model.

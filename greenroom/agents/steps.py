@@ -77,7 +77,7 @@ class Steps(Generic[DepsT]):
         self._budget: Budget | None = None
         self._counter = EstimatedCounter()
         self.value: object = UNSET
-        """What the turn comes to."""
+        """The output of the turn."""
 
     def find_speaker(self) -> "Speaker[DepsT, object]":
         """Return the agent that has the conversation, as the session says; called before each turn."""

@@ -19,12 +19,12 @@ _READING = ("Read", "Grep", "Glob")
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Tools, and what may be done with them where nobody has said more about it.
+    """Tools, and what may be done with them where no rule says more.
 
     Attributes:
         registry: the tools, by name.
         consents: the names of the functions among them. A program that passes a function says by that
-            that it may be called; one that passes a tool of somebody else's does not.
+            that it may be called; one that passes someone else's tool does not.
         policy: allows these functions, and to read; every other call is asked about.
     """
 

@@ -65,7 +65,7 @@ def fit(
         kept = _join(chosen, units)
         if counter.count(kept) <= budget.room:
             return kept
-        if len(chosen) == 1:  # the newest one, which may get what is left beside the note
+        if len(chosen) == 1:  # the newest one, which gets what the note leaves
             last = chosen[-1][1]
             room = budget.room - counter.count((_LEFT_OUT,))
             return _join([(len(units) - 1, shorten(last, room, counter))], units)

@@ -1,4 +1,4 @@
-"""What a compaction takes out of a conversation is given to the agent's memory, each by whose words it is."""
+"""Keeping what a compaction takes out of a conversation: in the agent's memory, with whose words it is."""
 
 from collections.abc import Iterator, Sequence
 
