@@ -45,8 +45,8 @@ class Agent(Generic[DepsT, OutputT_co]):
     """A model with instructions and tools: a frozen configuration, and an agent function.
 
     `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session, agent)`
-    starts it like any other agent function, and goes the same way: an agent has one loop, which you see
-    in `__call__`. Without a `session` or a `store` nothing is written.
+    starts it like any other agent function. Each of them runs the same loop, which is `__call__`.
+    Without a `session` or a `store` nothing is written.
 
     A function in `tools` may be called: passing it is consent. Other tools that write, run programs or
     use the network, and all tools of servers, need a rule or a person to ask. Without either, the call
@@ -59,17 +59,17 @@ class Agent(Generic[DepsT, OutputT_co]):
         llm: the name of a model, such as "anthropic:claude-sonnet-5", or a provider.
         instructions: the system prompt, or a function of the `RunContext` that makes it anew for each
             model call.
-        tools: functions and tools, or a function of the `RunContext` that says which there are now.
-        deps_type: the type of what `run` is given as `deps`.
-        output_type: what a run comes to: a text, or a value of a pydantic model, dataclass, TypedDict,
-            msgspec struct or plain type, which the model is held to and which is validated.
+        tools: functions and tools, or a function of the `RunContext` that returns those for this step.
+        deps_type: the type of the `deps` that are passed to `run`.
+        output_type: what a run returns: a text, or a value of a pydantic model, dataclass, TypedDict,
+            msgspec struct or plain type. The model is asked for it, and its answer is validated.
         output_retries: how often an answer that does not fit is asked for again.
         permissions: the rules for its calls; by default what is said above.
-        memory: what outlives its conversations: each turn begins with what it has on the input, and what
-            no longer fits the model's window is added to it.
+        memory: what it keeps across conversations. Each turn begins with what the memory finds for the
+            input, and what no longer fits the model's window is added to it.
         budget: limits that hold for each turn, and for all that the turn runs.
         max_steps: model calls in a turn; the last one is made without tools, so that there is an answer.
-        guards: what looks at inputs, at text while it comes, and at outputs; see `Guard`.
+        guards: functions that check inputs, text while it streams, and outputs; see `Guard`.
         handoffs: agents to which it may pass the conversation, or the names of agents that can be reached
             from the one that is run. For each the model has a tool, `transfer_to_` and the name.
         capabilities: words for what it is good at, by which one of several agents is chosen.
@@ -112,7 +112,7 @@ class Agent(Generic[DepsT, OutputT_co]):
     toolbox: Toolbox = field(init=False, repr=False)
     """The tools, ready to be called; empty where a function says which there are."""
     output: OutputType[OutputT_co] | None = field(init=False, repr=False)
-    """How a model is asked for a value of the `output_type`; None where that is a text."""
+    """How a model is asked for a value of the `output_type`; None for a text."""
 
     async def __call__(
         self,
@@ -126,7 +126,7 @@ class Agent(Generic[DepsT, OutputT_co]):
         Args:
             internals: given by the runtime.
             deps: as for `run`.
-            report: given by `run`, to be told of its one turn what chunks don't say.
+            report: given by `run`; takes what chunks don't say about its one turn.
             team: the agents among which the conversation is passed on; by default those that can be
                 reached from this one.
         """
@@ -152,12 +152,12 @@ class Agent(Generic[DepsT, OutputT_co]):
         approve: Approve | None = None,
         answers: Answers | None = None,
     ) -> AgentResult[OutputT_co]:
-        """Answer one input, and return what came of it; a run that fails is a result as well.
+        """Answer one input and return the result; a run that fails has a result, too.
 
         Args:
             input: a text, or content blocks. None goes on with a session that was interrupted, or
                 whose questions are answered.
-            deps: what tools, instructions and guards find in their `RunContext`.
+            deps: passed to tools, instructions and guards in their `RunContext`.
             session: the conversation to go on with, or its id; where none of this id is stored yet, it
                 begins. By default a new one.
             store: where the session lives: by default in memory, and for a session that is named in
@@ -241,9 +241,11 @@ class Agent(Generic[DepsT, OutputT_co]):
             ```
         """
         self._check_run(deps)
+        report = RunReport()
         return open_run(
             RunOptions(
-                function=partial(self._run, deps),
+                function=partial(self, deps=deps, report=report),
+                report=report,
                 name=self.name,
                 input=input,
                 session=session,
@@ -273,9 +275,6 @@ class Agent(Generic[DepsT, OutputT_co]):
         """
         return AgentTool(self, name or self.name, description or self.description, deps)
 
-    async def _run(self, deps: DepsT, internals: AgentInternals, report: RunReport) -> None:
-        await self(internals, deps, report)
-
     def _check_run(self, deps: object) -> None:
         if self.deps_type is not None and not is_instance(deps, self.deps_type):
             raise TypeError(
@@ -303,7 +302,7 @@ class Agent(Generic[DepsT, OutputT_co]):
 
 
 def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
-    """Refuse what makes no sense, with a word about what was probably meant."""
+    """Refuse arguments that make no sense, with a hint at what was probably meant."""
     rules = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
     handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (

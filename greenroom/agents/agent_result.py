@@ -1,4 +1,4 @@
-"""What a run of an `Agent` comes to."""
+"""The result of a run of an `Agent`."""
 
 from dataclasses import dataclass, field
 from typing import Generic, cast
@@ -53,17 +53,19 @@ class RunReport:
     """What an `Agent` notes about its current turn, for the code that runs it in the same process.
 
     Attributes:
-        above: that of the agent in whose call this one is run; it is told of denials, too.
+        above: that of the agent in whose call this one is run; it gets the denials, too.
+        agent: the `Agent` that has the conversation.
         steps: how many model calls have begun.
         is_truncated: whether the last reply was cut short, or was made without tools.
         denials: the calls that were not allowed.
         warnings: what went wrong on the way, without ending it.
         error: what ended the turn, where that was one of our errors.
         has_crashed: whether it was another error: a bug, which ends the agent.
-        output: what the turn comes to; `msgspec.UNSET` until then.
+        output: the output of the turn; `msgspec.UNSET` until there is one.
     """
 
     above: "RunReport | None" = None
+    agent: object = None
     steps: int = 0
     is_truncated: bool = False
     denials: list[Denial] = field(default_factory=list)
@@ -71,6 +73,11 @@ class RunReport:
     error: GreenroomError | None = None
     has_crashed: bool = False
     output: object = UNSET
+
+    @property
+    def agents(self) -> tuple[object, ...]:
+        """The agents that wait for each other, from the outermost to this one."""
+        return (*(self.above.agents if self.above else ()), self.agent)
 
     def note(self, call: ToolUseBlock, result: ToolResult, lineage: tuple[str, ...]) -> None:
         """Take the result of a call into account."""
@@ -84,10 +91,10 @@ class RunReport:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentResult(Generic[OutputT]):
-    """How a run ended, and what came of it.
+    """How a run ended, and its output.
 
     A failure is a value: `status` and `error` say what happened, and only `output` raises. So
-    `agent.run_sync("…").output` is never something that is not there.
+    `agent.run_sync("…").output` never stands for a missing value.
 
     Attributes:
         status: completed, waiting (for answers: `pending`), interrupted or failed.

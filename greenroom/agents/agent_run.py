@@ -33,6 +33,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
+from greenroom.memory import SUMMARY
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -51,7 +52,7 @@ __all__ = ["AgentRun", "Answers", "Approve", "RunOptions", "open_run"]
 OutputT = TypeVar("OutputT", default=str)
 
 Approve: TypeAlias = Decide | Literal["later"]
-"""Who answers permission requests: an async function, or somebody later."""
+"""Who answers permission requests: an async function, or a person later."""
 
 Answers: TypeAlias = Mapping[str, bool | str | Answer]
 """Answers to questions that an earlier run has left open, by the requests' ids."""
@@ -65,18 +66,21 @@ class RunOptions:
     """What one run is given; `Agent.run` says what it means.
 
     Attributes:
-        function: the agent's function; it writes into the report that it is given.
+        function: the agent's function.
+        report: into which it writes what chunks don't say.
         name: the agent's name, for its session.
     """
 
-    function: Callable[[AgentInternals, RunReport], Awaitable[object]]
+    function: Callable[[AgentInternals], Awaitable[object]]
+    report: RunReport
     name: str
     input: str | Iterable[ContentBlock] | None
-    session: AgentSession | str | None
-    store: "SessionStore | None"
-    runtime: AgentRuntime | None
-    approve: Approve | None
-    answers: Answers | None
+    sender: str = ""
+    session: AgentSession | str | None = None
+    store: "SessionStore | None" = None
+    runtime: AgentRuntime | None = None
+    approve: Approve | None = None
+    answers: Answers | None = None
 
 
 @asynccontextmanager
@@ -85,13 +89,12 @@ async def open_run(
 ) -> AsyncIterator["AgentRun[OutputT]"]:
     """Spawn the agent for one run, and end it with the block, however that is left."""
     _check(options)
-    report = RunReport()
     async with AsyncExitStack() as stack:
         if calling_agent() is None:
-            session, handle = await _spawn_root(options, report, stack)
+            session, handle = await _spawn_root(options, stack)
         else:
-            session, handle = await _spawn_below(options, report)
-        made = run(handle, session, report)
+            session, handle = await _spawn_below(options)
+        made = run(handle, session, options.report)
         try:
             async with AsyncExitStack() as attended:
                 if callable(options.approve):
@@ -123,7 +126,7 @@ def _check(options: RunOptions) -> None:
 
 
 async def _spawn_root(
-    options: RunOptions, report: RunReport, stack: AsyncExitStack
+    options: RunOptions, stack: AsyncExitStack
 ) -> tuple[AgentSession, AgentHandle]:
     """Start the agent under the runtime that is given, or under one of its own."""
     runtime = options.runtime
@@ -134,10 +137,10 @@ async def _spawn_root(
     if runtime is None:
         runtime = await stack.enter_async_context(AgentRuntime(store))
     unattended: Unattended = "suspend" if options.approve == "later" else "deny"
-    return session, runtime.spawn(session, options.function, report, unattended=unattended)
+    return session, runtime.spawn(session, options.function, unattended=unattended)
 
 
-async def _spawn_below(options: RunOptions, report: RunReport) -> tuple[AgentSession, AgentHandle]:
+async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
     """Start the agent as a subagent of the one that calls."""
     refused = {
         "runtime": options.runtime is not None,
@@ -151,9 +154,8 @@ async def _spawn_below(options: RunOptions, report: RunReport) -> tuple[AgentSes
             f"{what} is not for a run inside of an agent's tool call or task tree: it is a subagent",
             hint="the runtime, the store and who answers are those of the agent that calls",
         )
-    caller = current_caller()
-    session = await _open_session(options, caller.store if caller else None)
-    handle = spawn_subagent(session, options.function, report, report=False)
+    session = await _open_session(options, current_caller().store)
+    handle = spawn_subagent(session, options.function, report=False)
     assert handle is not None  # an agent calls
     return session, handle
 
@@ -247,14 +249,15 @@ class AgentRun(Generic[OutputT]):
         self._usage = Usage()
 
     async def _begin(self, options: RunOptions) -> None:
-        """Tell the agent what it is run for."""
+        """Send the agent its input, or the answers that it waits for."""
         for request_id, answer in _answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
-            self.handle.send_input_nowait(_GO_ON if options.input is None else options.input)
+            content = _GO_ON if options.input is None else options.input
+            self.handle.send_input_nowait(content, sender=options.sender)
 
     async def _finish(self) -> None:
-        """Learn how it ended where nobody has read so far; the agent has ended, so nothing is waited for."""
+        """Learn how it ended if its chunks were not read to the end; this never waits."""
         if self._end is None:
             chunks = self.handle.subscribe("turn")
             while self._end is None:
@@ -331,8 +334,13 @@ class AgentRun(Generic[OutputT]):
         )
 
     def _messages(self) -> tuple[Message, ...]:
-        known = {id(message) for message in self._before}
-        return tuple(message for message in self._session.history if id(message) not in known)
+        # By id, since a compaction replaces messages by shorter ones. Those of old files have none.
+        known = {message.id or id(message) for message in self._before}
+        return tuple(
+            message
+            for message in self._session.history
+            if (message.id or id(message)) not in known and message.sender != SUMMARY
+        )
 
     def _failure(self) -> GreenroomError:
         if self._report.error is not None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from greenroom.agents.answer import plain
-from greenroom.agents.caller import chain
+from greenroom.agents.caller import current_caller
 from greenroom.agents.run_context import RunState, is_instance
 from greenroom.core import (
     AgentContext,
@@ -46,7 +46,7 @@ class AgentTool(Generic[DepsT, OutputT]):
     def __init__(
         self, agent: "Agent[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
     ) -> None:
-        """Take an agent, and what a model is told of it."""
+        """Take an agent, and the name and description that a model sees."""
         if not description:
             raise ConfigurationError(
                 f"a model that may call {name} has to be told what it is good for",
@@ -61,7 +61,7 @@ class AgentTool(Generic[DepsT, OutputT]):
         return f"<tool {self.name}>"
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say what is given to whom."""
+        """Say which agent gets which work."""
         return ToolInfo(f"Ask {self.name}", str(input["prompt"]))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
@@ -71,8 +71,9 @@ class AgentTool(Generic[DepsT, OutputT]):
             ToolError: the agent is one of those that have called this, itself or over others; or
                 its turn did not complete.
         """
-        if self._agent in chain():
-            names = [str(getattr(agent, "name", agent)) for agent in chain()]
+        waiting = current_caller().agents
+        if self._agent in waiting:
+            names = [str(getattr(agent, "name", agent)) for agent in waiting]
             way = " → ".join([*names, self._agent.name])
             raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({way})")
         result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))

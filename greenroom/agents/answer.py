@@ -102,7 +102,7 @@ class TypedAnswer(Generic[T]):
         return not calls or ANSWER_TOOL in calls
 
     def read(self, reply: Message, *, is_last: bool) -> tuple[object, Message | None]:
-        """Return the value of a reply, and what the model is told of its calls or of its mistakes.
+        """Return the value of a reply, and the message that answers its calls or names its mistakes.
 
         Where it is `msgspec.UNSET`, the model is to answer again.
 

@@ -16,8 +16,8 @@ class AskPerson:
     It is asked like a permission, before anything of the reply runs: as a `PermissionRequest` with
     `options`, in the terminal or wherever `handle.respond_permission` is called. An answer is "allow"
     with the person's words as its message; without any it means yes. So the question survives the
-    process, an interrupt withdraws it, and an answer that comes late is not accepted. Denied, with the
-    reason for the model, it is where nobody can answer, at the time-out, and where a rule denies the tool.
+    process, an interrupt withdraws it, and an answer that comes late is not accepted. It is
+    denied, and the model gets the reason, if no one can answer, at the time-out, or if a rule denies the tool.
 
     Args:
         timeout: seconds until the question counts as unanswered; `math.inf` for none.

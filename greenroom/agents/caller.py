@@ -1,9 +1,9 @@
-"""The caller: what holds for the agent in whose tool call an `Agent` is run, and in whose an agent is."""
+"""The caller: what an agent passes down to the agents that its tools and functions run."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from greenroom.agents.agent_result import RunReport
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from greenroom.session import SessionStore
 
 __all__ = [
-    "MAX_DEPTH",
     "Caller",
+    "caller_of",
     "calling",
-    "chain",
+    "check_depth",
     "current_caller",
-    "current_report",
-    "join_chain",
     "reporting_to",
     "under_caller",
 ]
@@ -30,7 +28,7 @@ MAX_DEPTH = 8
 """How many `Agent`s may run inside of each other; a tool that runs its own agent would never end."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Caller:
     """What an agent that runs tools passes down to the agents that these run.
 
@@ -38,34 +36,58 @@ class Caller:
         permissions: what its calls are held to.
         context: for whom its rules are asked.
         store: where its session lives.
+        report: that of the innermost `Agent`; it gets the denials, and links to the reports above.
     """
 
-    permissions: PermissionManager
-    context: AgentContext
-    store: "SessionStore | None"
+    permissions: PermissionManager | None = None
+    context: AgentContext | None = None
+    store: "SessionStore | None" = None
+    report: RunReport | None = None
+
+    @property
+    def agents(self) -> tuple[object, ...]:
+        """The `Agent`s inside of which the code runs, from the outermost."""
+        return self.report.agents if self.report else ()
 
 
-_caller: ContextVar[Caller | None] = ContextVar("greenroom_caller", default=None)
-_report: ContextVar[RunReport | None] = ContextVar("greenroom_report", default=None)
-_chain: ContextVar[tuple[object, ...]] = ContextVar("greenroom_chain", default=())
+_NOBODY = Caller()
+_caller: ContextVar[Caller] = ContextVar("greenroom_caller", default=_NOBODY)
+
+
+def calling(
+    agent: "AgentInternals", permissions: PermissionManager
+) -> AbstractContextManager[None]:
+    """Let these permissions hold for the agents that the block runs."""
+    store = agent.session.store
+    caller = replace(current_caller(), permissions=permissions, context=agent.context, store=store)
+    return _passing_down(caller)
+
+
+def reporting_to(report: RunReport) -> AbstractContextManager[None]:
+    """Let the agents that the block runs tell this report of their denials."""
+    return _passing_down(replace(current_caller(), report=report))
 
 
 @contextmanager
-def calling(agent: "AgentInternals", permissions: PermissionManager) -> Iterator[None]:
-    """Let these permissions hold for whatever agents the block runs."""
-    token = _caller.set(Caller(permissions, agent.context, agent.session.store))
+def _passing_down(caller: Caller) -> Iterator[None]:
+    token = _caller.set(caller)
     try:
         yield
     finally:
         _caller.reset(token)
 
 
-def current_caller() -> Caller | None:
-    """Return what the calling agent passes down; for code of a subagent only.
+def current_caller() -> Caller:
+    """Return what the agent around the code passes down.
 
-    A task of the application's may inherit it without being part of that agent.
+    A task of the application's may inherit it without being part of that agent: see `caller_of`.
     """
     return _caller.get()
+
+
+def caller_of(context: AgentContext) -> Caller:
+    """Return what is passed down to an agent; nothing if it is not a subagent."""
+    return _NOBODY if context.parent_session_id is None else current_caller()
 
 
 def under_caller(
@@ -78,37 +100,17 @@ def under_caller(
         context: the agent's.
         consents: names of the functions that the program has passed, and so agreed to.
     """
-    caller = current_caller() if context.parent_session_id is not None else None
-    if caller is None:
+    caller = caller_of(context)
+    if caller.permissions is None or caller.context is None:
         return own
     return own.beneath(caller.permissions, context=caller.context, consents=consents)
 
 
-@contextmanager
-def reporting_to(report: RunReport) -> Iterator[None]:
-    """Let the agents that the block runs tell this report of their denials."""
-    token = _report.set(report)
-    try:
-        yield
-    finally:
-        _report.reset(token)
-
-
-def current_report() -> RunReport | None:
-    """Return the report of the calling agent; meant for subagents alone, as `current_caller` is."""
-    return _report.get()
-
-
-def chain() -> tuple[object, ...]:
-    """Return the `Agent`s inside of which the code runs, from the outermost."""
-    return _chain.get()
-
-
-def join_chain(agent: object, above: tuple[object, ...]) -> None:
-    """Say that this task, and all that it starts, is part of an `Agent`, below these others.
+def check_depth(agent: object, above: tuple[object, ...]) -> None:
+    """Refuse to run an agent inside of too many others.
 
     Raises:
-        ConfigurationError: too many run inside of each other.
+        ConfigurationError: there are too many.
     """
     if len(above) >= MAX_DEPTH:
         names = " → ".join(str(getattr(each, "name", each)) for each in (*above, agent))
@@ -116,4 +118,3 @@ def join_chain(agent: object, above: tuple[object, ...]) -> None:
             f"{MAX_DEPTH} agents run inside of each other: {names}",
             hint="does an agent run itself, over one of its tools?",
         )
-    _chain.set((*above, agent))

@@ -14,7 +14,7 @@ async def ask_credentials(
     context: AgentContext,
     digest: str,
 ) -> ToolResult | None:
-    """Ask for what a call needs and nobody has given; return why it can't run, where it can't."""
+    """Ask for the credentials that a call lacks; return why it can't run, or None."""
     for credential in tool.credentials:
         if credential.find(context) is None:
             refusal = await _ask(agent, call, tool, credential, context, digest)

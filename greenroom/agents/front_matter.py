@@ -73,7 +73,7 @@ def _error(source: str, line: int, message: str, hint: str) -> ConfigurationErro
 
 
 def _value(first: str, rest: Sequence[str]) -> str:
-    """Read a value: what stands behind its key, and the lines below.
+    """Read a value: the text after its key, and the lines below.
 
     Raises:
         ValueError: it is not a text; the message says what it is.

@@ -1,7 +1,7 @@
 """A reply on its way through the guards of an agent.
 
 What a guard has rejected exists nowhere: text is held back until the guard has passed it, and the `window`
-behind it, so it stands in no chunk, no history and no log. A guard on text gets each piece once, with the
+after it, so it is in no chunk, no history and no log. A guard on text gets each piece once, with the
 window before it, and so costs as much as the stream is long.
 """
 
@@ -104,8 +104,7 @@ class GuardedStream(ModelStream):
     def _start_anew(self) -> None:
         self._pipeline = self._new_pipeline()
         self._run: dict[int, TextBlock | None] = {}  # blocks of one text; None where one goes on
-        self._pieces: list[str] = []  # of that one
-        self._is_mixed = False  # whether the pieces are not, one after the other, the blocks
+        self._fed: list[str] = []  # the pieces of that text, as they came
         self._ended: dict[int, TextBlock] = {}
         self._answers: list[BlockEnd] = []
 
@@ -118,11 +117,12 @@ class GuardedStream(ModelStream):
             raise
         match event:
             case BlockDelta(index, "text", text):
-                self._begin_block(index)
-                self._pieces.append(text)
+                self._run.setdefault(index, None)
+                self._fed.append(text)
                 return self._seen(await self._pipeline.feed(text))
             case BlockEnd(index, TextBlock() as block):
-                return await self._end_block(index, block)
+                self._run[index] = block
+                return ()
             case BlockEnd(block=ToolUseBlock(name=name)) if name == ANSWER_TOOL:
                 self._answers.append(event)
                 return await self._end_text()
@@ -143,45 +143,24 @@ class GuardedStream(ModelStream):
         index = next(iter(self._run))
         return (BlockDelta(index, "text", text),) if text and not self._holds_back else ()
 
-    def _begin_block(self, index: int) -> None:
-        if index not in self._run:
-            self._is_mixed = self._is_mixed or self._goes_on
-            self._run[index] = None
-
-    @property
-    def _goes_on(self) -> bool:
-        """Whether a block has begun last that has not ended."""
-        return bool(self._run) and self._run[next(reversed(self._run))] is None
-
-    async def _end_block(self, index: int, block: TextBlock) -> Iterable[StreamEvent]:
-        """Take the rest of a block whose pieces were not all of it."""
-        self._begin_block(index)
-        self._run[index] = block
-        given, self._pieces = "".join(self._pieces), []
-        self._is_mixed = self._is_mixed or not block.text.startswith(given)
-        rest = "" if self._is_mixed else block.text[len(given) :]
-        return self._seen(await self._pipeline.feed(rest)) if rest else ()
-
     async def _end_text(self) -> Iterable[StreamEvent]:
         """Let out what was held back of a text, once all of its blocks have ended."""
-        if not self._run or self._goes_on:
-            return ()
         order = sorted(self._run)
         blocks = [block for index in order if (block := self._run[index]) is not None]
-        if len(blocks) < len(order):
+        if not order or len(blocks) < len(order):
             return ()
-        pipeline, whole = self._pipeline, "".join(block.text for block in blocks)
-        is_mixed = self._is_mixed or order != list(self._run)
+        pipeline = self._pipeline
+        whole, fed = "".join(block.text for block in blocks), "".join(self._fed)
+        is_mixed = not whole.startswith(fed)
         if is_mixed:  # what counts are the blocks, whatever their pieces were
-            pipeline = self._new_pipeline()
-            await pipeline.feed(whole)
-        text = await pipeline.end()
+            pipeline, fed = self._new_pipeline(), ""
+        text = await pipeline.feed(whole[len(fed) :]) + await pipeline.end()
         rest = () if is_mixed else self._seen(text)
         if pipeline.text != whole:  # and what it said of places in it goes with that
             blocks = [TextBlock(pipeline.text), *[TextBlock("")] * (len(blocks) - 1)]
         ended = dict(zip(order, blocks, strict=True))
         self._ended |= ended
-        self._run, self._is_mixed, self._pipeline = {}, False, self._new_pipeline()
+        self._run, self._fed, self._pipeline = {}, [], self._new_pipeline()
         ends = (BlockEnd(index, block) for index, block in ended.items() if block.text)
         return () if self._holds_back else (*rest, *ends)
 
@@ -205,7 +184,9 @@ class GuardedStream(ModelStream):
             message = await self._judge_output(message)
         said = [block for block in message.content if isinstance(block, TextBlock)]
         events: list[StreamEvent] = []
-        for index, block in enumerate(said):
+        # In places of their own: one that another block has would be lost if this is cut off.
+        places = (*sorted(self._ended), len(message.content))
+        for index, block in zip(places, said, strict=False):
             events += [BlockDelta(index, "text", block.text), BlockEnd(index, block)]
         return (*events, StreamEnd(message))
 

@@ -40,7 +40,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Reject:
-    """End the turn; the reason is told, what was rejected is not."""
+    """End the turn; the reason is published, the rejected text is not."""
 
     reason: str
 
@@ -50,16 +50,16 @@ Verdict: TypeAlias = Rewrite | Reject | None
 
 @dataclass(frozen=True)
 class Guard(Generic[DepsT_contra]):
-    """A function that looks at a text before anybody else sees it.
+    """A function that looks at a text before anyone else sees it.
 
     It is given the `RunContext` and the text, and returns None, a `Rewrite` or a `Reject`; it may be
     async, and ask another model. What it raises itself is a bug, and ends the agent.
 
     Attributes:
         check: the function.
-        on: "input" looks at what the agent is told, before it joins the conversation; "text" at what the
+        on: "input" looks at what the agent is sent, before it joins the conversation; "text" at what the
             model writes, piece by piece while it comes, each with the `window` before it; "output" at the
-            whole of the last reply, which nobody sees before. A value that is given by a tool call is
+            whole of the last reply, which no one sees before it. A value that is given by a tool call is
             looked at by both of these as JSON. A text guard sees a piece again, as it was rewritten, with
             the next one: what it writes itself it must leave as it is.
         window: with "text", how much is held back: what has to be seen in one piece to be recognised may
@@ -177,7 +177,7 @@ class Guards(Generic[DepsT]):
 
 
 def rejected(error: GuardError) -> tuple[TextBlock]:
-    """Return what stands in the place of an input that is rejected."""
+    """Return what replaces a rejected input."""
     return (TextBlock(f"[{error.message}]"),)
 
 

@@ -47,7 +47,7 @@ class Switches:
             session: the conversation.
             first: the agent's name.
             most: how often it may be passed on.
-            busy: agents that wait for what this turn comes to, and so can't take it.
+            busy: agents that wait for the result of this turn, and so can't take it.
         """
         self._session = session
         self._way = [first]
@@ -74,7 +74,7 @@ class Switches:
         return agreed
 
     def check(self) -> None:
-        """End the turn where the conversation goes from one agent to the next, and nobody answers.
+        """End the turn if the conversation goes from one agent to the next without an answer.
 
         Raises:
             HandoffLimitError: it does.

@@ -54,7 +54,7 @@ def project_notes(workspace: Workspace | str | Path) -> str:
 
     That is `AGENTS.md`, or `CLAUDE.md` in a folder that has only this one, from the workspace's root
     down to the working folder; before it the user's own `AGENTS.md`, from the configuration folder
-    (`~/.config/greenroom`); behind it the date, the platform and the git branch. What a project says
+    (`~/.config/greenroom`); after it the date, the platform and the git branch. What a project says
     is marked as such, line by line, unless the user has agreed to the file with
     `greenroom permissions trust`.
 

@@ -69,7 +69,7 @@ async def stream_reply(
     and behind them input that joins the turn at this step; the reply joins the history all the same.
 
     `output` is the form that the reply must have, for providers that can hold it to one; `answer_tool` is
-    listed beside the tools, for the others: its call is the answer, and yours to read.
+    listed with the tools, for the others: its call is the answer, and yours to read.
 
     `watch` is given the stream of the reply, and returns the one that is read in its place, such as one
     that lets less of it through.

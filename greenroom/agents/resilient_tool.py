@@ -27,7 +27,7 @@ from greenroom.resilience import (
 )
 from greenroom.tools import OPTIONAL_MEMBERS, RegisteredTool, Tool, as_tool
 
-__all__ = ["resilient_tool"]
+__all__ = ["find_original", "resilient_tool"]
 
 ToolLimit: TypeAlias = RateLimit | ConcurrencyLimit
 
@@ -57,7 +57,7 @@ def resilient_tool(
     `AskPerson` is returned as it is: a person is asked once, and takes their time.
 
     Args:
-        tool: the tool, or whatever `as_tool` makes one of.
+        tool: the tool, or anything that `as_tool` makes into one.
         retry: how often, for how long, and which errors; a call that took too long is retryable.
         breaker: one object for all tools that use the same thing, such as one server.
         limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in their order.
@@ -85,6 +85,13 @@ def resilient_tool(
     return _ResilientTool(given, retry, breaker, limits)
 
 
+def find_original(thing: object) -> object:
+    """Return the tool that is under the policies; anything else is returned as it is."""
+    while isinstance(thing, _ResilientTool):
+        thing = thing.original
+    return thing
+
+
 class _ResilientTool:
     """A tool whose calls pass the policies."""
 
@@ -99,10 +106,10 @@ class _ResilientTool:
         self._is_repeated = retry is not None
         retry = retry or Retry(attempts=1)
         complete = RegisteredTool.of(tool)
-        self._tool = complete.tool  # its own `execute`, which raises what it raises
+        self.original: Tool = complete.tool  # its own `execute`, which raises what it raises
         for member in OPTIONAL_MEMBERS:
-            if hasattr(self._tool, member):
-                setattr(self, member, getattr(self._tool, member))
+            if hasattr(self.original, member):
+                setattr(self, member, getattr(self.original, member))
         self.name = complete.name
         self.description = complete.description
         self.category = complete.category
@@ -116,11 +123,11 @@ class _ResilientTool:
         self._limits = limits
 
     def __repr__(self) -> str:
-        return f"resilient_tool({self._tool!r})"
+        return f"resilient_tool({self.original!r})"
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Say what the tool says of the call."""
-        return self._tool.info(input)
+        return self.original.info(input)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run the call, as often as the policies allow."""
@@ -163,7 +170,7 @@ class _ResilientTool:
             for limit in self._limits:
                 await stack.enter_async_context(limit)
             with trio.move_on_after(self._once):
-                return await self._tool.execute(input, context)
+                return await self.original.execute(input, context)
         text = f"{self.name} was stopped: it did not finish within {self._once:g} seconds."
         return ToolResult.error(text, ToolStatus.TIMEOUT)
 

@@ -160,8 +160,6 @@ def fits(given: object, wanted: object) -> bool:
 def is_instance(value: object, kind: object) -> bool:
     """Whether a value is of this type; yes where that can't be told, as of a protocol."""
     kind = get_origin(kind) or kind
-    if kind is None:
-        return True
     if not isinstance(kind, type) or is_protocol(kind) or is_typeddict(kind):
         return True
     return isinstance(value, kind)

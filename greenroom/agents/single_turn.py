@@ -1,23 +1,19 @@
 """`run_turn`: one turn as a function of its messages, without a session, a store or a handle."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-import trio
-
-from greenroom.agents.caller import under_caller
-from greenroom.agents.reply import stream_reply
-from greenroom.agents.tool_calls import run_tools
-from greenroom.core import GreenroomError, Message, StopReason, TurnError, TurnStatus
+from greenroom.agents.agent import Agent
+from greenroom.agents.agent_result import RunReport
+from greenroom.agents.agent_run import AgentRun, RunOptions, open_run
+from greenroom.core import Message, TurnError, TurnStatus
 from greenroom.llm import LLMProvider
-from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
-from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
 from greenroom.session import AgentSession, MemoryStore
-from greenroom.tools import FunctionTool, Tool, ToolRegistry
+from greenroom.tools import Tool
 
 __all__ = ["run_turn"]
-
-_GRACE = 2.0  # seconds for the clean-up of a turn that was given up, as in `handle.interrupt`
 
 
 async def run_turn(
@@ -32,18 +28,17 @@ async def run_turn(
 ) -> tuple[Message, ...]:
     """Run one turn over messages, tool calls included, and return the messages that are new.
 
-    It keeps nothing: the next turn is given the messages of this one, its own, and the next question.
-    Inside an agent it is a subagent of it, with its budgets and what is denied to it, and ends with its
-    turn; elsewhere it has a runtime of its own. Nobody can be asked: what no rule allows is denied, and
-    the model is told why.
+    It is an `Agent` that keeps nothing: the next turn is given the messages of this one, its own, and the
+    next question. Inside an agent it is a subagent, with the caller's budgets and denials, and ends with the
+    caller's turn; elsewhere it has a runtime of its own. Nobody can be asked: what neither a rule nor the
+    program's consent allows is denied, and the model learns why.
 
     Args:
         llm: the model.
         messages: the conversation, the last message the user's.
         tools: what the model may call.
         system: the system prompt.
-        permissions: the rules; by default the functions among the tools may run, since the program has
-            passed them, and nothing else.
+        permissions: the rules; where there is none about a call, it goes by consent, as in an `Agent`.
         max_steps: model calls at the most; for the last one no tool may be chosen.
         budget: what the turn may use.
 
@@ -67,85 +62,31 @@ async def run_turn(
         raise ValueError("the last message is the user's: write messages=[…, Message.user(text)]")
     if max_steps < 1:
         raise ValueError(f"a turn has at least one step, not {max_steps}")
-    registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
-    turn = _Turn(llm, registry, permissions, system, max_steps)
+    agent = Agent(
+        llm,
+        instructions=system,
+        tools=tuple(tools),
+        permissions=permissions,
+        max_steps=max_steps,
+        budget=budget,
+        name="turn",
+    )
     session = AgentSession.new("turn", store=MemoryStore())
     for message in history[:-1]:
         session.add_message(message)
-    handle = spawn_subagent(session, turn.run, report=False, budget=budget)
-    if handle is not None:
-        await _answer(handle, history[-1], turn)
-    else:
-        async with AgentRuntime(MemoryStore()) as runtime:
-            handle = runtime.spawn(session, turn.run, unattended="deny", budget=budget)
-            await _answer(handle, history[-1], turn)
-    return session.history[len(history) :]
-
-
-async def _answer(handle: AgentHandle, question: Message, turn: "_Turn") -> None:
-    """Wait for the turn, and raise what has ended it."""
-    try:
-        result = await handle.ask(question.content, sender=question.sender)
-    finally:
-        with trio.move_on_after(_GRACE, shield=True):
-            await handle.shutdown(grace=0)
-        handle.kill()
-    if turn.error is not None:
-        raise turn.error
+    report = RunReport()
+    options = RunOptions(
+        function=partial(agent, report=report),
+        report=report,
+        name=agent.name,
+        input=history[-1].content,
+        sender=history[-1].sender,
+        session=session,
+    )
+    async with open_run(options, AgentRun[str]) as run:
+        async for _ in run:
+            pass
+    result = run.result
     if result.status is not TurnStatus.COMPLETED:
-        raise TurnError(f"the turn was {result.status}", hint=result.error)
-
-
-class _Turn:
-    """The agent of one turn, and the error that has ended it."""
-
-    def __init__(
-        self,
-        llm: LLMProvider,
-        tools: ToolRegistry,
-        permissions: PermissionManager | None,
-        system: str,
-        max_steps: int,
-    ) -> None:
-        self._llm = llm
-        self._tools = tools
-        self._consents = _consents(tools)
-        self._permissions = permissions or PermissionManager(
-            PermissionRule.allow_tool(name) for name in self._consents
-        )
-        self._system = system
-        self._max_steps = max_steps
-        self.error: GreenroomError | None = None
-
-    async def run(self, agent: AgentInternals) -> None:
-        async for message in agent.inputs():
-            async with agent.turn(message):
-                try:
-                    await self._steps(agent)
-                except GreenroomError as error:
-                    self.error = error
-                    raise
-
-    async def _steps(self, agent: AgentInternals) -> None:
-        permissions = under_caller(self._permissions, agent.context, self._consents)
-        for step in range(1, self._max_steps + 1):
-            reply = await stream_reply(
-                agent,
-                self._llm,
-                self._tools,
-                system=self._system,
-                tool_choice="auto" if step < self._max_steps else "none",
-            )
-            if reply.tool_uses and step < self._max_steps:
-                await run_tools(agent, reply.tool_uses, self._tools, permissions)
-            elif reply.stop_reason is not StopReason.PAUSE:
-                return
-
-
-def _consents(tools: ToolRegistry) -> list[str]:
-    """Return the names of the functions, which the program has passed and so agreed to."""
-    return [
-        name
-        for name in tools.list_tools()
-        if (tool := tools.get(name)) is not None and isinstance(tool.tool, FunctionTool)
-    ]
+        raise result.error or TurnError(f"the turn was {result.status}")
+    return result.messages[1:]

@@ -36,7 +36,7 @@ __all__ = ["Skill", "Skills"]
 _FILE = "SKILL.md"
 _MOST = 100  # skills
 _ENTRIES = 200  # of a folder of skills that are looked at
-_FILES = 50  # beside a SKILL.md that are named
+_FILES = 50  # next to a SKILL.md that are named
 _FOLDERS = 200  # below that of a skill in which they are looked for
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MAX_NAME, _MAX_DESCRIPTION = 64, 1024  # as the format of such files has it
@@ -80,12 +80,12 @@ class Skills:
     r"""The skills of some folders: `instructions` lists them, the tool `Skill` reads one out.
 
     Each lies in a folder of its own as `SKILL.md`: front matter with `name` and `description`, then the
-    body. It may come with files, which the model is told of by their paths. A file that can't be used
+    body. It may come with files, whose paths the model gets. A file that can't be used
     takes none of the others away: `faults` says why, and it is logged.
 
     What a workspace brings is marked as the project's word, unless the user has agreed to the file
-    with `greenroom permissions trust`. Of two skills with one name the first counts, so that none of a
-    project stands in for one of the user's.
+    with `greenroom permissions trust`. Of two skills with one name the first counts, so a project
+    can't replace one of the user's.
 
     It reads files: in an event loop make it in a thread.
 
@@ -133,7 +133,7 @@ class Skills:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tool `Skill`; nothing where there is no skill."""
+        """The tool `Skill`; empty if there are no skills."""
         return (_SkillTool(self._skills),) if self._skills else ()
 
     @property
@@ -179,7 +179,7 @@ class Skills:
 
 
 def _read(path: Path, root: Path | None) -> Skill | None:
-    """Read a skill; None where there is no such file.
+    """Read a skill; None if the file does not exist.
 
     Raises:
         ConfigurationError: it can't be used.
@@ -205,7 +205,7 @@ def _read(path: Path, root: Path | None) -> Skill | None:
 
 
 class _SkillTool:
-    """Reads the body of a skill out, as it is by then."""
+    """Reads out the body of a skill, as it is at that moment."""
 
     name = "Skill"
     description = "Read the instructions of a skill, before you do what it is about."
@@ -233,7 +233,7 @@ class _SkillTool:
         return ToolInfo(f"Read the skill {input['name']}")
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Read the body, and name the files beside it."""
+        """Read the body, and name the files next to it."""
         skill = self._skills[str(input["name"])]
         text = await trio.to_thread.run_sync(_read_out, skill)
         return ToolResult.ok(text)

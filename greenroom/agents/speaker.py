@@ -66,7 +66,7 @@ class Speaker(Generic[DepsT, OutputT]):
         self.begin()
 
     def begin(self) -> None:
-        """Begin with no answer: a turn begins, or it is given the conversation."""
+        """Begin without an answer: at the start of a turn, or when it gets the conversation."""
         output = self.agent.output
         retries = self.agent.output_retries
         self.answer = TypedAnswer(output, self._llm, retries) if output else TextAnswer()
@@ -81,8 +81,8 @@ class Speaker(Generic[DepsT, OutputT]):
         """Whether no answer counts that the guards have not seen."""
         return bool(self._guards.of("output"))
 
-    async def take(self, message: ConversationInput) -> None:
-        """Let the guards look at an input, and let it join the conversation.
+    async def take(self, message: ConversationInput) -> Sequence[ContentBlock]:
+        """Let the guards look at an input, and add what they pass to the conversation; return that.
 
         Raises:
             GuardError: they have rejected it.
@@ -101,15 +101,16 @@ class Speaker(Generic[DepsT, OutputT]):
             session.add_message(Message.user(said, id=message.id, sender=sender))
             if not is_seen:
                 note_unseen(session, message.id)
+        return said
 
-    async def remind(self, message: ConversationInput) -> None:
-        """Add to the conversation what the memory has on an input."""
+    async def remind(self, said: Sequence[ContentBlock]) -> None:
+        """Add to the conversation what the memory has on an input, as the guards have passed it."""
         if self.agent.memory is not None:
-            texts = (block.text for block in message.content if isinstance(block, TextBlock))
+            texts = (block.text for block in said if isinstance(block, TextBlock))
             await remind(self._internals, self.agent.memory, "\n".join(texts))
 
     async def refresh_tools(self) -> None:
-        """Ask which tools there are at this step, where that is for a function to say."""
+        """Get the tools of this step, if a function returns them."""
         tools = self.agent.tools
         if not callable(tools):
             return
@@ -121,8 +122,15 @@ class Speaker(Generic[DepsT, OutputT]):
             self._use(toolbox)
 
     async def instructions(self) -> str:
-        """Return the system prompt of this step."""
-        return await self._value(self.agent.instructions)
+        """Return the system prompt of this step.
+
+        Raises:
+            TypeError: the function that says it returned no text.
+        """
+        text: object = await self._value(self.agent.instructions)
+        if not isinstance(text, str):
+            raise TypeError(f"the instructions of {self.name} returned {text!r}, not a text")
+        return text
 
     @property
     def has_tools(self) -> bool:

@@ -14,7 +14,7 @@ import trio
 from msgspec import UNSET
 
 from greenroom.agents.agent_result import RunReport
-from greenroom.agents.caller import chain, current_report, join_chain, reporting_to
+from greenroom.agents.caller import caller_of, check_depth, reporting_to
 from greenroom.agents.handoff import Switches, find_holder
 from greenroom.agents.progress import Progress
 from greenroom.agents.run_context import RunContext, RunState
@@ -23,6 +23,7 @@ from greenroom.agents.team import Team
 from greenroom.agents.tool_calls import run_tools
 from greenroom.core import (
     BudgetExceededError,
+    ContentBlock,
     ConversationInput,
     Custom,
     GreenroomError,
@@ -58,17 +59,16 @@ class Steps(Generic[DepsT]):
         Raises:
             ConfigurationError: a model can't be opened; or too many agents run inside of each other.
         """
-        is_subagent = internals.context.parent_session_id is not None
-        self._above = chain() if is_subagent else ()
-        join_chain(team.first, self._above)
+        caller = caller_of(internals.context)
+        self._above = caller.agents
+        check_depth(team.first, self._above)
         self._team = team
         self._agent = team.first
         self._internals = internals
-        self._report_above = current_report() if is_subagent else None
         self._state = RunState(internals, deps)
         internals.context.resources.insert(self._state)
         self._report = report
-        self._report.above = self._report_above
+        self._report.above = caller.report
         self._speakers = {
             name: Speaker(agent, team.handoffs(agent), internals, self._context)
             for name, agent in team.members.items()
@@ -77,7 +77,7 @@ class Steps(Generic[DepsT]):
         self._budget: Budget | None = None
         self._counter = EstimatedCounter()
         self.value: object = UNSET
-        """What the turn comes to."""
+        """The output of the turn."""
 
     def find_speaker(self) -> "Speaker[DepsT, object]":
         """Return the agent that has the conversation, as the session says; called before each turn."""
@@ -92,7 +92,7 @@ class Steps(Generic[DepsT]):
     def _let_speak(self, name: str) -> None:
         self._speaker = self._speakers[name]
         self._speaker.begin()
-        join_chain(self._speaker.agent, self._above)
+        self._report.agent = self._speaker.agent
 
     @contextmanager
     def turn(self, turn: Turn) -> Iterator[None]:
@@ -119,7 +119,7 @@ class Steps(Generic[DepsT]):
             raise
         finally:
             report.steps = turn.steps
-            self._report = RunReport(self._report_above)  # a run is about one turn
+            self._report = RunReport(report.above)  # a run is about one turn
 
     async def begin(self, message: ConversationInput) -> None:
         """Let the guards look at the input; or go on with the calls that an earlier life has left open."""
@@ -127,9 +127,10 @@ class Steps(Generic[DepsT]):
             await self._speaker.refresh_tools()
             await self.run_tools(message.calls)
             return
+        said: Sequence[ContentBlock] = message.content
         if self._speaker.looks_at_input:
-            await self._speaker.take(message)
-        await self._speaker.remind(message)
+            said = await self._speaker.take(message)
+        await self._speaker.remind(said)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls that it wants to be run, or None where it has answered.

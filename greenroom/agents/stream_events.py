@@ -1,4 +1,4 @@
-"""Five kinds of events, for a front end that knows no more of an agent than them."""
+"""Five kinds of events, for a front end that needs no more than these."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from datetime import datetime
@@ -13,7 +13,7 @@ __all__ = ["StreamEvent", "StreamEventType", "stream_events"]
 
 
 class StreamEventType(StrEnum):
-    """What an event tells of."""
+    """What an event is about."""
 
     TOKEN = "token"  # noqa: S105 (a piece of text)
     TOOL_START = "tool_start"
@@ -26,7 +26,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
     """One thing that happened, with when it was read.
 
     Attributes:
-        type: what it tells of.
+        type: what it is about.
         data: the facts, as JSON: of a token its `text`; of a tool's start `id`, `name` and `input`; of its
             end `id`, `text` and `is_error`; of a switch `from` and `to`, the agents' names; of an error
             `message`, `kind` and `hint`.
@@ -39,9 +39,9 @@ class StreamEvent(msgspec.Struct, frozen=True):
 
 
 def stream_events(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[StreamEvent]:
-    """Iterate over the events that the chunks tell of; all other chunks are left out.
+    """Iterate over the events among the chunks; all other chunks are left out.
 
-    What subagents do is left out as well: to the one who reads, it is a tool's doing.
+    What subagents do is left out, too: to the reader it is part of a tool call.
 
     Example:
         ```python

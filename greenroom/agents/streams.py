@@ -1,7 +1,7 @@
 """Streams made of streams: the chunks of some kinds, the text alone, several agents in one.
 
 Each is an iterator over another that stays yours: it starts no task, holds no chunk back, and has
-nothing to close. Leave the subscription or the run that it reads with that one's own block. `merged`
+nothing to close. Close the subscription or the run that it reads by that one's own block. `merged`
 reads several at once, so it is a block itself.
 """
 

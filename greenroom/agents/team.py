@@ -45,7 +45,7 @@ class Team(Generic[DepsT]):
         """Gather an agent, these others, and all that can be reached from them; resolve the names.
 
         Raises:
-            ConfigurationError: a name is nobody's, or that of two agents.
+            ConfigurationError: no agent has one of the names, or two agents have it.
             TypeError: one of them wants other `deps` than the first one.
         """
         members = _gather([first, *others])
@@ -69,7 +69,7 @@ def check_handoffs(agent: "Agent[DepsT, object]") -> None:
     """Refuse handoffs that can't be, as far as that shows before the agent is run.
 
     Raises:
-        ConfigurationError: one of them goes nowhere, can't be a tool, or stands in the way of one.
+        ConfigurationError: one of them can't be made a tool, or has the name of another tool.
         TypeError: one of the agents wants other `deps`.
     """
     _gather([agent])

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from greenroom.agents.caller import under_caller
+from greenroom.agents.resilient_tool import find_original
 from greenroom.agents.run_context import check_deps
 from greenroom.core import AgentContext
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -18,12 +19,12 @@ _READING = ("Read", "Grep", "Glob")
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Tools, and what may be done with them where nobody has said more about it.
+    """Tools, and what may be done with them where no rule says more.
 
     Attributes:
         registry: the tools, by name.
         consents: the names of the functions among them. A program that passes a function says by that
-            that it may be called; one that passes a tool of somebody else's does not.
+            that it may be called; one that passes someone else's tool does not.
         policy: allows these functions, and to read; every other call is asked about.
     """
 
@@ -40,7 +41,9 @@ class Toolbox:
         """
         tools = [as_tool(thing) for thing in things]
         registry = ToolRegistry(tools)
-        consents = frozenset(tool.name for tool in tools if isinstance(tool, FunctionTool))
+        consents = frozenset(
+            tool.name for tool in tools if isinstance(find_original(tool), FunctionTool)
+        )
         foreign = {tool.name for tool in tools if not _is_builtin(tool)}
         reading = [name for name in _READING if name not in foreign]
         rules = [
@@ -61,7 +64,7 @@ class Toolbox:
 
 
 def _is_builtin(tool: Tool) -> bool:
-    return type(tool).__module__.startswith(_BUILTIN)
+    return type(find_original(tool)).__module__.startswith(_BUILTIN)
 
 
 def tool_name(thing: object) -> str:
@@ -76,6 +79,6 @@ def check_tools(tools: Iterable[object], deps_type: object) -> None:
     Raises:
         TypeError: it does; the message says what it wants.
     """
-    for tool in tools:
+    for tool in map(find_original, tools):
         if callable(tool):
             check_deps(f"the tool {tool_name(tool)}", tool, deps_type)

@@ -6,8 +6,9 @@ What the model sees: `context_budget` (how the window is shared out), `fit` (mes
 
 What outlives a conversation: `protocol` says what a memory is, `reminder` what a turn begins with of it.
 `sqlite_memory` is one: `database` (one connection, in a thread), `rows` (entries, checked and counted),
-`words` (of a text), `word_search` and `vectors` (two ways to find entries), `ranking` (both made one). `memory_tools` puts a memory into the hands of a model. `episodic_memory` and
-`working_memory` are views of a session.
+`words` (of a text), `word_search` and `vectors` (two ways to find entries), `ranking` (both made one).
+`memory_tools` puts a memory into the hands of a model. `episodic_memory` and `working_memory` are views of
+a session.
 """
 
 from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder
@@ -31,6 +32,7 @@ from greenroom.memory.protocol import (
     Recalled as Recalled,
 )
 from greenroom.memory.reminder import remind as remind
+from greenroom.memory.senders import SUMMARY as SUMMARY
 from greenroom.memory.sqlite_memory import (
     MemoryStatistics as MemoryStatistics,
     SQLiteMemory as SQLiteMemory,
@@ -39,6 +41,7 @@ from greenroom.memory.working_memory import WorkingMemory as WorkingMemory
 
 __all__ = [
     "COMPACT",
+    "SUMMARY",
     "Compactor",
     "ContextBudget",
     "Embedder",

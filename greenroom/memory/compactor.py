@@ -1,7 +1,7 @@
 """Compaction: a conversation that outgrows the model's window is made shorter, and loses as little as it can.
 
-Where a conversation takes more than a share of the room, old results of tools shrink to a line each. Is
-that not enough, the older messages are replaced by a summary: a model's notes on them, and the user's own
+Where a conversation takes more than a share of the room, old results of tools shrink to a line each. If
+that is not enough, the older messages are replaced by a summary: a model's notes on them, and the user's own
 words, which no model touches. Each is one record of the session: a kill leaves the conversation as it was,
 or as it is to be, and what was left out stays on file.
 
@@ -28,8 +28,9 @@ from greenroom.core import (
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
 from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
 from greenroom.memory.fit import Unit, fit, newest_units, units_of
-from greenroom.memory.keep_segment import begins_turn, keep_segment
+from greenroom.memory.keep_segment import keep_segment
 from greenroom.memory.protocol import Memory
+from greenroom.memory.senders import begins_turn
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
@@ -55,7 +56,7 @@ class Compactor:
         at: the share of the room from which a conversation is compacted.
         down_to: the share that it is brought down to.
         counter: counts tokens; by default estimates that learn from what the model reports.
-        memory: is given what a compaction takes out of the conversation.
+        memory: keeps what a compaction takes out of the conversation.
 
     Example:
         ```python

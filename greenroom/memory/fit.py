@@ -63,13 +63,15 @@ def fit(
     chosen = _choose(units, budget, counter)
     while True:
         kept = _join(chosen, units)
-        if counter.count(kept) <= budget.room:
+        over = counter.count(kept) - budget.room
+        if over <= 0:
             return kept
-        if len(chosen) == 1:  # the newest one, which may get what is left beside the note
+        if len(chosen) == 1:  # the newest one, which gets what the note leaves
             last = chosen[-1][1]
             room = budget.room - counter.count((_LEFT_OUT,))
             return _join([(len(units) - 1, shorten(last, room, counter))], units)
-        chosen.pop(0)
+        while over > 0 and len(chosen) > 1:  # counts of parts are rounded, and may add up to less
+            over -= max(counter.count(chosen.pop(0)[1]), 1)
 
 
 def units_of(messages: Iterable[Message]) -> list[Unit]:

@@ -1,13 +1,13 @@
-"""What a compaction takes out of a conversation is given to the agent's memory, each by whose words it is."""
+"""Keeping what a compaction takes out of a conversation: in the agent's memory, with whose words it is."""
 
 from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
 from greenroom.memory.protocol import EntryOrigin, Memory
-from greenroom.memory.senders import RECALLED, SUMMARY, said_by_person
+from greenroom.memory.senders import begins_turn, said_by_person
 from greenroom.runtime import AgentInternals
 
-__all__ = ["begins_turn", "keep_segment"]
+__all__ = ["keep_segment"]
 
 MAX_ENTRY = 2_000
 MAX_ENTRIES = 200
@@ -35,12 +35,6 @@ async def keep_segment(
     except GreenroomError as error:
         text = f"the memory has not taken what was left out: {error}"
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
-
-
-def begins_turn(message: Message) -> bool:
-    """Whether a message is a turn's input, as far as can be told: what joins a turn later looks the same."""
-    is_input = message.role == "user" and not message.tool_results
-    return is_input and message.sender not in (RECALLED, SUMMARY)
 
 
 def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOrigin, int]]:

@@ -28,7 +28,7 @@ _FRAME = (
 
 
 async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
-    """Look in a memory for what fits a text, and add it to the agent's conversation.
+    """Search a memory for what fits a text, and add it to the agent's conversation.
 
     What the conversation holds already is not repeated. At most 5 entries and 6,000 characters join it.
     `Custom("memory.recalled")` names the entries. A memory that fails is reported, as

@@ -4,7 +4,7 @@ import re
 
 from greenroom.core import Message
 
-__all__ = ["RECALLED", "SUMMARY", "said_by_person"]
+__all__ = ["RECALLED", "SUMMARY", "begins_turn", "said_by_person"]
 
 SUMMARY = "summary"
 """The `Message.sender` of the summary that a compacted conversation begins with."""
@@ -27,3 +27,9 @@ def said_by_person(message: Message) -> bool:
     """
     is_input = message.role == "user" and not message.sender and not message.tool_results
     return is_input and _RUNTIME.match(message.text) is None
+
+
+def begins_turn(message: Message) -> bool:
+    """Whether a turn begins with a message: one of the user's, or of a program or agent."""
+    is_ours = message.sender in (SUMMARY, RECALLED)
+    return message.role == "user" and not message.tool_results and not is_ours

@@ -27,6 +27,7 @@ from greenroom import (
     PermissionRule,
     Reject,
     RuleDecision,
+    RunContext,
     SessionNotFoundError,
     SQLiteMemory,
     StopReason,
@@ -35,8 +36,12 @@ from greenroom import (
     ToolResult,
     TurnError,
     builtin_tools,
+    resilient_tool,
     tool,
 )
+from greenroom.core import Message, TextBlock, ToolResultBlock
+from greenroom.llm import ModelProfile
+from greenroom.llm.catalog import MODELS
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECONDS = 60
@@ -232,6 +237,11 @@ async def test_a_bug_of_the_program_is_raised_as_it_was():
         await agent("Hi", instructions=instructions).run("Hi")
 
 
+async def test_instructions_that_return_no_text_are_a_bug():
+    with pytest.raises(TypeError, match="instructions of agent returned None"):
+        await agent("Rain.", instructions=lambda context: None).run("Hi")
+
+
 async def test_a_model_that_cannot_be_opened_is_an_error_of_the_run():
     with pytest.raises(ConfigurationError, match="names no model"):
         await Agent("antropic:claude").run("Hi")
@@ -307,6 +317,24 @@ async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it():
 async def test_rules_take_the_place_of_consent(rules):
     run = agent(weather(), "Hm.", permissions=PermissionManager(rules)).run("Go")
     assert [denial.tool for denial in (await run).denials] == ["get_weather"]
+
+
+async def test_a_tool_under_policies_may_do_what_it_may_without_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("Rain.")
+    calls = weather(), call("Read", file_path="a.txt"), call("Bash", command="touch made")
+    tools = [resilient_tool(each) for each in (get_weather, *builtin_tools())]
+    result = await agent(*calls, "Hm.", tools=tools).run("Go")
+    assert [denial.tool for denial in result.denials] == ["Bash"]
+
+
+def test_the_deps_of_a_function_under_policies_are_checked():
+    def find(context: RunContext[int]) -> str:
+        """Find it."""
+        return "here"
+
+    with pytest.raises(TypeError, match=r"RunContext\[int\]"):
+        Agent("offline:", tools=[resilient_tool(find)])
 
 
 async def test_an_answer_for_the_session_is_remembered_where_there_are_rules(tmp_path, monkeypatch):
@@ -410,6 +438,22 @@ async def test_a_conversation_goes_on_with_the_session_of_the_result():
     assert [message.text for message in second.messages] == ["Who am I?", "You are Ann."]
     assert len(second.session.history) == 4
     assert second.usage.total == 15
+
+
+async def test_a_message_that_a_compaction_shortens_is_not_one_of_the_run(monkeypatch):
+    profile = ModelProfile(name="scripted:script", context_window=6_000)
+    monkeypatch.setitem(MODELS, profile.name, profile)
+    session = AgentSession.new("agent")
+    for number in range(4):
+        session.add_message(Message.user(f"Question {number}"))
+        session.add_message(Message.assistant([weather()]))
+        (asked,) = session.history[-1].tool_uses
+        long = (TextBlock("It rains. " * 300),)
+        session.add_message(Message.user([ToolResultBlock(asked.id, long)]))
+        session.add_message(Message.assistant(f"Answer {number}"))
+    result = await agent("It rains.").run("And today?", session=session)
+    assert "left out" in session.history[2].tool_results[0].text
+    assert [message.text for message in result.messages] == ["And today?", "It rains."]
 
 
 async def test_a_session_by_its_name_begins_and_goes_on(tmp_path):

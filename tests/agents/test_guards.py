@@ -30,8 +30,10 @@ from greenroom import (
     ToolUseBlock,
     resilient,
 )
+from greenroom.agents.guarded_stream import GuardedStream
+from greenroom.agents.guards import Guards
 from greenroom.core import Message, StopReason, serde
-from greenroom.llm import ANSWER_TOOL, BlockDelta, BlockEnd, ModelStream, StreamEnd
+from greenroom.llm import ANSWER_TOOL, BlockDelta, BlockEnd, ModelStream, StreamEnd, events_of
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECRET = "sk-1234567890"
@@ -245,6 +247,22 @@ async def test_an_input_is_rewritten_before_anybody_sees_it():
     assert result.messages[0].text == "It is [key]"
 
 
+async def test_a_memory_is_asked_only_about_what_the_guards_have_passed():
+    class Shelf:
+        queries: list[str] = []
+
+        async def recall(self, query, *, limit=5, threshold=0.0, where=None):
+            self.queries.append(query)
+            return []
+
+        add = forget = clear = recall  # of which nothing is called
+
+    model = ScriptedProvider("Hello.")
+    guards = [Guard(redact, on="input")]
+    await Agent(model, guards=guards, memory=Shelf()).run(f"It is {SECRET}")
+    assert Shelf.queries == ["It is [key]"]
+
+
 async def test_an_input_is_kept_where_its_guard_is_interrupted():
     async def check(context, text):
         began.set()
@@ -373,6 +391,16 @@ async def test_an_output_guard_looks_at_a_last_reply_that_calls_something_all_th
     assert (type(result.error), result.text) == (GuardError, "")
     whole = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert SECRET.encode() not in whole
+
+
+async def test_what_an_output_guard_has_passed_is_kept_where_it_is_cut_off():
+    said = Message("assistant", (ThinkingBlock("Hm.", "sig"), TextBlock("Hello.")))
+    guards = Guards([Guard(no_keys)], lambda: None)
+    stream = GuardedStream(_Pieces(events_of(said)), guards, is_last=False)
+    async for event in stream:
+        if isinstance(event, BlockDelta) and event.kind == "text":
+            break
+    assert stream.partial().content == said.content
 
 
 async def test_what_an_output_guard_has_not_seen_is_no_output():

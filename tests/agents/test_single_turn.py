@@ -10,6 +10,8 @@ from greenroom.core import (
     ModelOverloadedError,
     TurnStatus,
 )
+from greenroom.llm import ModelProfile
+from greenroom.llm.catalog import MODELS
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
@@ -71,6 +73,22 @@ async def test_for_the_last_step_no_tool_may_be_chosen():
         new = await run_turn(llm, QUESTION, [add], max_steps=2)
     assert [each.tool_choice for each in llm.requests] == ["auto", "none"]
     assert new[-1].text == "enough"
+
+
+async def test_who_has_sent_the_question_is_told():
+    llm = ScriptedProvider("Hello Ben.")
+    await run_turn(llm, [Message.user("Hello.", sender="ben")])
+    assert [message.sender for message in llm.requests[0].messages] == ["ben"]
+
+
+async def test_the_summary_of_a_compaction_is_not_among_the_new_messages(monkeypatch):
+    profile = ModelProfile(name="scripted:script", context_window=6_000)
+    monkeypatch.setitem(MODELS, profile.name, profile)
+    said = [Message.user("A long story. " * 200), Message.assistant("Go on.")] * 4
+    llm = ScriptedProvider("They tell a story.", "It ends.")
+    new = await run_turn(llm, [*said, Message.user("How does it end?")])
+    assert llm.requests[1].messages[0].sender == "summary"
+    assert [each.text for each in new] == ["It ends."]
 
 
 async def test_what_ends_the_turn_is_raised_as_it_was():

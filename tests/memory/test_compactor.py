@@ -34,6 +34,7 @@ from greenroom.core import (
 from greenroom.llm import EstimatedCounter
 from greenroom.llm.structured import ask_again
 from greenroom.memory import Compactor, ContextBudget, EntryOrigin
+from greenroom.memory.senders import RECALLED
 from greenroom.memory.summary import Summary
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing.fuzz.invariants import INVARIANTS, input_is_accounted_for
@@ -398,6 +399,20 @@ async def test_what_is_taken_out_is_given_to_the_memory_by_whose_words_it_is():
     assert len(by_text) == len(memory)
 
 
+async def test_what_was_recalled_is_no_turn_of_its_own():
+    memory, session = Notes(), AgentSession.new("agent")
+    for number in range(1, 41):
+        session.add_message(Message.user(f"Question {number}. {FILLER}"))
+        session.add_message(Message.user("This is kept.", sender=RECALLED))
+        session.add_message(Message.assistant(f"Answer {number}. {FILLER}"))
+    await talk(session, Model("ok", window=10**6), inputs(1), memory=memory)
+    turns = [(text.split(".")[0], metadata["turn"]) for text, metadata in memory]
+    assert turns[:3] == [("Question 1", 1), ("Answer 1", 1), ("Question 2", 2)]
+    summary = Summary.load(session)
+    assert summary is not None
+    assert summary.turns == turns[-1][1]
+
+
 @tool
 def look() -> str:
     """Look."""
@@ -419,7 +434,7 @@ def test_an_interrupt_at_any_checkpoint_leaves_a_valid_conversation():
 
     # What was said and summarised is in the session's file, and no more in its history.
     kept = [each for each in INVARIANTS if each is not input_is_accounted_for]
-    report = cancel_at_every_checkpoint(scenario, invariants=kept, at_most=60)
+    report = cancel_at_every_checkpoint(scenario, invariants=kept, at_most=25)
     assert report.violations == ()
 
 

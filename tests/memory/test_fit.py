@@ -1,5 +1,7 @@
 """What fits a window: for any conversation and any budget."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -13,7 +15,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.llm import EstimatedCounter
+from greenroom.llm import EstimatedCounter, ModelRequest
 from greenroom.memory import ContextBudget, fit
 from greenroom.memory.senders import RECALLED, SUMMARY
 
@@ -113,3 +115,19 @@ def test_one_message_that_is_too_long_is_cut_in_the_middle() -> None:
 def test_a_budget_without_room_is_refused(arguments: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError):
         ContextBudget(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_long_conversation_is_counted_a_few_times_only() -> None:
+    class Counter(EstimatedCounter):
+        seen = 0
+
+        def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
+            self.seen += 0 if isinstance(what, ModelRequest) else len(what)
+            return super().count(what, model=model)
+
+    # Each message counts a little more than its figure says, so that the figures add up to too little.
+    counter, said = Counter(), [Message.user("a b c d e") for _ in range(2_000)]
+    room = int(counter.count(said) * 0.8)
+    kept = fit(said, ContextBudget(room, reply=0), counter)
+    assert 1_500 < len(kept) <= 1_600
+    assert counter.seen < 20 * len(said)
