@@ -10,9 +10,8 @@ folder that it works in), `skills` with `front_matter` (instructions for one kin
 `agent` is the configuration that can be run, with its loop; `steps` is what that loop calls, whichever
 agent has the conversation: `progress` (whether calls lead anywhere), `team` and `handoff` (who may get the
 conversation, and how). `speaker` is what a run needs of one agent: `toolbox` (its tools, and which of them
-run by consent), `answer` (when a reply is one), `guards` and `guarded_stream` (what looks at what is said), `models` (by name).
-A run of it: `agent_run` (from
-the spawn to the end), `agent_result` (what it comes to), `approval` (by a function), `caller` and
+run by consent), `answer` (when a reply is one), `guards` and `guarded_stream` (what looks at what is said),
+`models` (by name). A run of it: `agent_run` (from the spawn to the end), `agent_result` (what it comes to), `approval` (by a function), `caller` and
 `agent_tool` (an agent inside of another), `run_context` (what tools and instructions find), `sync` (for
 code that is not async). `single_turn` is one turn as a function of its messages. For readers: `streams`
 (of some kinds of chunks, of several agents), `stream_events` (five kinds of events, and no more).

@@ -38,7 +38,7 @@ async def run_turn(
         messages: the conversation, the last message the user's.
         tools: what the model may call.
         system: the system prompt.
-        permissions: the rules; where there is none about a call, it goes by consent, as in an `Agent`.
+        permissions: the rules; by default the functions among the tools may run, as in an `Agent`.
         max_steps: model calls at the most; for the last one no tool may be chosen.
         budget: what the turn may use.
 

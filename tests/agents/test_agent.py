@@ -441,7 +441,7 @@ async def test_a_conversation_goes_on_with_the_session_of_the_result():
 
 
 async def test_a_message_that_a_compaction_shortens_is_not_one_of_the_run(monkeypatch):
-    profile = ModelProfile(name="scripted:script", context_window=6_000)
+    profile = ModelProfile(name="scripted:script", context_window=2_500)
     monkeypatch.setitem(MODELS, profile.name, profile)
     session = AgentSession.new("agent")
     for number in range(4):
@@ -605,7 +605,7 @@ async def test_what_is_no_memory_is_refused():
 
 
 async def test_a_conversation_that_outgrows_the_window_is_shortened():
-    llm = ScriptedProvider("Hello.", "Notes.", "Fine.", "Good.", model="claude-haiku-4-5")
+    llm = ScriptedProvider("Hello.", "Notes.", "Fine.", "Notes.", "Good.", model="claude-haiku-4-5")
     llm.name = "anthropic"
     store, session = MemoryStore(), "talk"
     one = Agent(llm)

@@ -82,7 +82,7 @@ async def test_who_has_sent_the_question_is_told():
 
 
 async def test_the_summary_of_a_compaction_is_not_among_the_new_messages(monkeypatch):
-    profile = ModelProfile(name="scripted:script", context_window=6_000)
+    profile = ModelProfile(name="scripted:script", context_window=2_500)
     monkeypatch.setitem(MODELS, profile.name, profile)
     said = [Message.user("A long story. " * 200), Message.assistant("Go on.")] * 4
     llm = ScriptedProvider("They tell a story.", "It ends.")

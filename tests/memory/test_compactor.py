@@ -408,7 +408,7 @@ async def test_what_was_recalled_is_no_turn_of_its_own():
     await talk(session, Model("ok", window=10**6), inputs(1), memory=memory)
     turns = [(text.split(".")[0], metadata["turn"]) for text, metadata in memory]
     assert turns[:3] == [("Question 1", 1), ("Answer 1", 1), ("Question 2", 2)]
-    summary = Summary.load(session)
+    summary = Summary.find(session.history)
     assert summary is not None
     assert summary.turns == turns[-1][1]
 
