@@ -987,7 +987,8 @@ async def test_replies_that_no_model_call_has_counted_are_told_once(runtime, cap
     async def uncounted(agent):
         async for message in agent.inputs():
             async with agent.turn(message):
-                agent.session.add_message(Message.assistant("made up"))
+                said = Message.user("said").content
+                agent.session.add_message(Message("assistant", said, model="m"))
 
     async def counted(agent):
         async for message in agent.inputs():
