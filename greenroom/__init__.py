@@ -171,6 +171,8 @@ if TYPE_CHECKING:
         UsageReport as UsageReport,
         Used as Used,
         UserInput as UserInput,
+        WorkflowError as WorkflowError,
+        WorkflowLimitError as WorkflowLimitError,
         Workspace as Workspace,
     )
     from greenroom.llm import (
@@ -383,6 +385,8 @@ _HOMES = {
         "UsageReport",
         "Used",
         "UserInput",
+        "WorkflowError",
+        "WorkflowLimitError",
         "Workspace",
     ),
     "greenroom.resilience": (

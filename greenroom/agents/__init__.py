@@ -18,8 +18,17 @@ code that is not async). `single_turn` is one turn as a function of its messages
 """
 
 from greenroom.agents.agent import Agent as Agent
-from greenroom.agents.agent_result import AgentResult as AgentResult, Denial as Denial
-from greenroom.agents.agent_run import AgentRun as AgentRun
+from greenroom.agents.agent_result import (
+    AgentResult as AgentResult,
+    Denial as Denial,
+    RunReport as RunReport,
+)
+from greenroom.agents.agent_run import (
+    AgentRun as AgentRun,
+    Approve as Approve,
+    RunOptions as RunOptions,
+    open_run as open_run,
+)
 from greenroom.agents.ask_person import AskPerson as AskPerson
 from greenroom.agents.caller import calling as calling
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
@@ -63,6 +72,7 @@ __all__ = [
     "Agent",
     "AgentResult",
     "AgentRun",
+    "Approve",
     "AskPerson",
     "Denial",
     "FileCheckpoints",
@@ -75,6 +85,8 @@ __all__ = [
     "RestoreReport",
     "Rewrite",
     "RunContext",
+    "RunOptions",
+    "RunReport",
     "Skill",
     "Skills",
     "StreamEvent",
@@ -87,6 +99,7 @@ __all__ = [
     "mapped",
     "merged",
     "only",
+    "open_run",
     "plan_restore",
     "project_notes",
     "read_notes",

@@ -86,6 +86,8 @@ from greenroom.core.errors import (
     SupervisionError as SupervisionError,
     ToolError as ToolError,
     TurnError as TurnError,
+    WorkflowError as WorkflowError,
+    WorkflowLimitError as WorkflowLimitError,
 )
 from greenroom.core.failure import (
     MAX_ERROR_TEXT as MAX_ERROR_TEXT,
@@ -393,6 +395,8 @@ __all__ = [
     "Used",
     "UserInput",
     "Wire",
+    "WorkflowError",
+    "WorkflowLimitError",
     "Workspace",
     "WritePath",
     "as_blocks",

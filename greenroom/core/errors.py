@@ -34,6 +34,8 @@
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none of them answers
     ├── PlanError                      a plan makes no sense, or can't be carried out
+    ├── WorkflowError                  a workflow makes no sense, or can't go on
+    │   └── WorkflowLimitError         its steps, or the seconds of a node, are used up
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -94,6 +96,8 @@ __all__ = [
     "SupervisionError",
     "ToolError",
     "TurnError",
+    "WorkflowError",
+    "WorkflowLimitError",
 ]
 
 
@@ -409,6 +413,20 @@ class PlanError(GreenroomError, ValueError):
     """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
 
     remedy = "correct the subtask that the message names, or let a planner make another plan"
+
+
+class WorkflowError(GreenroomError, ValueError):
+    """A workflow's graph makes no sense, or one of its nodes can't do what the graph says."""
+
+    remedy = (
+        "correct the node, edge or field that the message names; what was done is kept: resume=True"
+    )
+
+
+class WorkflowLimitError(WorkflowError):
+    """A workflow has taken as many steps as it may, or one of its nodes as many seconds."""
+
+    remedy = "give it more steps or seconds and go on with resume=True, or let the cycle end sooner"
 
 
 class CircuitOpenError(GreenroomError):

@@ -37,6 +37,11 @@ from greenroom.planning.revision import (
     ReplanPolicy as ReplanPolicy,
 )
 from greenroom.planning.text_tools import TextTools as TextTools
+from greenroom.planning.trace import (
+    Trace as Trace,
+    find_trace as find_trace,
+    trace_worker as trace_worker,
+)
 
 __all__ = [
     "PLAN_STEP",
@@ -56,9 +61,12 @@ __all__ = [
     "SubtaskState",
     "SubtaskStatus",
     "TextTools",
+    "Trace",
     "execute_plan",
+    "find_trace",
     "parse_action",
     "plan_and_execute",
     "react",
     "run_task",
+    "trace_worker",
 ]

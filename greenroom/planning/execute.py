@@ -45,7 +45,7 @@ from greenroom.planning.plan_run import (
 from greenroom.planning.references import fill
 from greenroom.planning.revision import Failure, Planner, Recovery, ReplanPolicy
 from greenroom.planning.subtask_call import SubtaskCall
-from greenroom.planning.trace import Trace, find_trace, trace_call
+from greenroom.planning.trace import Trace, find_trace, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, Outcome
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
@@ -333,8 +333,8 @@ class _Execution:
 
     async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
         session = self._agent.session
-        is_call = bool(subtask.tool)
-        trace = await find_trace(session_id, session.session_id, session.store, is_call=is_call)
+        look = trace_call if subtask.tool else trace_worker
+        trace = await find_trace(session_id, session.session_id, session.store, look)
         tool = self._tools.get(subtask.tool)
         if trace.kind == "unsure" and tool is not None and tool.category == "read":
             return Trace("nothing")

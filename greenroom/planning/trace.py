@@ -6,7 +6,8 @@ started and has no result, nobody knows; the same holds of an agent that asks no
 does goes through no call. Then a person is asked before anything is run again.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from greenroom.core import Message, SessionNotFoundError, StopReason
@@ -36,9 +37,18 @@ class Trace:
 
 
 async def find_trace(
-    session_id: str, parent_id: str, store: SessionStore | None, *, is_call: bool
+    session_id: str,
+    parent_id: str,
+    store: SessionStore | None,
+    look: Callable[[AgentSession], Trace],
 ) -> Trace:
-    """Look at the session of a subtask that was cut off.
+    """Look at the session of something that was cut off.
+
+    Args:
+        session_id: the session in which it ran.
+        parent_id: the session of the agent that had it run.
+        store: where both are.
+        look: says what a session shows, such as `trace_call`; of one that was never stored, an empty one.
 
     Raises:
         SessionError: it can't be read.
@@ -47,10 +57,10 @@ async def find_trace(
         session = await AgentSession.load(session_id, store=store)
     except SessionNotFoundError:
         # A call is stored before it starts; what an agent does before its first model call is not.
-        return Trace("nothing") if is_call else Trace("unsure", doubt="its agent had begun")
+        return replace(look(AgentSession.new("unstored")), session=None)
     if session.parent_session_id != parent_id:
         return Trace("unsure", doubt="it has run in another session, of which this is a fork")
-    return trace_call(session) if is_call else trace_worker(session)
+    return look(session)
 
 
 def trace_call(session: AgentSession) -> Trace:

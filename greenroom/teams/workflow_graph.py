@@ -1,0 +1,213 @@
+"""The graph of a workflow: its nodes, what leads from one to the next, and whether that makes sense."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import (
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from greenroom.core import WorkflowError
+from greenroom.planning import Trace
+from greenroom.session import AgentSession
+
+__all__ = ["END", "START", "Function", "Graph", "Node", "is_async"]
+
+START = "START"
+"""Where every run of a workflow begins."""
+
+END = "END"
+"""Where a branch of a workflow ends; the run has ended when all of them have."""
+
+StateT = TypeVar("StateT")
+
+Choose: TypeAlias = Callable[[StateT], object]
+"""Says something of a state."""
+
+Function: TypeAlias = Callable[[Unpack[tuple[object, ...]]], Awaitable[object]]
+"""What a node runs: a function of a state, or an agent's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node; `Workflow.node` and `Workflow.each` say what its fields mean.
+
+    Attributes:
+        look: what the session of its agent shows, where that was cut off; None for a function.
+        goes_on: whether a session that was cut off is told to go on; else it gets its input again.
+    """
+
+    name: str
+    run: Function
+    look: Callable[[AgentSession], Trace] | None = None
+    goes_on: bool = True
+    input: str = ""
+    output: str = ""
+    timeout: float | None = None
+    repeatable: bool = False
+    over: str = ""
+    limit: int = 1
+
+
+@dataclass(frozen=True)
+class _Edge(Generic[StateT]):
+    """Leads to a node, always or on a condition; or to the node that a function names."""
+
+    target: str = ""
+    when: Choose[StateT] | None = None
+    route: Choose[StateT] | None = None
+
+    def follow(self, state: StateT) -> Iterable[str]:
+        if self.route is not None:
+            found = self.route(state)
+            return (found,) if isinstance(found, str) else tuple(found)  # type: ignore[arg-type]
+        return (self.target,) if self.when is None or self.when(state) else ()
+
+    def targets(self, nodes: Iterable[str]) -> Iterable[str]:
+        """Return where it may lead: of a route what its annotation says, else anywhere."""
+        if self.route is None:
+            return (self.target,)
+        return _literals(self.route) or (*nodes, END)
+
+
+class Graph(Generic[StateT]):
+    """Nodes and edges, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.nodes: dict[str, Node] = {}
+        self._edges: dict[str, list[_Edge[StateT]]] = {START: []}
+        self._places: dict[str, int] = {}
+
+    def add(self, node: Node) -> None:
+        """Add a node.
+
+        Raises:
+            WorkflowError: its name is taken.
+        """
+        if node.name in (START, END, "") or node.name in self.nodes:
+            raise WorkflowError(f"the name {node.name!r} is taken", hint="give each node its own")
+        self.nodes[node.name] = node
+        self._edges.setdefault(node.name, [])
+        self._places[node.name] = len(self._places)
+
+    def spread(self, name: str, over: str, limit: int) -> None:
+        """Let a node run once for each item of a field."""
+        if name not in self.nodes:
+            raise WorkflowError(f"there is no node {name!r}", hint="add it with .node first")
+        self.nodes[name] = replace(self.nodes[name], over=over, limit=limit)
+
+    def connect(
+        self,
+        source: str,
+        target: str = "",
+        *,
+        when: Choose[StateT] | None = None,
+        route: Choose[StateT] | None = None,
+    ) -> None:
+        """Lead from a node to another one, on a condition or not, or to the one that a route names."""
+        for choose in (when, route):
+            if choose is not None and is_async(choose):
+                raise WorkflowError(
+                    f"what leads on from {source} is an async function",
+                    hint="a plain one looks at the state; let a node find out what takes time",
+                )
+        self._edges.setdefault(source, []).append(_Edge(target, when, route))
+
+    def check(self) -> None:
+        """Refuse a graph that can't run, or can't end.
+
+        Raises:
+            WorkflowError: it names a node that there is not; or a node can't be reached, or END can't be
+                reached from it; or a node lacks what it is to work on.
+        """
+        targets = {
+            source: {each for edge in edges for each in edge.targets(self.nodes)}
+            for source, edges in self._edges.items()
+        }
+        for source, found in targets.items():
+            for name in (source, *sorted(found)):
+                is_place = name == (START if name is source else END)
+                if name not in self.nodes and not is_place:
+                    raise WorkflowError(
+                        f"an edge of {source} names {name!r}, and there is no such node",
+                        hint=f"nodes: {', '.join(self.nodes) or 'none'}",
+                    )
+        sources: dict[str, set[str]] = {}
+        for source, found in targets.items():
+            for target in found:
+                sources.setdefault(target, set()).add(source)
+        self._refuse_others(_reachable(START, targets), "can't be reached from START")
+        self._refuse_others(_reachable(END, sources), "has no way to END")
+        for node in self.nodes.values():
+            if node.look is not None and not (node.input or node.over):
+                raise WorkflowError(
+                    f"{node.name} is an agent that gets nothing",
+                    hint=f'write .node("{node.name}", agent, input="field", output="field")',
+                )
+
+    def _refuse_others(self, known: set[str], problem: str) -> None:
+        others = [name for name in (START, *self.nodes) if name not in known]
+        if others:
+            raise WorkflowError(f"{others[0]} {problem}", hint="add an edge, or leave the node out")
+
+    def follow(self, done: Iterable[str], state: Callable[[], StateT]) -> tuple[str, ...]:
+        """Return what runs after these nodes, in the order of the nodes.
+
+        Args:
+            done: the nodes of the step.
+            state: makes a copy of the state behind it.
+
+        Raises:
+            WorkflowError: nothing leads on from one of them, or a route names no node.
+        """
+        ready: set[str] = set()
+        for source in done:
+            found = {name for edge in self._edges[source] for name in edge.follow(state())}
+            if not found:
+                raise WorkflowError(
+                    f"nothing leads on from {source}: none of its conditions holds",
+                    hint=f'add an edge without one, such as .edge("{source}", END)',
+                )
+            ready |= found
+        for name in ready - {END}:
+            if name not in self.nodes:
+                raise WorkflowError(f"a route names {name!r}, and there is no such node")
+        return tuple(sorted(ready - {END}, key=self._places.__getitem__))
+
+
+def _reachable(start: str, ways: dict[str, set[str]]) -> set[str]:
+    found, left = {start}, [start]
+    while left:
+        new = ways.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
+
+
+def _literals(function: object) -> tuple[str, ...]:
+    """Return the words that a function may return, where its annotation lists them."""
+    try:
+        returned = get_type_hints(function).get("return")
+    except (TypeError, NameError):
+        return ()
+    while returned is not None and get_origin(returned) is not Literal:
+        returned = next(iter(get_args(returned)), None)
+    return get_args(returned)
+
+
+def is_async(function: object) -> bool:
+    """Whether it is an async function, or an object with an async `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004 (an object with an async __call__)
+    )
