@@ -20,7 +20,6 @@ from greenroom.core import (
     AgentNotRunningError,
     Answer,
     Custom,
-    RuleDecision,
     TurnStatus,
     WorkflowError,
     WorkflowLimitError,
@@ -197,14 +196,15 @@ class Execution(Generic[StateT]):
     async def _attend(self, node: Node, unit: Unit) -> None:
         """Run a node, or find out what became of it, and put on record what it has changed."""
         trace = await self._look_back(node, unit)
-        is_skipped = trace.kind == "unsure" and not await self._ask(unit, trace.doubt)
-        if is_skipped:
-            changes: object = {}
+        given = await self._ask(unit, trace.doubt) if trace.kind == "unsure" else None
+        if given is not None:
+            changes: object = given
         elif trace.kind == "result":
-            changes = {node.output: trace.result} if node.output else {}
+            changes = _output(node, trace.result)
         else:
             changes = await self._run(node, unit, trace.session)
         checked = self._progress.schema.check(str(unit), changes)
+        is_skipped = given is not None
         self._note(NodeEnd(self._progress.run, self._progress.number, unit, checked, is_skipped))
         self._left -= 1
         if self._left:  # behind the last one the whole step is saved
@@ -229,7 +229,7 @@ class Execution(Generic[StateT]):
                 text = _GO_ON if goes_on else self._input(node, unit)
                 async with self._spawned(node, session) as handle:
                     result = await self._result(handle, text, unit)
-                return {node.output: result} if node.output else {}
+                return _output(node, result)
         raise WorkflowLimitError(
             f"{unit} has taken longer than {node.timeout:g} seconds",
             hint="give its node more seconds, or less to do",
@@ -288,8 +288,8 @@ class Execution(Generic[StateT]):
             trace = await find_trace(begun.session_id, session.session_id, session.store, node.look)
         return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
 
-    async def _ask(self, unit: Unit, doubt: str) -> bool:
-        """Ask a person whether a node that may have had its effect is to be run again.
+    async def _ask(self, unit: Unit, doubt: str) -> Changes | None:
+        """Ask a person about a node that may have had its effect: what it has changed, or None to run it.
 
         Raises:
             WorkflowError: nobody can be asked.
@@ -306,7 +306,11 @@ class Execution(Generic[StateT]):
                 f"{unit} was cut off, and {doubt}; {answer.message}",
                 hint="resume where somebody can say whether to run it again, such as with approve=",
             )
-        return answer.decision is RuleDecision.ALLOW
+        return None if answer.allowed else answer.input or {}
+
+
+def _output(node: Node, result: object) -> Changes:
+    return {node.output: result} if node.output else {}
 
 
 def _deadline(node: Node) -> float:

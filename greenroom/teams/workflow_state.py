@@ -212,17 +212,21 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{self._kind.__name__}: {error}") from error
 
     def read(self, values: Values, name: str) -> object:
-        """Return the value of one field.
-
-        Raises:
-            WorkflowError: it has none.
-        """
-        if name not in values:
-            raise WorkflowError(f"{name} has no value yet", hint="give it one, or a default")
-        return self._fields[name].decoder.decode(values[name])
+        """Return the value of one field; raises what `plain` raises."""
+        return self._fields[name].decoder.decode(_raw(values, name))
 
     def plain(self, values: Values, name: str = "") -> JSON:
-        """Return one field, or all of them, as JSON."""
+        """Return one field, or all of them, as JSON.
+
+        Raises:
+            WorkflowError: the field has no value.
+        """
         if name:
-            return serde.loads(values[name]) if name in values else None
+            return serde.loads(_raw(values, name))
         return {each: serde.loads(raw) for each, raw in values.items()}
+
+
+def _raw(values: Values, name: str) -> bytes:
+    if name not in values:
+        raise WorkflowError(f"{name} has no value yet", hint="give it one, or a default")
+    return values[name]
