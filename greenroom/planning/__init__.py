@@ -40,6 +40,7 @@ from greenroom.planning.text_tools import TextTools as TextTools
 from greenroom.planning.trace import (
     Trace as Trace,
     find_trace as find_trace,
+    reopen as reopen,
     trace_worker as trace_worker,
 )
 
@@ -67,6 +68,7 @@ __all__ = [
     "parse_action",
     "plan_and_execute",
     "react",
+    "reopen",
     "run_task",
     "trace_worker",
 ]

@@ -45,7 +45,7 @@ from greenroom.planning.plan_run import (
 from greenroom.planning.references import fill
 from greenroom.planning.revision import Failure, Planner, Recovery, ReplanPolicy
 from greenroom.planning.subtask_call import SubtaskCall
-from greenroom.planning.trace import Trace, find_trace, trace_call, trace_worker
+from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, Outcome
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
@@ -326,15 +326,12 @@ class _Execution:
         """Make the session of a subtask, which begins with what was said before it was cut off."""
         if trace.session is None:
             return AgentSession.new("subtask")
-        session = await trace.session.fork()  # each agent has a session of its own
-        session.adopt(self._agent.session.session_id, None)
-        await session.save()
-        return session
+        return await reopen(trace.session, self._agent.session)
 
     async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
         session = self._agent.session
         look = trace_call if subtask.tool else trace_worker
-        trace = await find_trace(session_id, session.session_id, session.store, look)
+        trace = await find_trace(session_id, [session.session_id], session.store, look)
         tool = self._tools.get(subtask.tool)
         if trace.kind == "unsure" and tool is not None and tool.category == "read":
             return Trace("nothing")

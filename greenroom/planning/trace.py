@@ -6,7 +6,7 @@ started and has no result, nobody knows; the same holds of an agent that asks no
 does goes through no call. Then a person is asked before anything is run again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +14,7 @@ from greenroom.core import Message, SessionNotFoundError, StopReason
 from greenroom.planning.references import structured
 from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
 
-__all__ = ["Trace", "find_trace", "trace_call", "trace_worker"]
+__all__ = ["Trace", "find_trace", "reopen", "trace_call", "trace_worker"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Trace:
 
 async def find_trace(
     session_id: str,
-    parent_id: str,
+    parents: Collection[str],
     store: SessionStore | None,
     look: Callable[[AgentSession], Trace],
 ) -> Trace:
@@ -46,7 +46,7 @@ async def find_trace(
 
     Args:
         session_id: the session in which it ran.
-        parent_id: the session of the agent that had it run.
+        parents: the session of the agent that had it run, and those that this one goes on with.
         store: where both are.
         look: says what a session shows, such as `trace_call`; of one that was never stored, an empty one.
 
@@ -58,9 +58,21 @@ async def find_trace(
     except SessionNotFoundError:
         # A call is stored before it starts; what an agent does before its first model call is not.
         return replace(look(AgentSession.new("unstored")), session=None)
-    if session.parent_session_id != parent_id:
+    if session.parent_session_id not in parents:
         return Trace("unsure", doubt="it has run in another session, of which this is a fork")
     return look(session)
+
+
+async def reopen(session: AgentSession, parent: AgentSession) -> AgentSession:
+    """Make the session of an agent that goes on where another one was cut off, below the same parent.
+
+    Raises:
+        SessionError: it can't be saved.
+    """
+    fork = await session.fork()  # each agent has a session of its own
+    fork.adopt(parent.session_id, None)
+    await fork.save()
+    return fork
 
 
 def trace_call(session: AgentSession) -> Trace:

@@ -27,7 +27,7 @@ from greenroom.core import (
     leaves,
     serde,
 )
-from greenroom.planning import Trace, find_trace
+from greenroom.planning import Trace, find_trace, reopen
 from greenroom.runtime import AgentHandle, AgentInternals, Outcome
 from greenroom.session import AgentSession
 from greenroom.teams.workflow_graph import START, Graph, Node
@@ -223,17 +223,22 @@ class Execution(Generic[StateT]):
                 return await node.run(*self._arguments(node, unit))
             async with self._room:
                 goes_on = session is not None and node.goes_on
-                session = session or AgentSession.new("node")
-                await self._start(unit, session.session_id)
+                own = await self._open_session(session)
+                await self._start(unit, own.session_id)
                 scope.deadline = _deadline(node)
                 text = _GO_ON if goes_on else self._input(node, unit)
-                async with self._spawned(node, session) as handle:
+                async with self._spawned(node, own) as handle:
                     result = await self._result(handle, text, unit)
                 return _output(node, result)
         raise WorkflowLimitError(
             f"{unit} has taken longer than {node.timeout:g} seconds",
             hint="give its node more seconds, or less to do",
         )
+
+    async def _open_session(self, cut_off: AgentSession | None) -> AgentSession:
+        if cut_off is None:
+            return AgentSession.new("node")
+        return await reopen(cut_off, self._agent.session)
 
     async def _start(self, unit: Unit, session_id: str) -> None:
         """Put on record that a node begins, before it does."""
@@ -285,7 +290,10 @@ class Execution(Generic[StateT]):
             trace = Trace("unsure", doubt="its function had begun")
         else:
             session = self._agent.session
-            trace = await find_trace(begun.session_id, session.session_id, session.store, node.look)
+            parents = [session.session_id]
+            if session.parent_session_id is not None and session.forked_from is not None:
+                parents.append(session.forked_from.session_id)  # this run goes on with that one
+            trace = await find_trace(begun.session_id, parents, session.store, node.look)
         return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
 
     async def _ask(self, unit: Unit, doubt: str) -> Changes | None:

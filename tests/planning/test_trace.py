@@ -70,10 +70,10 @@ def test_an_agent(found, kind, what):
 
 async def test_what_was_never_stored_and_what_belongs_to_another():
     store = MemoryStore()
-    assert (await find_trace("s-none", "s-plan", store, trace_call)).kind == "nothing"
-    assert (await find_trace("s-none", "s-plan", store, trace_worker)).kind == "unsure"
+    assert (await find_trace("s-none", ["s-plan"], store, trace_call)).kind == "nothing"
+    assert (await find_trace("s-none", ["s-plan"], store, trace_worker)).kind == "unsure"
     stored = AgentSession.new_subagent("subtask", "s-other", session_id="s-1", store=store)
     stored.add_message(ASKED)
     await stored.save()
-    assert (await find_trace("s-1", "s-other", store, trace_call)).kind == "nothing"
-    assert (await find_trace("s-1", "s-plan", store, trace_call)).kind == "unsure"
+    assert (await find_trace("s-1", ["s-other"], store, trace_call)).kind == "nothing"
+    assert (await find_trace("s-1", ["s-plan"], store, trace_call)).kind == "unsure"

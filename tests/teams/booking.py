@@ -59,6 +59,7 @@ class Booking:
         self.effects = list(effects)
         self.at = at
         self.asked = []
+        self.workflow = self.build()
 
     async def act(self, effect: str) -> str:
         """Have an effect."""
@@ -68,7 +69,7 @@ class Booking:
         await trio.lowlevel.checkpoint()
         return "done"
 
-    def workflow(self):
+    def build(self):
         async def act(effect: str) -> str:
             """Have an effect."""
             return await self.act(effect)
@@ -108,7 +109,7 @@ class Booking:
         """Say yes to a node whose effect is missing; of one that has had it say what it comes to."""
         node = request.action.split()[3]
         self.asked.append(node)
-        state = self.workflow().load(self.session).state
+        state = self.workflow.load(self.session).state
         if f"{node}-{state['round']}" not in self.effects:
             return True
         outputs = {"write": {"letter": "done"}, "seal": {"seal": "done"}}
@@ -118,7 +119,7 @@ class Booking:
         """Run it, or go on with it."""
         if await self.store.exists("booking"):
             self.session = await AgentSession.load("booking", store=self.store)
-        stream = self.workflow().stream(
+        stream = self.workflow.stream(
             {"round": 0},
             mode="updates",
             session=self.session,
