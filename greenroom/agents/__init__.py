@@ -25,10 +25,12 @@ from greenroom.agents.agent_result import (
 )
 from greenroom.agents.agent_run import (
     AgentRun as AgentRun,
+    Answers as Answers,
     Approve as Approve,
     RunOptions as RunOptions,
     open_run as open_run,
 )
+from greenroom.agents.approval import as_answer as as_answer
 from greenroom.agents.ask_person import AskPerson as AskPerson
 from greenroom.agents.caller import calling as calling
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
@@ -72,6 +74,7 @@ __all__ = [
     "Agent",
     "AgentResult",
     "AgentRun",
+    "Answers",
     "Approve",
     "AskPerson",
     "Denial",
@@ -93,6 +96,7 @@ __all__ = [
     "StreamEventType",
     "Task",
     "Toolbox",
+    "as_answer",
     "calling",
     "coder",
     "find_model",

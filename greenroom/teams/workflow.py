@@ -1,15 +1,25 @@
 """`Workflow`: functions, agents and other workflows as the nodes of a graph, over one typed state."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast
 
-from greenroom.agents import Agent, AgentRun, Approve, RunOptions, RunReport, open_run
+from greenroom.agents import (
+    Agent,
+    AgentRun,
+    Answers,
+    Approve,
+    RunOptions,
+    RunReport,
+    as_answer,
+    open_run,
+)
 from greenroom.core import (
     JSON,
+    Answer,
     GreenroomError,
     Message,
     OutputChunk,
@@ -40,6 +50,7 @@ Worker: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 StreamMode: TypeAlias = Literal["values", "updates", "debug"]
 
 MAX_STEPS = 100
+_NONE: Mapping[str, Answer] = {}
 
 
 class Workflow(Generic[StateT]):
@@ -203,13 +214,14 @@ class Workflow(Generic[StateT]):
 
     async def run(
         self,
-        state: StateT | dict[str, object] | None = None,
+        state: StateT | Mapping[str, object] | None = None,
         *,
         session: AgentSession | str | None = None,
         store: SessionStore | None = None,
         resume: bool = False,
         max_steps: int = MAX_STEPS,
         approve: Approve | None = None,
+        answers: Answers | None = None,
     ) -> WorkflowRun[StateT]:
         """Run it to its end, and return the last state.
 
@@ -221,7 +233,9 @@ class Workflow(Generic[StateT]):
             store: where the session lives.
             resume: go on with the last run of the session, at the step where it was.
             max_steps: how many steps it may take, those before a resume included.
-            approve: who is asked, as for `Agent.run`. With "later" the run ends at the first question.
+            approve: who is asked, as for `Agent.run`. With "later" the run ends at the first question that
+                has no answer.
+            answers: answers given ahead, by the names of the nodes that ask or are asked about.
 
         Raises:
             WorkflowLimitError: a cycle does not end, or a node has taken too long.
@@ -230,7 +244,13 @@ class Workflow(Generic[StateT]):
             Exception: what a function of yours has raised.
         """
         async with self.stream(
-            state, session=session, store=store, resume=resume, max_steps=max_steps, approve=approve
+            state,
+            session=session,
+            store=store,
+            resume=resume,
+            max_steps=max_steps,
+            approve=approve,
+            answers=answers,
         ) as stream:
             async for _ in stream:
                 pass
@@ -239,7 +259,7 @@ class Workflow(Generic[StateT]):
     @asynccontextmanager
     async def stream(
         self,
-        state: StateT | dict[str, object] | None = None,
+        state: StateT | Mapping[str, object] | None = None,
         *,
         mode: StreamMode = "values",
         session: AgentSession | str | None = None,
@@ -247,6 +267,7 @@ class Workflow(Generic[StateT]):
         resume: bool = False,
         max_steps: int = MAX_STEPS,
         approve: Approve | None = None,
+        answers: Answers | None = None,
     ) -> AsyncIterator["WorkflowStream[StateT]"]:
         """Do what `run` does, and let the block read along; leaving it early stops everything.
 
@@ -259,11 +280,13 @@ class Workflow(Generic[StateT]):
             resume: as above.
             max_steps: as above.
             approve: as above.
+            answers: as above.
         """
         if mode not in ("values", "updates", "debug"):
             raise WorkflowError(f"mode={mode!r} is none", hint="write values, updates or debug")
         self.build()
-        task = _Task(self, state, resume, max_steps)
+        given = {node: as_answer(answer) for node, answer in (answers or {}).items()}
+        task = _Task(self, state, resume, max_steps, given)
         options = RunOptions(
             function=task.run,
             report=task.report,
@@ -316,6 +339,7 @@ class Workflow(Generic[StateT]):
         last: Progress[StateT] | None,
         *,
         resume: bool,
+        answers: Mapping[str, Answer] = _NONE,
     ) -> tuple[Progress[StateT], Execution[StateT]]:
         """Go on with the last run of the session, or begin one.
 
@@ -328,7 +352,7 @@ class Workflow(Generic[StateT]):
                     raise WorkflowError(
                         f"the stored run goes on with {name!r}, and there is no such node"
                     )
-            return last, Execution(agent, self._graph, last)
+            return last, Execution(agent, self._graph, last, answers)
         if state is None:
             raise WorkflowError(
                 f"{agent.session.session_id} has no run to resume", hint="pass a state"
@@ -338,7 +362,7 @@ class Workflow(Generic[StateT]):
         ready = self._graph.follow([START], lambda: self._schema.make(values))
         begin = WorkflowBegin(first, ready)
         progress = Progress(self._schema, begin, last.run + 1 if last is not None else 1)
-        execution = Execution(agent, self._graph, progress)
+        execution = Execution(agent, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution
 
@@ -354,7 +378,12 @@ class _Task(Generic[StateT]):
     """The agent of one run."""
 
     def __init__(
-        self, workflow: Workflow[StateT], state: object, resume: bool, max_steps: int
+        self,
+        workflow: Workflow[StateT],
+        state: object,
+        resume: bool,
+        max_steps: int,
+        answers: Mapping[str, Answer],
     ) -> None:
         self.report = RunReport()
         self.progress: Progress[StateT] | None = None
@@ -363,6 +392,7 @@ class _Task(Generic[StateT]):
         self._state = state
         self._resume = resume
         self._max_steps = max_steps
+        self._answers = answers
 
     async def run(self, agent: AgentInternals) -> None:
         async for message in agent.inputs():
@@ -370,7 +400,7 @@ class _Task(Generic[StateT]):
                 try:
                     last = Progress.load(self._workflow._schema, agent.session)
                     self.progress, execution = self._workflow._open(
-                        agent, self._state, last, resume=self._resume
+                        agent, self._state, last, resume=self._resume, answers=self._answers
                     )
                     self.first = len(self.progress.steps)
                     await execution.run(self._max_steps)

@@ -6,9 +6,10 @@ has not begun, or was cut off; of an agent that was cut off, its own session tel
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import trio
@@ -48,7 +49,7 @@ __all__ = ["Execution", "ask_person"]
 StateT = TypeVar("StateT")
 
 _GO_ON = "Go on where you left off."
-_agent: ContextVar[AgentInternals] = ContextVar("greenroom_workflow_agent")
+_asker: ContextVar["_Asker"] = ContextVar("greenroom_workflow_node")
 
 
 async def ask_person(
@@ -60,9 +61,9 @@ async def ask_person(
 ) -> Answer:
     """Ask a person, from a node of a workflow, and wait for the answer.
 
-    The request reaches whoever answers for the workflow's agent. Let a node that asks do nothing else, and
-    add it with `repeatable=True`: then a workflow that has ended while the question was open asks it again
-    when it is resumed. With `approve="later"` it ends at the question.
+    The request reaches whoever answers for the workflow's agent; its `input` names the node. Let a node
+    that asks do nothing else, and add it with `repeatable=True`: then a workflow that has ended while the
+    question was open asks it again when it is resumed. With `approve="later"` it ends at the question.
 
     Args:
         action: what is asked, in a line.
@@ -80,21 +81,56 @@ async def ask_person(
             return {"is_approved": answer.allowed, "remark": answer.message}
         ```
     """
-    agent = _agent.get(None)
-    if agent is None:
+    asker = _asker.get(None)
+    if asker is None:
         raise WorkflowError("ask_person is for the nodes of a workflow")
-    return await agent.request_permission(
-        "workflow", action, details=details, options=options, timeout=timeout
-    )
+    return await asker.ask(action, details=details, options=options, timeout=timeout)
+
+
+@dataclass(frozen=True)
+class _Asker:
+    """Asks a person about one node, unless the answer was given ahead; that counts once."""
+
+    agent: AgentInternals
+    unit: Unit
+    answers: dict[str, Answer]
+
+    async def ask(
+        self,
+        action: str,
+        *,
+        details: str,
+        reason: str = "",
+        options: tuple[str, ...] | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        node = str(self.unit)
+        if node in self.answers:
+            await trio.lowlevel.checkpoint()
+            return self.answers.pop(node)
+        return await self.agent.request_permission(
+            "workflow",
+            action,
+            details=details,
+            input={"node": node},
+            reason=reason,
+            options=options,
+            timeout=timeout,
+        )
 
 
 class Execution(Generic[StateT]):
     """Takes the steps of one run, in a turn of one agent."""
 
     def __init__(
-        self, agent: AgentInternals, graph: Graph[StateT], progress: Progress[StateT]
+        self,
+        agent: AgentInternals,
+        graph: Graph[StateT],
+        progress: Progress[StateT],
+        answers: Mapping[str, Answer],
     ) -> None:
-        """Go on with a run, from its first step or from a later one."""
+        """Go on with a run, from its first step or from a later one; answers are by the nodes that ask."""
+        self._answers = dict(answers)
         self._agent = agent
         self._graph = graph
         self._progress = progress
@@ -103,6 +139,7 @@ class Execution(Generic[StateT]):
 
     def begin(self, begin: WorkflowBegin) -> None:
         """Write down that the run begins."""
+        self._keep(WORKFLOW_STEP, begin)
         self._tell(begin, 0, {START: begin.state})
 
     async def run(self, max_steps: int) -> None:
@@ -114,17 +151,13 @@ class Execution(Generic[StateT]):
             Exception: what a function of a node or an edge has raised.
         """
         progress = self._progress
-        token = _agent.set(self._agent)
-        try:
-            while progress.ready:
-                if len(progress.steps) >= max_steps:
-                    raise WorkflowLimitError(
-                        f"{max_steps} steps were taken, and {', '.join(progress.ready)} would be next",
-                        hint="go on with resume=True and a larger max_steps",
-                    )
-                await self._take_step()
-        finally:
-            _agent.reset(token)
+        while progress.ready:
+            if len(progress.steps) >= max_steps:
+                raise WorkflowLimitError(
+                    f"{max_steps} steps were taken, and {', '.join(progress.ready)} would be next",
+                    hint="go on with resume=True and a larger max_steps",
+                )
+            await self._take_step()
 
     async def _take_step(self) -> None:
         progress = self._progress
@@ -136,16 +169,16 @@ class Execution(Generic[StateT]):
         values = progress.merged()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready)
-        self._tell(step, step.number, step.updates)
+        self._keep(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
         await self._agent.session.save(flush=False)
+        self._tell(step, step.number, step.updates)
+
+    def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeStart | NodeEnd) -> None:
+        self._agent.session.add_record(kind, serde.loads(serde.encode(record)))
 
     def _tell(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
-        """Put a step on record, and tell the subscribers."""
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
         self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
-        if isinstance(step, WorkflowStep):
-            step = replace(step, updates={})  # its nodes have put them on record
-        self._agent.session.add_record(WORKFLOW_STEP, serde.loads(serde.encode(step)))
 
     # -- the nodes of a step --------------------------------------------------------------------
 
@@ -212,7 +245,7 @@ class Execution(Generic[StateT]):
 
     def _note(self, record: NodeStart | NodeEnd) -> None:
         self._progress.take(record)
-        self._agent.session.add_record(WORKFLOW_NODE, serde.loads(serde.encode(record)))
+        self._keep(WORKFLOW_NODE, record)
 
     async def _run(self, node: Node, unit: Unit, session: AgentSession | None) -> object:
         with trio.CancelScope() as scope:
@@ -220,7 +253,11 @@ class Execution(Generic[StateT]):
                 if not node.repeatable:
                     await self._start(unit, "")
                 scope.deadline = _deadline(node)
-                return await node.run(*self._arguments(node, unit))
+                token = _asker.set(self._about(unit))
+                try:
+                    return await node.run(*self._arguments(node, unit))
+                finally:
+                    _asker.reset(token)
             async with self._room:
                 goes_on = session is not None and node.goes_on
                 own = await self._open_session(session)
@@ -245,6 +282,9 @@ class Execution(Generic[StateT]):
         self._note(NodeStart(self._progress.run, self._progress.number, unit, session_id))
         await self._agent.session.save()
 
+    def _about(self, unit: Unit) -> _Asker:
+        return _Asker(self._agent, unit, self._answers)
+
     def _arguments(self, node: Node, unit: Unit) -> tuple[object, ...]:
         state = self._progress.state()
         return (state,) if unit.item is None else (state, self._items(node)[unit.item])
@@ -264,9 +304,10 @@ class Execution(Generic[StateT]):
         try:
             yield handle
             await handle.shutdown()
-        finally:
+        except BaseException:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
+            raise
 
     async def _result(self, handle: AgentHandle, text: str, unit: Unit) -> object:
         try:
@@ -302,8 +343,7 @@ class Execution(Generic[StateT]):
         Raises:
             WorkflowError: nobody can be asked.
         """
-        answer = await self._agent.request_permission(
-            "workflow",
+        answer = await self._about(unit).ask(
             f"Run the node {unit} again",
             details=f"It was cut off, and {doubt}: it may have had its effect already. If it is not run"
             " again, the workflow goes on without what it would have changed.",

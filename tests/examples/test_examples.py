@@ -303,3 +303,18 @@ def test_a_trip_is_planned_anew_when_the_hotel_is_full(tmp_path):
         "plan: museum completed",
         "You fly on Friday and sleep in a hostel: the hotel was full.",
     ]
+
+
+def test_a_workflow_waits_on_disk_for_a_person(tmp_path):
+    assert run("approval_workflow.py", cwd=tmp_path) == "Publish this? BUY OUR LAMP!\n"
+    told = run("approval_workflow.py", "no", "too loud", cwd=tmp_path)
+    assert told == "Publish this? A lamp for life.\n"
+    assert run("approval_workflow.py", "yes", cwd=tmp_path) == "published: A lamp for life.\n"
+    assert run("approval_workflow.py", "yes", cwd=tmp_path) == ""  # once is enough
+
+
+def test_files_are_mapped_and_reduced(tmp_path):
+    assert run("map_reduce.py", cwd=tmp_path).splitlines() == [
+        f"{name}.txt: {number} words"
+        for number, name in enumerate(["ants", "bees", "crows", "doves", "eels"], 1)
+    ]

@@ -344,7 +344,8 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
     run = await workflow.run({"text": "Hello"}, session=session, approve="later")
     assert (run.status, run.next) == (TurnStatus.WAITING, ("approve",))
     assert [request.action for request in run.pending] == ["Publish this"]
-    run = await workflow.run(session=session, resume=True, approve=agree)
+    (node,) = [request.input["node"] for request in run.pending]
+    run = await workflow.run(session=session, resume=True, answers={node: True})
     assert run.state["is_approved"]
     with pytest.raises(WorkflowError, match="for the nodes of a workflow"):
         await ask_person("Hm")
