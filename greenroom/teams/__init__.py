@@ -7,14 +7,17 @@ whether they make sense), `workflow_state` (fields, reducers), `workflow_executi
 
 from greenroom.teams.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
 from greenroom.teams.workflow_execution import ask_person as ask_person
-from greenroom.teams.workflow_graph import END as END, START as START
 from greenroom.teams.workflow_run import (
     WORKFLOW_NODE as WORKFLOW_NODE,
     WORKFLOW_STEP as WORKFLOW_STEP,
     WorkflowRun as WorkflowRun,
     WorkflowStep as WorkflowStep,
 )
-from greenroom.teams.workflow_state import add_messages as add_messages
+from greenroom.teams.workflow_state import (
+    END as END,
+    START as START,
+    add_messages as add_messages,
+)
 
 __all__ = [
     "END",

@@ -23,8 +23,6 @@ from greenroom.core import (
     GreenroomError,
     Message,
     OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
     TextComplete,
     TurnError,
     TurnStatus,
@@ -35,9 +33,15 @@ from greenroom.planning import Trace, trace_worker
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession, SessionStore
 from greenroom.teams.workflow_execution import Execution
-from greenroom.teams.workflow_graph import START, Function, Graph, Node, is_async
-from greenroom.teams.workflow_run import Progress, WorkflowBegin, WorkflowRun, WorkflowStep
-from greenroom.teams.workflow_state import StateSchema
+from greenroom.teams.workflow_graph import Edge, Function, Graph, Node, is_async
+from greenroom.teams.workflow_run import (
+    Progress,
+    WorkflowBegin,
+    WorkflowRun,
+    WorkflowStep,
+    find_begins,
+)
+from greenroom.teams.workflow_state import START, Changes, StateSchema
 
 __all__ = ["Workflow", "WorkflowStream"]
 
@@ -107,7 +111,7 @@ class Workflow(Generic[StateT]):
         self._output = output
         self._is_built = False
         for field in filter(None, (input, output)):
-            self._schema.refuse_unknown(field, name)
+            self._schema.field(field, name)
 
     # -- what it is made of ---------------------------------------------------------------------
 
@@ -144,7 +148,7 @@ class Workflow(Generic[StateT]):
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
         for field in filter(None, (input, output)):
-            self._schema.refuse_unknown(field, name)
+            self._schema.field(field, name)
         look = trace_worker
         if isinstance(inner, Workflow):
             look = inner._look
@@ -168,7 +172,7 @@ class Workflow(Generic[StateT]):
         self, source: str, target: str, when: Callable[[StateT], object] | None = None
     ) -> Self:
         """Lead from a node, or START, to another one, or END; with `when`, where that holds of the state."""
-        self._change().connect(source, target, when=when)
+        self._change().connect(source, Edge(target, when))
         return self
 
     def route(self, source: str, fn: Callable[[StateT], str | Iterable[str]]) -> Self:
@@ -176,7 +180,7 @@ class Workflow(Generic[StateT]):
 
         Where its annotation lists them, as in `-> Literal["write", "END"]`, no other counts as reachable.
         """
-        self._change().connect(source, route=fn)
+        self._change().connect(source, Edge(route=fn))
         return self
 
     def each(self, name: str, over: str, limit: int = 5) -> Self:
@@ -185,7 +189,7 @@ class Workflow(Generic[StateT]):
         Its function gets `(state, item)`, its agent the item as input. A field that they set needs a
         reducer; the updates come in the order of the items.
         """
-        self._schema.refuse_unknown(over, name)
+        self._schema.field(over, name)
         if limit < 1:
             raise WorkflowError(
                 f"the limit of {name} is {limit}", hint="1 runs one after the other"
@@ -317,9 +321,7 @@ class Workflow(Generic[StateT]):
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 state = self._schema.begin(self._given(message.text))
-                last = Progress.load(self._schema, agent.session)
-                goes_on = last is not None and bool(last.ready) and last.begin.state == state
-                progress, execution = self._open(agent, state, last, resume=goes_on)
+                progress, execution = self._open(agent, state, resume=self._is_open(agent, state))
                 await execution.run(max_steps)
                 turn.set_result(result := self._result(progress))
                 if isinstance(result, str):
@@ -332,11 +334,18 @@ class Workflow(Generic[StateT]):
     def _result(self, progress: Progress[StateT]) -> JSON:
         return self._schema.plain(progress.now, self._output)
 
+    def _is_open(self, agent: AgentInternals, state: Changes) -> bool:
+        """Whether the last run began with this state, and has not come to its end."""
+        begins = find_begins(agent.session)
+        if not begins or begins[-1].state != state:
+            return False
+        progress = Progress.load(self._schema, agent.session)
+        return progress is not None and bool(progress.ready)
+
     def _open(
         self,
         agent: AgentInternals,
         state: object,
-        last: Progress[StateT] | None,
         *,
         resume: bool,
         answers: Mapping[str, Answer] = _NONE,
@@ -346,22 +355,21 @@ class Workflow(Generic[StateT]):
         Raises:
             WorkflowError: there is nothing to go on with, or the last run does not fit this workflow.
         """
-        if last is not None and resume:
-            for name in last.ready:
+        progress = Progress.load(self._schema, agent.session) if resume else None
+        if progress is not None:
+            for name in progress.ready:
                 if name not in self._graph.nodes:
-                    raise WorkflowError(
-                        f"the stored run goes on with {name!r}, and there is no such node"
-                    )
-            return last, Execution(agent, self._graph, last, answers)
+                    message = f"the stored run goes on with {name!r}, and there is no such node"
+                    raise WorkflowError(message)
+            return progress, Execution(agent, self._graph, progress, answers)
         if state is None:
-            raise WorkflowError(
-                f"{agent.session.session_id} has no run to resume", hint="pass a state"
-            )
+            message = f"{agent.session.session_id} has no run to resume"
+            raise WorkflowError(message, hint="pass a state")
         first = self._schema.begin(state)
         values = self._schema.merge({}, [(START, first)])
         ready = self._graph.follow([START], lambda: self._schema.make(values))
         begin = WorkflowBegin(first, ready)
-        progress = Progress(self._schema, begin, last.run + 1 if last is not None else 1)
+        progress = Progress(self._schema, begin, len(find_begins(agent.session)) + 1)
         execution = Execution(agent, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution
@@ -398,9 +406,8 @@ class _Task(Generic[StateT]):
         async for message in agent.inputs():
             async with agent.turn(message):
                 try:
-                    last = Progress.load(self._workflow._schema, agent.session)
                     self.progress, execution = self._workflow._open(
-                        agent, self._state, last, resume=self._resume, answers=self._answers
+                        agent, self._state, resume=self._resume, answers=self._answers
                     )
                     self.first = len(self.progress.steps)
                     await execution.run(self._max_steps)
@@ -425,7 +432,7 @@ class WorkflowStream(Generic[StateT]):
         self._mode = mode
         self._seen = 0
         self._waiting = deque[StateT | WorkflowStep | OutputChunk]()
-        self._asked: dict[str, PermissionRequest] = {}
+        self._is_over = False
 
     def __aiter__(self) -> Self:
         return self
@@ -433,25 +440,17 @@ class WorkflowStream(Generic[StateT]):
     async def __anext__(self) -> StateT | WorkflowStep | OutputChunk:
         """Return the next state, step or chunk; raises what has made the run fail by a bug."""
         while not self._waiting:
+            if self._is_over:
+                raise StopAsyncIteration
             try:
                 chunk = await anext(self._run)
             except StopAsyncIteration:
-                self._waiting += self._news()
-                if self._waiting:
-                    break
-                raise
-            self._note(chunk)
-            self._waiting += [chunk] if self._mode == "debug" else self._news()
+                self._is_over = True
+            else:
+                if self._mode == "debug":
+                    return chunk
+            self._waiting += self._news()
         return self._waiting.popleft()
-
-    def _note(self, chunk: OutputChunk) -> None:
-        match chunk:
-            case PermissionRequest():
-                self._asked[chunk.request_id] = chunk
-            case PermissionResponse(cancelled=False):
-                self._asked.pop(chunk.request_id, None)
-            case _:
-                pass
 
     def _news(self) -> Iterable[StateT | WorkflowStep]:
         progress = self._task.progress
@@ -478,9 +477,7 @@ class WorkflowStream(Generic[StateT]):
         if progress is None:
             raise TurnError(f"the workflow has not begun: it was {result.status}")
         run = _as_run(progress, result.session)
-        if result.status is TurnStatus.COMPLETED and progress.ready:  # it was left at a question
-            return replace(run, status=TurnStatus.WAITING, pending=tuple(self._asked.values()))
-        return replace(run, status=result.status)
+        return replace(run, status=result.status, pending=result.pending)
 
 
 def _as_run(progress: Progress[StateT], session: AgentSession) -> WorkflowRun[StateT]:

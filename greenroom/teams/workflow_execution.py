@@ -6,11 +6,10 @@ has not begun, or was cut off; of an agent that was cut off, its own session tel
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
 
 import trio
 from msgspec import UNSET
@@ -25,31 +24,31 @@ from greenroom.core import (
     WorkflowError,
     WorkflowLimitError,
     describe_error,
-    leaves,
     serde,
 )
 from greenroom.planning import Trace, find_trace, reopen
-from greenroom.runtime import AgentHandle, AgentInternals, Outcome
+from greenroom.runtime import AgentInternals, Outcome
 from greenroom.session import AgentSession
-from greenroom.teams.workflow_graph import START, Graph, Node
+from greenroom.teams.workflow_graph import Graph, Node
 from greenroom.teams.workflow_run import (
     WORKFLOW_NODE,
     WORKFLOW_STEP,
-    NodeEnd,
-    NodeStart,
+    NodeRecord,
     Progress,
     Unit,
     WorkflowBegin,
     WorkflowStep,
 )
-from greenroom.teams.workflow_state import Changes
+from greenroom.teams.workflow_state import START, Changes
 
 __all__ = ["Execution", "ask_person"]
 
 StateT = TypeVar("StateT")
 
 _GO_ON = "Go on where you left off."
-_asker: ContextVar["_Asker"] = ContextVar("greenroom_workflow_node")
+_Ask: TypeAlias = Callable[[str, str, str, tuple[str, ...] | None, float | None], Awaitable[Answer]]
+_ask: ContextVar[_Ask] = ContextVar("greenroom_workflow_ask")
+"""Asks a person about the node that runs here."""
 
 
 async def ask_person(
@@ -81,42 +80,10 @@ async def ask_person(
             return {"is_approved": answer.allowed, "remark": answer.message}
         ```
     """
-    asker = _asker.get(None)
-    if asker is None:
+    ask = _ask.get(None)
+    if ask is None:
         raise WorkflowError("ask_person is for the nodes of a workflow")
-    return await asker.ask(action, details=details, options=options, timeout=timeout)
-
-
-@dataclass(frozen=True)
-class _Asker:
-    """Asks a person about one node, unless the answer was given ahead; that counts once."""
-
-    agent: AgentInternals
-    unit: Unit
-    answers: dict[str, Answer]
-
-    async def ask(
-        self,
-        action: str,
-        *,
-        details: str,
-        reason: str = "",
-        options: tuple[str, ...] | None = None,
-        timeout: float | None = None,
-    ) -> Answer:
-        node = str(self.unit)
-        if node in self.answers:
-            await trio.lowlevel.checkpoint()
-            return self.answers.pop(node)
-        return await self.agent.request_permission(
-            "workflow",
-            action,
-            details=details,
-            input={"node": node},
-            reason=reason,
-            options=options,
-            timeout=timeout,
-        )
+    return await ask(action, details, "", options, timeout)
 
 
 class Execution(Generic[StateT]):
@@ -130,12 +97,13 @@ class Execution(Generic[StateT]):
         answers: Mapping[str, Answer],
     ) -> None:
         """Go on with a run, from its first step or from a later one; answers are by the nodes that ask."""
-        self._answers = dict(answers)
         self._agent = agent
         self._graph = graph
         self._progress = progress
+        self._answers = dict(answers)
         self._room = trio.Semaphore(max(1, agent.subagent_room))
         self._failures: dict[Unit, Exception] = {}
+        self._left = 0  # units of the step in hand that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
         """Write down that the run begins."""
@@ -161,10 +129,17 @@ class Execution(Generic[StateT]):
 
     async def _take_step(self) -> None:
         progress = self._progress
-        await self._run_nodes()
+        nodes = [self._graph.nodes[name] for name in progress.ready]
+        lanes = [(node, self._units(node)) for node in nodes]
+        self._left = sum(len(units) for _, units in lanes)
+        async with trio.open_nursery() as nursery:
+            for node, units in lanes:
+                for _ in range(min(node.limit, len(units))):
+                    nursery.start_soon(self._work, node, units, name=f"node {node.name}")
         if self._failures:
-            places = list(self._graph.nodes)
-            first = min(self._failures, key=lambda unit: (places.index(unit.node), unit.item or 0))
+            first = min(
+                self._failures, key=lambda unit: (progress.ready.index(unit.node), unit.item or 0)
+            )
             raise self._failures[first]
         values = progress.merged()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
@@ -173,7 +148,7 @@ class Execution(Generic[StateT]):
         await self._agent.session.save(flush=False)
         self._tell(step, step.number, step.updates)
 
-    def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeStart | NodeEnd) -> None:
+    def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
         self._agent.session.add_record(kind, serde.loads(serde.encode(record)))
 
     def _tell(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
@@ -182,32 +157,10 @@ class Execution(Generic[StateT]):
 
     # -- the nodes of a step --------------------------------------------------------------------
 
-    async def _run_nodes(self) -> None:
-        """Run the nodes that are ready, but for those that have ended before, and wait for all of them."""
-        lanes = [
-            (node, self._units(node))
-            for node in map(self._graph.nodes.__getitem__, self._progress.ready)
-        ]
-        self._left = sum(len(units) for _, units in lanes)
-        workers = [lane for lane in lanes for _ in range(min(lane[0].limit, len(lane[1])))]
-        if len(workers) == 1:
-            await self._work(*workers[0])
-        elif workers:
-            try:
-                async with trio.open_nursery() as nursery:
-                    for node, units in workers:
-                        nursery.start_soon(self._work, node, units, name=f"node {node.name}")
-            except BaseExceptionGroup as group:
-                others = [each for each in leaves(group) if not isinstance(each, trio.Cancelled)]
-                if len(others) == 1:
-                    raise others[0] from others[0].__cause__
-                raise
-
     def _units(self, node: Node) -> deque[Unit]:
-        units = [Unit(node.name)]
-        if node.over:
-            items = self._items(node)
-            units = [Unit(node.name, place) for place in range(len(items))]
+        """Return what is left to run of a node."""
+        items = range(len(self._items(node))) if node.over else [None]
+        units = [Unit(node.name, item) for item in items]
         return deque(unit for unit in units if unit not in self._progress.ended)
 
     def _items(self, node: Node) -> list[object]:
@@ -229,65 +182,63 @@ class Execution(Generic[StateT]):
     async def _attend(self, node: Node, unit: Unit) -> None:
         """Run a node, or find out what became of it, and put on record what it has changed."""
         trace = await self._look_back(node, unit)
-        given = await self._ask(unit, trace.doubt) if trace.kind == "unsure" else None
+        given = await self._doubt(unit, trace.doubt) if trace.kind == "unsure" else None
         if given is not None:
             changes: object = given
         elif trace.kind == "result":
             changes = _output(node, trace.result)
         else:
             changes = await self._run(node, unit, trace.session)
-        checked = self._progress.schema.check(str(unit), changes)
-        is_skipped = given is not None
-        self._note(NodeEnd(self._progress.run, self._progress.number, unit, checked, is_skipped))
+        self._note(unit, self._progress.schema.check(str(unit), changes))
         self._left -= 1
         if self._left:  # behind the last one the whole step is saved
             await self._agent.session.save(flush=False)
 
-    def _note(self, record: NodeStart | NodeEnd) -> None:
-        self._progress.take(record)
+    def _note(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
+        run, step = self._progress.run, self._progress.number
+        record = NodeRecord(run, step, unit, changes, session_id)
+        self._progress.note(record)
         self._keep(WORKFLOW_NODE, record)
 
-    async def _run(self, node: Node, unit: Unit, session: AgentSession | None) -> object:
+    async def _run(self, node: Node, unit: Unit, cut_off: AgentSession | None) -> object:
         with trio.CancelScope() as scope:
             if node.look is None:
-                if not node.repeatable:
-                    await self._start(unit, "")
-                scope.deadline = _deadline(node)
-                token = _asker.set(self._about(unit))
-                try:
-                    return await node.run(*self._arguments(node, unit))
-                finally:
-                    _asker.reset(token)
+                return await self._call(node, unit, scope)
             async with self._room:
-                goes_on = session is not None and node.goes_on
-                own = await self._open_session(session)
-                await self._start(unit, own.session_id)
-                scope.deadline = _deadline(node)
+                session = await self._open_session(cut_off)
+                await self._start(node, unit, scope, session.session_id)
+                goes_on = cut_off is not None and node.goes_on
                 text = _GO_ON if goes_on else self._input(node, unit)
-                async with self._spawned(node, own) as handle:
-                    result = await self._result(handle, text, unit)
-                return _output(node, result)
+                return _output(node, await self._ask_agent(node, unit, session, text))
         raise WorkflowLimitError(
             f"{unit} has taken longer than {node.timeout:g} seconds",
             hint="give its node more seconds, or less to do",
         )
 
+    async def _start(self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str) -> None:
+        """Put on record that a node begins, before it does; from then on its time counts."""
+        if node.look is not None or not node.repeatable:
+            self._note(unit, None, id_)
+            await self._agent.session.save()
+        if node.timeout is not None:
+            scope.deadline = trio.current_time() + node.timeout
+
+    async def _call(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
+        """Run a function."""
+        await self._start(node, unit, scope, "")
+        state = self._progress.state()
+        token = _ask.set(partial(self._ask_person, unit))
+        try:
+            if unit.item is None:
+                return await node.run(state)
+            return await node.run(state, self._items(node)[unit.item])
+        finally:
+            _ask.reset(token)
+
     async def _open_session(self, cut_off: AgentSession | None) -> AgentSession:
         if cut_off is None:
             return AgentSession.new("node")
         return await reopen(cut_off, self._agent.session)
-
-    async def _start(self, unit: Unit, session_id: str) -> None:
-        """Put on record that a node begins, before it does."""
-        self._note(NodeStart(self._progress.run, self._progress.number, unit, session_id))
-        await self._agent.session.save()
-
-    def _about(self, unit: Unit) -> _Asker:
-        return _Asker(self._agent, unit, self._answers)
-
-    def _arguments(self, node: Node, unit: Unit) -> tuple[object, ...]:
-        state = self._progress.state()
-        return (state,) if unit.item is None else (state, self._items(node)[unit.item])
 
     def _input(self, node: Node, unit: Unit) -> str:
         """Return what the agent of a node is told: a text as it is, anything else as JSON."""
@@ -298,24 +249,19 @@ class Execution(Generic[StateT]):
             value = self._items(node)[unit.item]
         return value if isinstance(value, str) else serde.encode(value).decode()
 
-    @asynccontextmanager
-    async def _spawned(self, node: Node, session: AgentSession) -> AsyncIterator[AgentHandle]:
+    async def _ask_agent(self, node: Node, unit: Unit, session: AgentSession, text: str) -> object:
         handle = self._agent.spawn(session, node.run, report=False, name=node.name)
         try:
-            yield handle
-            await handle.shutdown()
-        except BaseException:
-            with trio.CancelScope(shield=True):
-                await handle.shutdown(grace=0)
-            raise
-
-    async def _result(self, handle: AgentHandle, text: str, unit: Unit) -> object:
-        try:
             result = await handle.ask(text, sender="workflow", metadata={"node": str(unit)})
+            await handle.shutdown()
         except AgentNotRunningError as error:
             outcome = error.outcome
             problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else str(error)
             raise WorkflowError(f"{unit} has failed: {problem}") from error
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await handle.shutdown(grace=0)
+            raise
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} has failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value
@@ -324,8 +270,8 @@ class Execution(Generic[StateT]):
 
     async def _look_back(self, node: Node, unit: Unit) -> Trace:
         """Say what a node has left behind that has begun before, and has not ended."""
-        begun = self._progress.begun.get(unit)
-        if begun is None:
+        session_id = self._progress.begun.get(unit)
+        if session_id is None:
             return Trace("nothing")
         if node.look is None:
             trace = Trace("unsure", doubt="its function had begun")
@@ -334,20 +280,21 @@ class Execution(Generic[StateT]):
             parents = [session.session_id]
             if session.parent_session_id is not None and session.forked_from is not None:
                 parents.append(session.forked_from.session_id)  # this run goes on with that one
-            trace = await find_trace(begun.session_id, parents, session.store, node.look)
+            trace = await find_trace(session_id, parents, session.store, node.look)
         return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
 
-    async def _ask(self, unit: Unit, doubt: str) -> Changes | None:
+    async def _doubt(self, unit: Unit, doubt: str) -> Changes | None:
         """Ask a person about a node that may have had its effect: what it has changed, or None to run it.
 
         Raises:
             WorkflowError: nobody can be asked.
         """
-        answer = await self._about(unit).ask(
+        answer = await self._ask_person(
+            unit,
             f"Run the node {unit} again",
-            details=f"It was cut off, and {doubt}: it may have had its effect already. If it is not run"
-            " again, the workflow goes on without what it would have changed.",
-            reason="it was cut off in the middle",
+            f"It was cut off, and {doubt}: it may have had its effect already. If it is not run again, the"
+            " workflow goes on without what it would have changed.",
+            "it was cut off in the middle",
         )
         if answer.by in DECIDED_BY_ITSELF:
             raise WorkflowError(
@@ -356,10 +303,29 @@ class Execution(Generic[StateT]):
             )
         return None if answer.allowed else answer.input or {}
 
+    async def _ask_person(
+        self,
+        unit: Unit,
+        action: str,
+        details: str,
+        reason: str,
+        options: tuple[str, ...] | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Ask about one node, unless the answer was given ahead; that counts once."""
+        await trio.lowlevel.checkpoint()
+        if answer := self._answers.pop(str(unit), None):
+            return answer
+        return await self._agent.request_permission(
+            "workflow",
+            action,
+            details=details,
+            input={"node": str(unit)},
+            reason=reason,
+            options=options,
+            timeout=timeout,
+        )
+
 
 def _output(node: Node, result: object) -> Changes:
     return {node.output: result} if node.output else {}
-
-
-def _deadline(node: Node) -> float:
-    return float("inf") if node.timeout is None else trio.current_time() + node.timeout

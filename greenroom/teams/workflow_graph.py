@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import (
     Generic,
     Literal,
@@ -18,14 +17,9 @@ from typing import (
 from greenroom.core import WorkflowError
 from greenroom.planning import Trace
 from greenroom.session import AgentSession
+from greenroom.teams.workflow_state import END, START
 
-__all__ = ["END", "START", "Function", "Graph", "Node", "is_async"]
-
-START = "START"
-"""Where every run of a workflow begins."""
-
-END = "END"
-"""Where a branch of a workflow ends; the run has ended when all of them have."""
+__all__ = ["Edge", "Function", "Graph", "Node", "is_async"]
 
 StateT = TypeVar("StateT")
 
@@ -58,7 +52,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class _Edge(Generic[StateT]):
+class Edge(Generic[StateT]):
     """Leads to a node, always or on a condition; or to the node that a function names."""
 
     target: str = ""
@@ -66,6 +60,7 @@ class _Edge(Generic[StateT]):
     route: Choose[StateT] | None = None
 
     def follow(self, state: StateT) -> Iterable[str]:
+        """Return where it leads from this state."""
         if self.route is not None:
             found = self.route(state)
             return (found,) if isinstance(found, str) else tuple(found)  # type: ignore[arg-type]
@@ -84,7 +79,7 @@ class Graph(Generic[StateT]):
     def __init__(self) -> None:
         """Begin with none."""
         self.nodes: dict[str, Node] = {}
-        self._edges: dict[str, list[_Edge[StateT]]] = {START: []}
+        self._edges: dict[str, list[Edge[StateT]]] = {START: []}
         self._places: dict[str, int] = {}
 
     def add(self, node: Node) -> None:
@@ -105,22 +100,16 @@ class Graph(Generic[StateT]):
             raise WorkflowError(f"there is no node {name!r}", hint="add it with .node first")
         self.nodes[name] = replace(self.nodes[name], over=over, limit=limit)
 
-    def connect(
-        self,
-        source: str,
-        target: str = "",
-        *,
-        when: Choose[StateT] | None = None,
-        route: Choose[StateT] | None = None,
-    ) -> None:
-        """Lead from a node to another one, on a condition or not, or to the one that a route names."""
-        for choose in (when, route):
-            if choose is not None and is_async(choose):
-                raise WorkflowError(
-                    f"what leads on from {source} is an async function",
-                    hint="a plain one looks at the state; let a node find out what takes time",
-                )
-        self._edges.setdefault(source, []).append(_Edge(target, when, route))
+    def connect(self, source: str, edge: Edge[StateT]) -> None:
+        """Lead on from a node.
+
+        Raises:
+            WorkflowError: the function of the edge is an async one.
+        """
+        if is_async(edge.when) or is_async(edge.route):
+            hint = "a plain one looks at the state; let a node find out what takes time"
+            raise WorkflowError(f"what leads on from {source} is an async function", hint=hint)
+        self._edges.setdefault(source, []).append(edge)
 
     def check(self) -> None:
         """Refuse a graph that can't run, or can't end.
@@ -129,35 +118,32 @@ class Graph(Generic[StateT]):
             WorkflowError: it names a node that there is not; or a node can't be reached, or END can't be
                 reached from it; or a node lacks what it is to work on.
         """
-        targets = {
+        ways = {
             source: {each for edge in edges for each in edge.targets(self.nodes)}
             for source, edges in self._edges.items()
         }
-        for source, found in targets.items():
-            for name in (source, *sorted(found)):
-                is_place = name == (START if name is source else END)
-                if name not in self.nodes and not is_place:
-                    raise WorkflowError(
-                        f"an edge of {source} names {name!r}, and there is no such node",
-                        hint=f"nodes: {', '.join(self.nodes) or 'none'}",
-                    )
-        sources: dict[str, set[str]] = {}
-        for source, found in targets.items():
-            for target in found:
-                sources.setdefault(target, set()).add(source)
-        self._refuse_others(_reachable(START, targets), "can't be reached from START")
-        self._refuse_others(_reachable(END, sources), "has no way to END")
+        back: dict[str, set[str]] = {}
+        for source, targets in ways.items():
+            for target in targets:
+                back.setdefault(target, set()).add(source)
+            unknown = [each for each in targets - {END} if each not in self.nodes]
+            if source not in (START, *self.nodes):
+                unknown = [source]
+            if unknown:
+                hint = f"nodes: {', '.join(self.nodes) or 'none'}"
+                message = f"an edge of {source} names {min(unknown)!r}, and there is no such node"
+                raise WorkflowError(message, hint=hint)
+        self._refuse_others(_reachable(START, ways), "can't be reached from START")
+        self._refuse_others(_reachable(END, back), "has no way to END")
         for node in self.nodes.values():
             if node.look is not None and not (node.input or node.over):
-                raise WorkflowError(
-                    f"{node.name} is an agent that gets nothing",
-                    hint=f'write .node("{node.name}", agent, input="field", output="field")',
-                )
+                hint = f'write .node("{node.name}", agent, input="field", output="field")'
+                raise WorkflowError(f"{node.name} is an agent that gets nothing", hint=hint)
 
     def _refuse_others(self, known: set[str], problem: str) -> None:
         others = [name for name in (START, *self.nodes) if name not in known]
         if others:
-            raise WorkflowError(f"{others[0]} {problem}", hint="add an edge, or leave the node out")
+            raise WorkflowError(f"{others[0]} {problem}", hint="add an edge, or leave it out")
 
     def follow(self, done: Iterable[str], state: Callable[[], StateT]) -> tuple[str, ...]:
         """Return what runs after these nodes, in the order of the nodes.
@@ -206,8 +192,4 @@ def _literals(function: object) -> tuple[str, ...]:
 
 def is_async(function: object) -> bool:
     """Whether it is an async function, or an object with an async `__call__`."""
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)  # noqa: B004 (an object with an async __call__)
-    )
+    return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004

@@ -5,27 +5,26 @@ and the steps, which are the same for the same state and nodes. "workflow.node" 
 what it came to, in the order in which that happened.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip
 from greenroom.session import AgentSession
-from greenroom.teams.workflow_graph import START
-from greenroom.teams.workflow_state import Changes, StateSchema, Values
+from greenroom.teams.workflow_state import START, Changes, StateSchema, Values
 
 __all__ = [
     "WORKFLOW_NODE",
     "WORKFLOW_STEP",
-    "NodeEnd",
-    "NodeStart",
+    "NodeRecord",
     "Progress",
     "Unit",
     "WorkflowBegin",
     "WorkflowRun",
     "WorkflowStep",
+    "find_begins",
 ]
 
 StateT = TypeVar("StateT")
@@ -76,27 +75,19 @@ class WorkflowStep(Wire, frozen=True, tag="step"):
         return clip(f"workflow: step {self.number}: {', '.join(self.updates)} → {then}", 200)
 
 
-class NodeStart(Wire, frozen=True, tag="start"):
-    """A node begins: in which run and step, and in which session if it is an agent."""
+class NodeRecord(Wire, frozen=True):
+    """What became of a node in a step of a run.
+
+    Attributes:
+        changes: what it has changed; None where it begins.
+        session_id: the session in which it begins, if it is an agent.
+    """
 
     run: int
     step: int
     unit: Unit
+    changes: Changes | None = None
     session_id: str = ""
-
-
-class NodeEnd(Wire, frozen=True, tag="end"):
-    """A node has ended, with these changes; or a person has said that it is not to be run again."""
-
-    run: int
-    step: int
-    unit: Unit
-    changes: Changes = {}
-    is_skipped: bool = False
-
-
-_StepRecord: TypeAlias = WorkflowBegin | WorkflowStep
-_NodeRecord: TypeAlias = NodeStart | NodeEnd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +111,26 @@ class WorkflowRun(Generic[StateT]):
     pending: tuple[PermissionRequest, ...] = ()
 
 
+def find_begins(session: AgentSession) -> list[WorkflowBegin]:
+    """Return how each run of a session has begun.
+
+    Raises:
+        WorkflowError: its records can't be read.
+    """
+    return [each for each in _read(session)[0] if isinstance(each, WorkflowBegin)]
+
+
+def _read(session: AgentSession) -> tuple[list[WorkflowBegin | WorkflowStep], list[NodeRecord]]:
+    steps, nodes = session.records(WORKFLOW_STEP), session.records(WORKFLOW_NODE)
+    try:
+        return (
+            msgspec.convert(steps, list[WorkflowBegin | WorkflowStep]),
+            msgspec.convert(nodes, list[NodeRecord]),
+        )
+    except msgspec.ValidationError as error:
+        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
+
+
 class Progress(Generic[StateT]):
     """The state of a run, and what of the step in hand has begun and ended."""
 
@@ -132,8 +143,9 @@ class Progress(Generic[StateT]):
         self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
         """The state at the beginning, and behind each step."""
         self.steps: list[WorkflowStep] = []
-        self.begun: dict[Unit, NodeStart] = {}
-        self.ended: dict[Unit, NodeEnd] = {}
+        self.begun: dict[Unit, str] = {}
+        """The sessions of what has begun in the step in hand; empty where it is no agent."""
+        self.ended: dict[Unit, Changes] = {}
 
     @classmethod
     def load(cls, schema: StateSchema[StateT], session: AgentSession) -> "Progress[StateT] | None":
@@ -142,33 +154,22 @@ class Progress(Generic[StateT]):
         Raises:
             WorkflowError: it does not fit the workflow.
         """
-        try:
-            steps = msgspec.convert(session.records(WORKFLOW_STEP), tuple[_StepRecord, ...])
-            nodes = msgspec.convert(session.records(WORKFLOW_NODE), tuple[_NodeRecord, ...])
-        except msgspec.ValidationError as error:
-            raise WorkflowError(f"the run of {session.session_id} can't be read: {error}") from None
+        steps, nodes = _read(session)
         places = [place for place, each in enumerate(steps) if isinstance(each, WorkflowBegin)]
         if not places:
             return None
-        begin = steps[places[-1]]
-        assert isinstance(begin, WorkflowBegin)
-        progress = cls(schema, begin, len(places))
-        own = (each for each in nodes if each.run == progress.run)
-        progress._replay((each for each in steps[places[-1] + 1 :]), own)
+        progress = cls(schema, cast("WorkflowBegin", steps[places[-1]]), len(places))
+        own = deque(each for each in nodes if each.run == progress.run)
+        for step in steps[places[-1] + 1 :]:
+            progress._take(own)
+            progress.close(progress.merged(), step.next)
+        progress._take(own)
         return progress
 
-    def _replay(self, steps: Iterable[_StepRecord], nodes: Iterator[_NodeRecord]) -> None:
-        by_step: dict[int, list[_NodeRecord]] = {}
-        for each in nodes:
-            by_step.setdefault(each.step, []).append(each)
-        for step in steps:
-            self._take(by_step.get(self.number, ()))
-            self.close(self.merged(), step.next)
-        self._take(by_step.get(self.number, ()))
-
-    def _take(self, nodes: Iterable[_NodeRecord]) -> None:
-        for each in nodes:
-            self.take(each)
+    def _take(self, nodes: deque[NodeRecord]) -> None:
+        """Take the records of the step in hand out of those of the run, which are in order."""
+        while nodes and nodes[0].step == self.number:
+            self.note(nodes.popleft())
 
     @property
     def number(self) -> int:
@@ -184,12 +185,12 @@ class Progress(Generic[StateT]):
         """Return a copy of the state behind the last step."""
         return self.schema.make(self.now)
 
-    def take(self, record: NodeStart | NodeEnd) -> None:
-        """Note what became of a node."""
-        if isinstance(record, NodeStart):
-            self.begun[record.unit] = record
+    def note(self, record: NodeRecord) -> None:
+        """Note what became of a node of the step in hand."""
+        if record.changes is None:
+            self.begun[record.unit] = record.session_id
         else:
-            self.ended[record.unit] = record
+            self.ended[record.unit] = record.changes
 
     def merged(self) -> Values:
         """Return the state behind the step in hand, whose nodes have all ended.
@@ -197,29 +198,22 @@ class Progress(Generic[StateT]):
         Raises:
             WorkflowError: two of them set a field that has no reducer.
         """
-        return self.schema.merge(
-            self.now, ((str(each.unit), each.changes) for each in self._ends())
-        )
+        return self.schema.merge(self.now, ((str(unit), each) for unit, each in self._in_order()))
 
     def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
         """Note that the step in hand is taken, and return it."""
         updates: Changes = {}
-        for each in self._ends():
-            if each.unit.item is None:
-                updates[each.unit.node] = each.changes
+        for unit, changes in self._in_order():
+            if unit.item is None:
+                updates[unit.node] = changes
             else:
-                items = updates.setdefault(each.unit.node, [])
-                assert isinstance(items, list)
-                items.append(each.changes)
+                cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
         step = WorkflowStep(self.number, updates, ready)
         self.steps.append(step)
         self.values.append(values)
-        self.ready = ready
-        self.begun, self.ended = {}, {}
+        self.ready, self.begun, self.ended = ready, {}, {}
         return step
 
-    def _ends(self) -> list[NodeEnd]:
+    def _in_order(self) -> list[tuple[Unit, Changes]]:
         places = {name: place for place, name in enumerate(self.ready)}
-        return sorted(
-            self.ended.values(), key=lambda end: (places[end.unit.node], end.unit.item or 0)
-        )
+        return sorted(self.ended.items(), key=lambda end: (places[end[0].node], end[0].item or 0))

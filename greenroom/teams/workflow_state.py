@@ -23,9 +23,15 @@ import msgspec
 
 from greenroom.core import JSON, Message, WorkflowError, serde
 
-__all__ = ["Changes", "StateSchema", "Values", "add_messages"]
+__all__ = ["END", "START", "Changes", "StateSchema", "Values", "add_messages"]
 
 StateT = TypeVar("StateT")
+
+START = "START"
+"""Where every run of a workflow begins."""
+
+END = "END"
+"""Where a branch of a workflow ends; the run has ended when all of them have."""
 
 Changes: TypeAlias = dict[str, object]
 """What a node has changed: fields and their updates, as JSON."""
@@ -63,7 +69,7 @@ class _Field:
     """One field of a state, and what makes its next value of the last one and an update."""
 
     name: str
-    decoder: "msgspec.json.Decoder[object]"
+    decoder: msgspec.json.Decoder[object]
     reducer: Callable[[object, object], object] | None
 
     @classmethod
@@ -73,39 +79,27 @@ class _Field:
         marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         return cls(name, msgspec.json.Decoder(hint), next(filter(callable, marks), None))
 
-    def fit(self, value: object) -> bytes:
-        """Return a value as JSON of the field's type, the nearest one that there is.
+    def fit(self, who: str, value: object) -> bytes:
+        """Return a value as JSON of the field's type.
 
         Where a reducer takes lists, an item may stand alone; a text may be the JSON of a value.
-
-        Raises:
-            ValidationError: it is of another type.
         """
-        raw = serde.encode(value)
-        try:
-            self.decoder.decode(raw)
-        except msgspec.ValidationError:
-            for other in self._nearest(value, raw):
-                try:
-                    self.decoder.decode(other)
-                except msgspec.DecodeError:
-                    continue
-                return other
-            raise
-        return raw
+        raw, problem = serde.encode(value), None
+        alone = [b"[%b]" % raw] if self.reducer is not None else []
+        for each in (raw, *alone, *([value.encode()] if isinstance(value, str) else [])):
+            try:
+                self.decoder.decode(each)
+            except msgspec.DecodeError as error:
+                problem = problem or error
+            else:
+                return each
+        raise WorkflowError(f"{who} can't set {self.name}: {problem}")
 
-    def _nearest(self, value: object, raw: bytes) -> Iterable[bytes]:
-        if self.reducer is not None:
-            yield b"[" + raw + b"]"
-        if isinstance(value, str):
-            yield value.encode()
-
-    def join(self, old: bytes | None, update: bytes) -> bytes:
-        """Return the next value of the field; the first update of a field without a value is its value."""
+    def join(self, who: str, old: bytes | None, update: bytes) -> bytes:
+        """Return the next value; the first update of a field without a value is its value."""
         if self.reducer is None or old is None:
             return update
-        new = self.reducer(self.decoder.decode(old), self.decoder.decode(update))
-        return self.fit(new)
+        return self.fit(who, self.reducer(self.decoder.decode(old), self.decoder.decode(update)))
 
 
 class StateSchema(Generic[StateT]):
@@ -120,21 +114,24 @@ class StateSchema(Generic[StateT]):
         self._kind = kind
         self._is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         if not self._is_struct and not is_typeddict(kind):
-            raise WorkflowError(
-                f"{kind!r} can't be the state of a workflow",
-                hint="write a msgspec.Struct or a TypedDict",
-            )
+            hint = "write a msgspec.Struct or a TypedDict"
+            raise WorkflowError(f"{kind!r} can't be the state of a workflow", hint=hint)
         try:
             hints = get_type_hints(kind, include_extras=True)
             self._fields = {name: _Field.of(name, hint) for name, hint in hints.items()}
         except TypeError as error:
             raise WorkflowError(f"{kind.__name__} can't be stored as JSON: {error}") from error
 
-    def refuse_unknown(self, name: str, who: str) -> None:
-        """Refuse the name of a field that there is not."""
+    def field(self, name: str, who: str) -> _Field:
+        """Return a field.
+
+        Raises:
+            WorkflowError: there is none of this name.
+        """
         if name not in self._fields:
-            known = ", ".join(self._fields)
-            raise WorkflowError(f"{who}: {self._kind.__name__} has no field {name!r}", hint=known)
+            message = f"{who}: {self._kind.__name__} has no field {name!r}"
+            raise WorkflowError(message, hint=f"fields: {', '.join(self._fields)}")
+        return self._fields[name]
 
     def begin(self, given: object) -> Changes:
         """Return the first state as changes: what is given, and the defaults of the class.
@@ -142,14 +139,11 @@ class StateSchema(Generic[StateT]):
         Raises:
             WorkflowError: a value is missing, unknown, or of another type.
         """
-        if self._is_struct and isinstance(given, self._kind):
-            return self.check("START", {name: getattr(given, name) for name in self._fields})
-        changes = self.check("START", given)
-        return (
-            self.begin(self.make(self.merge({}, [("START", changes)])))
-            if self._is_struct
-            else changes
-        )
+        if self._is_struct:
+            if not isinstance(given, self._kind):
+                given = self.make(self.merge({}, [(START, self.check(START, given))]))
+            given = {name: getattr(given, name) for name in self._fields}
+        return self.check(START, given)
 
     def check(self, who: str, changes: object) -> Changes:
         """Return what a node has changed as JSON, of the types that the fields have.
@@ -158,21 +152,13 @@ class StateSchema(Generic[StateT]):
             WorkflowError: it is not a dict of fields, or a value is of another type.
             InvalidJSONError: a value can't be stored.
         """
-        if changes is None:
-            return {}
-        if not isinstance(changes, Mapping):
-            raise WorkflowError(
-                f"{who} returned {type(changes).__name__}",
-                hint="return a dict of the fields that change",
-            )
+        if not isinstance(changes, Mapping | None):
+            hint = "return a dict of the fields that change"
+            raise WorkflowError(f"{who} returned {type(changes).__name__}", hint=hint)
         checked: Changes = {}
-        for name, value in changes.items():
-            self.refuse_unknown(name, who)
+        for name, value in (changes or {}).items():
             serde.check_json(msgspec.to_builtins(value))
-            try:
-                checked[name] = serde.loads(self._fields[name].fit(value))
-            except msgspec.ValidationError as error:
-                raise WorkflowError(f"{who} can't set {name}: {error}") from error
+            checked[name] = serde.loads(self.field(name, who).fit(who, value))
         return checked
 
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:
@@ -185,18 +171,14 @@ class StateSchema(Generic[StateT]):
         merged, writers = dict(values), dict[str, str]()
         for who, changes in writes:
             for name, update in changes.items():
-                self.refuse_unknown(name, who)
-                field = self._fields[name]
+                field = self.field(name, who)
                 if field.reducer is None and name in writers:
                     raise WorkflowError(
                         f"{writers[name]} and {who} both set {name} in one step",
                         hint=f"let one of them set it, or say how: {name}: Annotated[…, reducer]",
                     )
                 writers[name] = who
-                try:
-                    merged[name] = field.join(merged.get(name), field.fit(update))
-                except msgspec.ValidationError as error:
-                    raise WorkflowError(f"{who} can't set {name}: {error}") from error
+                merged[name] = field.join(who, merged.get(name), field.fit(who, update))
         return merged
 
     def make(self, values: Values) -> StateT:
@@ -205,9 +187,8 @@ class StateSchema(Generic[StateT]):
         Raises:
             WorkflowError: a field without a default has no value.
         """
-        found = {name: self._fields[name].decoder.decode(raw) for name, raw in values.items()}
         try:
-            return self._kind(**found)
+            return self._kind(**{name: self.read(values, name) for name in values})
         except TypeError as error:
             raise WorkflowError(f"{self._kind.__name__}: {error}") from error
 

@@ -307,7 +307,7 @@ class Turn:
             return TurnStatus.INTERRUPTED
         if left is not None:
             return TurnStatus.FAILED
-        is_waiting = self.is_suspended and self._actor.session.unstarted
+        is_waiting = self.is_suspended and (self._is_left or self._actor.session.unstarted)
         return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
