@@ -22,7 +22,7 @@ class State(msgspec.Struct):
 
 
 async def approve(state: State) -> dict[str, object]:
-    answer = await ask_person("Publish this", details=state.draft)
+    answer = await ask_person("Publish this", state.draft)
     brief = state.brief if answer.allowed else f"{state.brief}; but {answer.message}"
     return {"is_approved": answer.allowed, "brief": brief}
 

@@ -1,11 +1,13 @@
 """`Workflow`: functions, agents and other workflows as the nodes of a graph, over one typed state."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast
+
+import trio
 
 from greenroom.agents import (
     Agent,
@@ -27,6 +29,8 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
     WorkflowError,
+    WorkflowLimitError,
+    leaves,
     serde,
 )
 from greenroom.planning import Trace, trace_worker
@@ -54,6 +58,7 @@ Worker: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 StreamMode: TypeAlias = Literal["values", "updates", "debug"]
 
 MAX_STEPS = 100
+_MAX_DEPTH = 20  # a workflow that is a node of itself would never end
 _NONE: Mapping[str, Answer] = {}
 
 
@@ -110,8 +115,8 @@ class Workflow(Generic[StateT]):
         self._input = input
         self._output = output
         self._is_built = False
-        for field in filter(None, (input, output)):
-            self._schema.field(field, name)
+        for each in filter(None, (input, output)):
+            self._schema.field(each, name)
 
     # -- what it is made of ---------------------------------------------------------------------
 
@@ -147,8 +152,8 @@ class Workflow(Generic[StateT]):
         is_agent = bool(input or output) or isinstance(inner, Agent | Workflow)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
-        for field in filter(None, (input, output)):
-            self._schema.field(field, name)
+        for each in filter(None, (input, output)):
+            self._schema.field(each, name)
         look = trace_worker
         if isinstance(inner, Workflow):
             look = inner._look
@@ -289,7 +294,9 @@ class Workflow(Generic[StateT]):
         if mode not in ("values", "updates", "debug"):
             raise WorkflowError(f"mode={mode!r} is none", hint="write values, updates or debug")
         self.build()
-        given = {node: as_answer(answer) for node, answer in (answers or {}).items()}
+        given = {unit: as_answer(answer) for unit, answer in (answers or {}).items()}
+        if unknown := [each for each in given if each.partition("[")[0] not in self._graph.nodes]:
+            raise WorkflowError(f"answers for {unknown[0]!r}, and there is no such node")
         task = _Task(self, state, resume, max_steps, given)
         options = RunOptions(
             function=task.run,
@@ -353,8 +360,12 @@ class Workflow(Generic[StateT]):
         """Go on with the last run of the session, or begin one.
 
         Raises:
+            WorkflowLimitError: it runs inside of too many others.
             WorkflowError: there is nothing to go on with, or the last run does not fit this workflow.
         """
+        if len(agent.lineage) > _MAX_DEPTH:
+            way = " → ".join(agent.lineage)
+            raise WorkflowLimitError(f"{_MAX_DEPTH} agents run inside of each other: {way}")
         progress = Progress.load(self._schema, agent.session) if resume else None
         if progress is not None:
             for name in progress.ready:
@@ -382,41 +393,36 @@ class Workflow(Generic[StateT]):
         return Trace("result", result=self._result(progress))
 
 
+@dataclass
 class _Task(Generic[StateT]):
     """The agent of one run."""
 
-    def __init__(
-        self,
-        workflow: Workflow[StateT],
-        state: object,
-        resume: bool,
-        max_steps: int,
-        answers: Mapping[str, Answer],
-    ) -> None:
-        self.report = RunReport()
-        self.progress: Progress[StateT] | None = None
-        self.first = 0  # steps that earlier runs have taken
-        self._workflow = workflow
-        self._state = state
-        self._resume = resume
-        self._max_steps = max_steps
-        self._answers = answers
+    workflow: Workflow[StateT]
+    state: object
+    resume: bool
+    max_steps: int
+    answers: Mapping[str, Answer]
+    report: RunReport = field(default_factory=RunReport)
+    progress: Progress[StateT] | None = None
+    first: int = 0  # steps that earlier runs have taken
 
     async def run(self, agent: AgentInternals) -> None:
         async for message in agent.inputs():
             async with agent.turn(message):
                 try:
-                    self.progress, execution = self._workflow._open(
-                        agent, self._state, resume=self._resume, answers=self._answers
+                    self.progress, execution = self.workflow._open(
+                        agent, self.state, resume=self.resume, answers=self.answers
                     )
                     self.first = len(self.progress.steps)
-                    await execution.run(self._max_steps)
-                except GreenroomError as error:
-                    self.report.error = error
+                    await execution.run(self.max_steps)
+                except BaseException as error:
+                    self._note(leaves(error))
                     raise
-                except Exception:
-                    self.report.has_crashed = True
-                    raise
+
+    def _note(self, errors: Sequence[BaseException]) -> None:
+        typed = (GreenroomError, trio.Cancelled)
+        self.report.error = next((e for e in errors if isinstance(e, GreenroomError)), None)
+        self.report.has_crashed = any(not isinstance(each, typed) for each in errors)
 
 
 class WorkflowStream(Generic[StateT]):

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import trio
 from msgspec import UNSET
@@ -46,19 +46,12 @@ __all__ = ["Execution", "ask_person"]
 StateT = TypeVar("StateT")
 
 _GO_ON = "Go on where you left off."
-_Ask: TypeAlias = Callable[[str, str, str, tuple[str, ...] | None, float | None], Awaitable[Answer]]
-_ask: ContextVar[_Ask] = ContextVar("greenroom_workflow_ask")
+_ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroom_workflow_ask")
 """Asks a person about the node that runs here."""
 
 
-async def ask_person(
-    action: str,
-    *,
-    details: str = "",
-    options: tuple[str, ...] | None = None,
-    timeout: float | None = None,
-) -> Answer:
-    """Ask a person, from a node of a workflow, and wait for the answer.
+async def ask_person(action: str, details: str = "") -> Answer:
+    """Ask a person, from a function of a workflow, and wait for the answer.
 
     The request reaches whoever answers for the workflow's agent; its `input` names the node. Let a node
     that asks do nothing else, and add it with `repeatable=True`: then a workflow that has ended while the
@@ -67,8 +60,6 @@ async def ask_person(
     Args:
         action: what is asked, in a line.
         details: what a person has to know for that.
-        options: likely answers, where it is not about yes or no; the answer is `Answer.message` then.
-        timeout: seconds until it is denied; by default the runtime's limit.
 
     Raises:
         WorkflowError: no workflow runs the caller.
@@ -76,14 +67,14 @@ async def ask_person(
     Example:
         ```python
         async def approve(state: State) -> dict[str, object]:
-            answer = await ask_person("Publish this", details=state.draft)
+            answer = await ask_person("Publish this", state.draft)
             return {"is_approved": answer.allowed, "remark": answer.message}
         ```
     """
     ask = _ask.get(None)
     if ask is None:
         raise WorkflowError("ask_person is for the nodes of a workflow")
-    return await ask(action, details, "", options, timeout)
+    return await ask(action, details)
 
 
 class Execution(Generic[StateT]):
@@ -170,14 +161,15 @@ class Execution(Generic[StateT]):
         return list(items)
 
     async def _work(self, node: Node, units: deque[Unit]) -> None:
-        """Run one after the other; where one has failed, no other begins."""
-        while units and not self._failures:
+        """Run a node, or its items one after the other; where one has failed, no other item begins."""
+        while units:
             unit = units.popleft()
             try:
                 await self._attend(node, unit)
             except Exception as error:  # noqa: BLE001 (raised once the others have ended)
                 error.add_note(f"in the node {unit} of a workflow")
                 self._failures[unit] = error
+                units.clear()
 
     async def _attend(self, node: Node, unit: Unit) -> None:
         """Run a node, or find out what became of it, and put on record what it has changed."""
@@ -303,27 +295,14 @@ class Execution(Generic[StateT]):
             )
         return None if answer.allowed else answer.input or {}
 
-    async def _ask_person(
-        self,
-        unit: Unit,
-        action: str,
-        details: str,
-        reason: str,
-        options: tuple[str, ...] | None = None,
-        timeout: float | None = None,
-    ) -> Answer:
+    async def _ask_person(self, unit: Unit, action: str, details: str, reason: str = "") -> Answer:
         """Ask about one node, unless the answer was given ahead; that counts once."""
         await trio.lowlevel.checkpoint()
         if answer := self._answers.pop(str(unit), None):
             return answer
+        node: dict[str, object] = {"node": str(unit)}
         return await self._agent.request_permission(
-            "workflow",
-            action,
-            details=details,
-            input={"node": str(unit)},
-            reason=reason,
-            options=options,
-            timeout=timeout,
+            "workflow", action, details=details, input=node, reason=reason
         )
 
 

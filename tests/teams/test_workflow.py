@@ -16,12 +16,13 @@ from greenroom import (
     Done,
     MemoryStore,
     RuntimeLimits,
+    ToolError,
     TurnStatus,
     WorkflowError,
     WorkflowLimitError,
 )
 from greenroom.teams import END, START, Workflow, ask_person
-from greenroom.testing import ScriptedProvider
+from greenroom.testing import Reply, ScriptedProvider
 
 
 class State(msgspec.Struct, frozen=True):
@@ -213,6 +214,14 @@ async def test_a_workflow_is_a_node_of_another_one_and_an_agent():
         assert (await handle.ask("ho")).value == "HO!"  # a finished run is not gone on with
 
 
+async def test_a_workflow_that_is_a_node_of_itself_ends_at_a_limit():
+    workflow = Workflow(State, input="best", output="best")
+    workflow.node("self", workflow, input="best", output="best")
+    workflow.edge(START, "self").edge("self", END)
+    with pytest.raises(WorkflowError, match="20 agents run inside of each other: workflow → self"):
+        await workflow.run(State())
+
+
 async def test_a_failed_node_lets_the_others_end_and_is_named(autojump_clock):
     ended = []
 
@@ -230,6 +239,16 @@ async def test_a_failed_node_lets_the_others_end_and_is_named(autojump_clock):
         await workflow.run(State())
     assert caught.value.__notes__ == ["in the node fail of a workflow"]
     assert ended == ["work"]
+
+
+async def test_errors_of_ours_in_a_group_end_the_run_too():
+    async def fail(state):
+        async with trio.open_nursery():
+            raise ToolError("no way")
+
+    workflow = Workflow(State).node("fail", fail).edge(START, "fail").edge("fail", END)
+    with pytest.raises(ToolError, match="no way"):
+        await workflow.run(State())
 
 
 async def crash(agent):
@@ -329,7 +348,7 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
         is_approved: bool
 
     async def approve(state: Draft) -> dict[str, object]:
-        answer = await ask_person("Publish this", details=state["text"])
+        answer = await ask_person("Publish this", state["text"])
         return {"is_approved": answer.allowed}
 
     workflow = Workflow(Draft).node("approve", approve, repeatable=True)
@@ -349,3 +368,66 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
     assert run.state["is_approved"]
     with pytest.raises(WorkflowError, match="for the nodes of a workflow"):
         await ask_person("Hm")
+    with pytest.raises(WorkflowError, match="answers for 'nobody'"):
+        await workflow.run({"text": "Hello"}, answers={"nobody": True})
+
+
+async def test_a_run_knows_nothing_of_one_before_it_in_its_session():
+    hold = [True]
+
+    async def left(state):
+        return {"log": "left"}
+
+    async def right(state):
+        if hold:
+            raise ToolError("not yet")
+
+    workflow = Workflow(State).node("left", left).node("right", right, repeatable=True)
+    workflow.edge(START, "left").edge(START, "right").edge("left", END).edge("right", END)
+    session = AgentSession.new("two", store=MemoryStore())
+    for _ in range(2):
+        with pytest.raises(ToolError):
+            await workflow.run(State(log=["first"]), session=session)
+    hold.clear()
+    records = session.records("workflow.node")
+    assert (await workflow.run(session=session, resume=True)).state.log == ["first", "left"]
+    starts = [each for each in session.records("workflow.node") if "changes" not in each]
+    assert len(starts) == 2  # that of "left", in each of the runs
+    assert len(records) == 4
+
+
+async def test_a_fork_of_a_run_asks_about_an_agent_that_the_other_one_may_go_on_with(
+    autojump_clock,
+):
+    asked = []
+    llm = ScriptedProvider(Reply("It is", hangs=True), "It is there.", "Again.")
+    workflow = Workflow(State).node("ask", Agent(llm), input="best", output="best", timeout=5)
+    workflow.edge(START, "ask").edge("ask", END)
+    session = AgentSession.new("first", store=MemoryStore())
+    with pytest.raises(WorkflowLimitError):
+        await workflow.run(State(best="Where?"), session=session)
+
+    async def agree(request):
+        asked.append(request.details)
+        return True
+
+    fork = await session.fork()
+    assert (await workflow.run(session=session, resume=True, approve=agree)).state.best
+    assert asked == []
+    assert [message.text for message in llm.requests[1].messages] == [
+        "Where?",
+        "It is",
+        "Go on where you left off.",
+    ]
+    assert (await workflow.run(session=fork, resume=True, approve=agree)).state.best == "Again."
+    assert len(asked) == 1
+    assert "of which this is a fork" in asked[0]
+
+
+async def test_a_stored_run_of_another_workflow_is_refused():
+    session = AgentSession.new("other", store=MemoryStore())
+    with pytest.raises(WorkflowLimitError):
+        await doubling().run(State(), session=session, max_steps=1)
+    workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)
+    with pytest.raises(WorkflowError, match="goes on with 'double', and there is no such node"):
+        await workflow.run(session=session, resume=True)
