@@ -136,7 +136,7 @@ class Execution(Generic[StateT]):
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready)
         self._keep(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
-        await self._agent.session.save(flush=False)
+        await self._agent.session.save()
         self._tell(step, step.number, step.updates)
 
     def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
@@ -184,7 +184,7 @@ class Execution(Generic[StateT]):
         self._note(unit, self._progress.schema.check(str(unit), changes))
         self._left -= 1
         if self._left:  # behind the last one the whole step is saved
-            await self._agent.session.save(flush=False)
+            await self._agent.session.save()
 
     def _note(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
         run, step = self._progress.run, self._progress.number
