@@ -59,12 +59,12 @@ class Edge(Generic[StateT]):
     when: Choose[StateT] | None = None
     route: Choose[StateT] | None = None
 
-    def follow(self, state: StateT) -> Iterable[str]:
-        """Return where it leads from this state."""
+    def follow(self, state: Callable[[], StateT]) -> Iterable[str]:
+        """Return where it leads from the state of which this makes copies."""
         if self.route is not None:
-            found = self.route(state)
+            found = self.route(state())
             return (found,) if isinstance(found, str) else tuple(found)  # type: ignore[arg-type]
-        return (self.target,) if self.when is None or self.when(state) else ()
+        return (self.target,) if self.when is None or self.when(state()) else ()
 
     def targets(self, nodes: Iterable[str]) -> Iterable[str]:
         """Return where it may lead: of a route what its annotation says, else anywhere."""
@@ -157,7 +157,7 @@ class Graph(Generic[StateT]):
         """
         ready: set[str] = set()
         for source in done:
-            found = {name for edge in self._edges[source] for name in edge.follow(state())}
+            found = {name for edge in self._edges[source] for name in edge.follow(state)}
             if not found:
                 raise WorkflowError(
                     f"nothing leads on from {source}: none of its conditions holds",
