@@ -8,8 +8,10 @@ they may go), `file_stamps` (what they have seen) and `arguments`. No part of `b
 passed by name: `calculator`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from greenroom.tools.builtin.bash import Bash as Bash
-from greenroom.tools.builtin.calculator import calculator as calculator
 from greenroom.tools.builtin.edit import Edit as Edit
 from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
@@ -20,6 +22,9 @@ from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
 from greenroom.tools.builtin.write import Write as Write
 from greenroom.tools.protocol import Tool
 from greenroom.tools.sandbox.policy import Sandbox
+
+if TYPE_CHECKING:
+    from greenroom.tools.builtin.calculation import calculator as calculator
 
 __all__ = [
     "Bash",
@@ -36,6 +41,9 @@ __all__ = [
     "calculator",
 ]
 
+_BY_NAME = {"calculator": "calculation"}
+"""Tools that are passed by name, and their modules; reading a signature takes pydantic, so not before."""
+
 
 def builtin_tools(*, sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
     """Make one of each built-in tool, for `ToolRegistry(builtin_tools())`.
@@ -48,3 +56,12 @@ def builtin_tools(*, sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
         ['Bash', 'Read', 'Write', 'Edit', 'Glob', 'Grep', 'Todo', 'WebFetch']
     """
     return (Bash(sandbox=sandbox), Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())
+
+
+def __getattr__(name: str) -> object:
+    """Load a tool that is passed by name at its first use."""
+    if name not in _BY_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_BY_NAME[name]}"), name)
+    globals()[name] = value
+    return value
