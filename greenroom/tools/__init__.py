@@ -2,7 +2,7 @@
 
 `protocol` says what a tool is; `function_tool` (`@tool`) makes one of a function, with `schema`,
 `typed_dict` and `docstring`, and `adapted_tool` (`as_tool`) of what is nearly one; `registry` and
-`registered_tool` are the tools of an agent; `execution` is how calls run, with `validation`, `spill` and,
+`registered_tool` are the tools of an agent, `flags` what tools say of their calls; `execution` is how calls run, with `validation`, `spill` and,
 for threads, `blocking`. The rooms:
 
 - `builtin`: the tools that come along; they are found here as well, and load at their first use.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.tools.adapted_tool import as_tool as as_tool
 from greenroom.tools.execution import Call as Call, Gate as Gate, run_batch as run_batch
+from greenroom.tools.flags import may_repeat as may_repeat
 from greenroom.tools.function_tool import FunctionTool as FunctionTool, tool as tool
 from greenroom.tools.isolation.function_reference import is_worker as is_worker
 from greenroom.tools.isolation.process_limits import ProcessLimits as ProcessLimits
@@ -92,6 +93,7 @@ __all__ = [
     "examine_sandbox",
     "is_worker",
     "look_at",
+    "may_repeat",
     "portable",
     "put_back",
     "run_batch",

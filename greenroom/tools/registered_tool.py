@@ -20,6 +20,7 @@ from greenroom.core import (
     visible,
 )
 from greenroom.tools.execution import execute_tool
+from greenroom.tools.flags import ToolFlags
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, Tool, plain_info
 from greenroom.tools.sandbox.examination import examine_sandbox
 from greenroom.tools.sandbox.policy import Sandbox
@@ -49,6 +50,9 @@ class RegisteredTool:
         concurrent: whether a call may run beside others.
         sandbox: what each call is held to, or None.
         credentials: what the person has to give before a call runs.
+        read_only: whether a call changes nothing; None where that is not known.
+        idempotent: whether a call that is made again changes nothing more.
+        destructive: whether a call may delete what can't be brought back.
     """
 
     name: str
@@ -60,6 +64,9 @@ class RegisteredTool:
     concurrent: bool = False
     sandbox: Sandbox | None = None
     credentials: tuple[Credential, ...] = ()
+    read_only: bool | None = None
+    idempotent: bool | None = None
+    destructive: bool | None = None
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
 
@@ -80,26 +87,32 @@ class RegisteredTool:
                 hint="use 1 to 64 letters, digits, '_' and '-'",
             )
         parameters = _parameters(tool)
+        description, category = _text(tool, "description"), _text(tool, "category")
+        flags = ToolFlags.of(tool)
         return cls(
             name=name,
-            description=_text(tool, "description"),
-            category=_text(tool, "category"),
+            description=description,
+            category=category,
             parameters=parameters,
             requires_permission=bool(getattr(tool, "requires_permission", True)),
             timeout=_timeout(tool),
             concurrent=bool(getattr(tool, "concurrent", False)),
             sandbox=_sandbox(tool),
             credentials=_credentials(tool),
+            read_only=flags.read_only,
+            idempotent=flags.idempotent,
+            destructive=flags.destructive,
             tool=tool,
             validator=InputValidator(name, parameters),
         )
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Say what a call would do, with hidden characters made visible. Never raises."""
+        warning = " (it may destroy what can't be brought back)" if self.destructive else ""
         try:
             found = self.tool.info(input)
             return ToolInfo(
-                " ".join(visible(found.action).split()),
+                " ".join(visible(found.action).split()) + warning,
                 visible(found.details),
                 visible(found.diff),
                 visible(found.claim),
@@ -107,7 +120,7 @@ class RegisteredTool:
         except (Exception, SystemExit):  # noqa: BLE001  (an unchecked input may upset any tool)
             _log.debug("tool %s could not describe a call", self.name, exc_info=True)
             plain = plain_info(self.name, input)
-            return ToolInfo(plain.action, visible(plain.details))
+            return ToolInfo(plain.action + warning, visible(plain.details))
 
     def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
         """Return what is wrong with an input, in words for the model, or None where it fits.

@@ -1,5 +1,6 @@
 """Plans that are interrupted at every checkpoint, and go on."""
 
+import pytest
 import trio
 
 from greenroom import Agent, tool
@@ -147,10 +148,11 @@ async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
     assert "its agent had begun" in again.run.state("a").error
 
 
-async def test_a_call_that_only_reads_is_made_again_without_a_question(autojump_clock):
+@pytest.mark.parametrize("says", [{"category": "read"}, {"read_only": True}, {"idempotent": True}])
+async def test_a_call_that_may_be_repeated_is_made_again_without_a_question(says, autojump_clock):
     seen = []
 
-    @tool(category="read")
+    @tool(**says)
     async def look() -> str:
         """Look."""
         seen.append(1)
