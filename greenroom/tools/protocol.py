@@ -71,7 +71,7 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that the model calls: 1 to 64 letters, digits, `_` and `-`."""
+        """The name that the model calls: 1 to 64 letters, digits, `_` and `-`, as in `fs.read` with dots."""
         ...
 
     @property

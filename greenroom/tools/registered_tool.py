@@ -16,6 +16,7 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     Workspace,
+    portable_name,
     serde,
     visible,
 )
@@ -30,7 +31,8 @@ from greenroom.tools.validation import InputValidator
 __all__ = ["RegisteredTool"]
 
 _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_LONGEST = 64  # what the strictest API takes
 _log = logging.getLogger("greenroom.tools")
 
 
@@ -81,10 +83,10 @@ class RegisteredTool:
             return tool
         _check_members(tool)
         name = tool.name
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _is_name(name):
             raise ToolError(
                 f"{str(name)[:80]!r} is no name for a tool",
-                hint="use 1 to 64 letters, digits, '_' and '-'",
+                hint="use 1 to 64 letters, digits, '_' and '-'; dots between them count as two",
             )
         parameters = _parameters(tool)
         description, category = _text(tool, "description"), _text(tool, "category")
@@ -161,6 +163,10 @@ class RegisteredTool:
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input and run the call, as `ToolRegistry.execute` does."""
         return await execute_tool(self, input, context)
+
+
+def _is_name(name: str) -> bool:
+    return len(portable_name(name)) <= _LONGEST and _NAME.fullmatch(name) is not None
 
 
 def _check_members(tool: object) -> None:
