@@ -37,18 +37,23 @@ from greenroom.tools.typed_dict import portable as portable
 
 if TYPE_CHECKING:
     from greenroom.tools.builtin import (
+        PYTHON_SANDBOX as PYTHON_SANDBOX,
         Bash as Bash,
         Edit as Edit,
         FileStamps as FileStamps,
         Glob as Glob,
         Grep as Grep,
         Read as Read,
+        SearchBackend as SearchBackend,
+        SearchResult as SearchResult,
         Todo as Todo,
         TodoList as TodoList,
         WebFetch as WebFetch,
         Write as Write,
         builtin_tools as builtin_tools,
         calculator as calculator,
+        run_python as run_python,
+        web_search as web_search,
     )
     from greenroom.tools.workspace import (
         Packs as Packs,
@@ -61,6 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIONAL_MEMBERS",
+    "PYTHON_SANDBOX",
     "Bash",
     "Call",
     "Edit",
@@ -76,6 +82,8 @@ __all__ = [
     "RegisteredTool",
     "Sandbox",
     "SandboxLimits",
+    "SearchBackend",
+    "SearchResult",
     "Todo",
     "TodoList",
     "Tool",
@@ -97,7 +105,9 @@ __all__ = [
     "portable",
     "put_back",
     "run_batch",
+    "run_python",
     "tool",
+    "web_search",
 ]
 
 _LATE = frozenset(__all__) - frozenset(globals())

@@ -5,7 +5,7 @@ Modules, by tool: `bash` (`environment`, `output_buffer`); `read` (`numbered_lin
 (`file_tree`, `gitignore`, `glob_pattern`, `file_filter`, `ripgrep`, `searcher`, `grep_schema`,
 `grep_rows`); `todo`; `web_fetch` (`fetch`, `page`, `html_text`). For all of them: `paths` (where
 they may go), `file_stamps` (what they have seen) and `arguments`. No part of `builtin_tools()`, to be
-passed by name: `calculator`.
+passed by name: `calculator`, `web_search` and `run_python`, which shares `command` with `bash`.
 """
 
 from importlib import import_module
@@ -17,8 +17,17 @@ from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
 from greenroom.tools.builtin.grep import Grep as Grep
 from greenroom.tools.builtin.read import Read as Read
+from greenroom.tools.builtin.run_python import (
+    PYTHON_SANDBOX as PYTHON_SANDBOX,
+    run_python as run_python,
+)
 from greenroom.tools.builtin.todo import Todo as Todo, TodoList as TodoList
 from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
+from greenroom.tools.builtin.web_search import (
+    SearchBackend as SearchBackend,
+    SearchResult as SearchResult,
+    web_search as web_search,
+)
 from greenroom.tools.builtin.write import Write as Write
 from greenroom.tools.protocol import Tool
 from greenroom.tools.sandbox.policy import Sandbox
@@ -27,18 +36,23 @@ if TYPE_CHECKING:
     from greenroom.tools.builtin.calculation import calculator as calculator
 
 __all__ = [
+    "PYTHON_SANDBOX",
     "Bash",
     "Edit",
     "FileStamps",
     "Glob",
     "Grep",
     "Read",
+    "SearchBackend",
+    "SearchResult",
     "Todo",
     "TodoList",
     "WebFetch",
     "Write",
     "builtin_tools",
     "calculator",
+    "run_python",
+    "web_search",
 ]
 
 _BY_NAME = {"calculator": "calculation"}
