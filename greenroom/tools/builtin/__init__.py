@@ -5,7 +5,7 @@ Modules, by tool: `bash` (`environment`, `output_buffer`); `read` (`numbered_lin
 (`file_tree`, `gitignore`, `glob_pattern`, `file_filter`, `ripgrep`, `searcher`, `grep_schema`,
 `grep_rows`); `todo`; `web_fetch` (`fetch`, `page`, `html_text`). For all of them: `paths` (where
 they may go), `file_stamps` (what they have seen) and `arguments`. No part of `builtin_tools()`, to be
-passed by name: `calculator`, `web_search` and `run_python`, which shares `command` with `bash`.
+passed by name: `calculation`, `search`, and `python_program`, which has `command` in common with `bash`.
 """
 
 from importlib import import_module
@@ -16,18 +16,18 @@ from greenroom.tools.builtin.edit import Edit as Edit
 from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
 from greenroom.tools.builtin.grep import Grep as Grep
-from greenroom.tools.builtin.read import Read as Read
-from greenroom.tools.builtin.run_python import (
+from greenroom.tools.builtin.python_program import (
     PYTHON_SANDBOX as PYTHON_SANDBOX,
     run_python as run_python,
 )
-from greenroom.tools.builtin.todo import Todo as Todo, TodoList as TodoList
-from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
-from greenroom.tools.builtin.web_search import (
+from greenroom.tools.builtin.read import Read as Read
+from greenroom.tools.builtin.search import (
     SearchBackend as SearchBackend,
     SearchResult as SearchResult,
     web_search as web_search,
 )
+from greenroom.tools.builtin.todo import Todo as Todo, TodoList as TodoList
+from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
 from greenroom.tools.builtin.write import Write as Write
 from greenroom.tools.protocol import Tool
 from greenroom.tools.sandbox.policy import Sandbox
