@@ -16,16 +16,7 @@ from greenroom.tools.builtin.edit import Edit as Edit
 from greenroom.tools.builtin.file_stamps import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
 from greenroom.tools.builtin.grep import Grep as Grep
-from greenroom.tools.builtin.python_program import (
-    PYTHON_SANDBOX as PYTHON_SANDBOX,
-    run_python as run_python,
-)
 from greenroom.tools.builtin.read import Read as Read
-from greenroom.tools.builtin.search import (
-    SearchBackend as SearchBackend,
-    SearchResult as SearchResult,
-    web_search as web_search,
-)
 from greenroom.tools.builtin.todo import Todo as Todo, TodoList as TodoList
 from greenroom.tools.builtin.web_fetch import WebFetch as WebFetch
 from greenroom.tools.builtin.write import Write as Write
@@ -34,6 +25,15 @@ from greenroom.tools.sandbox.policy import Sandbox
 
 if TYPE_CHECKING:
     from greenroom.tools.builtin.calculation import calculator as calculator
+    from greenroom.tools.builtin.python_program import (
+        PYTHON_SANDBOX as PYTHON_SANDBOX,
+        run_python as run_python,
+    )
+    from greenroom.tools.builtin.search import (
+        SearchBackend as SearchBackend,
+        SearchResult as SearchResult,
+        web_search as web_search,
+    )
 
 __all__ = [
     "PYTHON_SANDBOX",
@@ -55,7 +55,11 @@ __all__ = [
     "web_search",
 ]
 
-_BY_NAME = {"calculator": "calculation"}
+_BY_NAME = {
+    "calculator": "calculation",
+    **dict.fromkeys(("PYTHON_SANDBOX", "run_python"), "python_program"),
+    **dict.fromkeys(("SearchBackend", "SearchResult", "web_search"), "search"),
+}
 """Tools that are passed by name, and their modules; reading a signature takes pydantic, so not before."""
 
 
