@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVarTuple, Unpack
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.agents import Toolbox, calling
 from greenroom.core import (
@@ -35,6 +36,7 @@ from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import (
     PLAN_STEP,
     FailureReason,
+    PlanBegin,
     PlanEnd,
     PlanRevision,
     PlanRun,
@@ -217,8 +219,10 @@ class _Execution:
                 return
 
     def _begin(self) -> None:
-        """Write the run down, unless it is what the session holds already."""
-        if not _is_stored(self.run, self._agent.session):
+        """Write the run down; one that the session holds already is told to the subscribers alone."""
+        if _is_stored(self.run, self._agent.session):
+            self._tell(_goes_on(self.run))
+        else:
             steps = list(self.run.steps())
             self.run = PlanRun(self.run.plan)
             for step in steps:
@@ -233,9 +237,13 @@ class _Execution:
         if isinstance(step, SubtaskMove) and step.status is SubtaskStatus.COMPLETED:
             kept = self.run.state(step.id).result  # a long result is shortened
             step = SubtaskMove(step.id, step.status, kept)
+        self._agent.session.add_record(PLAN_STEP, self._tell(step))
+
+    def _tell(self, step: PlanStep) -> dict[str, object]:
+        """Publish a step; return it as JSON."""
         data = serde.loads_object(msgspec.json.encode(step).decode())
-        self._agent.session.add_record(PLAN_STEP, data)
         self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))
+        return data
 
     # -- what starts when -----------------------------------------------------------------------
 
@@ -494,6 +502,12 @@ class _Frontier:
                     self._sorter.done(id_)
                 elif self._status[id_] is SubtaskStatus.PENDING:
                     heapq.heappush(self._ready, (self._place[id_], id_))
+
+
+def _goes_on(run: PlanRun) -> PlanBegin:
+    """Say where a run stands that goes on; its results may be too long for a chunk."""
+    states = {id_: replace(state, result=None) for id_, state in run.states.items()}
+    return PlanBegin(run.plan, run.revisions, states, run.error)
 
 
 def _is_stored(run: PlanRun, session: AgentSession) -> bool:

@@ -303,3 +303,15 @@ def test_a_trip_is_planned_anew_when_the_hotel_is_full(tmp_path):
         "plan: museum completed",
         "You fly on Friday and sleep in a hostel: the hotel was full.",
     ]
+
+
+def test_three_files_are_searched_side_by_side_and_each_change_is_a_line(tmp_path):
+    *told, answer, way = run("bug_hunt.py", cwd=tmp_path).splitlines()
+    told = [line.removeprefix("plan: ") for line in told]
+    hunters = {"basket", "dates", "stack"}
+    assert told[0] == "4 subtasks"
+    assert set(told[1:4]) == {f"{name} executing" for name in hunters}
+    assert set(told[4:7]) == {f"{name} completed" for name in hunters}
+    assert told[7:] == ["report executing", "report completed"]
+    assert answer == "Three files, three bugs: see the report."
+    assert way.startswith("greenroom plan show ")

@@ -24,6 +24,7 @@ class Planned:
         self.session = session or AgentSession.new("planned", session_id="planned")
         self.limits = limits
         self.run = None
+        self.told = None  # the run as the chunks tell it
         self.steps = []
         self.asked = []
 
@@ -55,6 +56,7 @@ class Planned:
                 self._note(chunk.chunk)
             case Custom(kind="plan.step"):
                 self.steps.append(chunk.text.removeprefix("plan: "))
+                self.told = PlanRun.follow(self.told, chunk.data)
             case PermissionRequest():
                 self.asked.append(chunk)
 
