@@ -8,9 +8,9 @@ from rich.text import Text
 from greenroom.cli.drawing.call_words import call_words
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import clip, visible
-from greenroom.planning import PlanRun, Subtask, SubtaskState, SubtaskStatus
+from greenroom.planning import PlanRun, Subtask, SubtaskStatus
 
-__all__ = ["one_line", "plan_facts", "render_plan", "render_subtask"]
+__all__ = ["one_line", "plan_facts", "render_plan", "render_row", "render_subtask", "subtask_words"]
 
 _LONGEST = 500  # characters of a line; a terminal shows as many as it has columns
 _WIDEST = 20  # columns of the ids
@@ -39,15 +39,20 @@ def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
 
 def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) -> Text:
     """Show one subtask; why it has failed, or waits, says more than what it was to do."""
-    subtask, state = run.plan[id_], run.states[id_]
-    words = one_line(state.error) if state.error else _words(subtask)
+    state = run.states[id_]
+    words = one_line(state.error) if state.error else subtask_words(run.plan[id_])
     if state.failures and state.status in (SubtaskStatus.PENDING, SubtaskStatus.EXECUTING):
         words = f"try {state.failures + 1}: {words}"
-    style = _style(state, scheme)
-    return _line(
-        (f"{_MARKS[state.status]} {visible(id_).ljust(width)}", style),
-        (f"  {words}", style or scheme.note),
-    )
+    return render_row(id_.ljust(width), state.status, words, scheme)
+
+
+def render_row(name: str, status: SubtaskStatus, words: str, scheme: ColorScheme) -> Text:
+    """Show a subtask's name behind the mark of its status, and words about it."""
+    style = {
+        SubtaskStatus.EXECUTING: scheme.todo,
+        SubtaskStatus.FAILED: scheme.error,
+    }.get(status, "")
+    return _line((f"{_MARKS[status]} {visible(name)}", style), (f"  {words}", style or scheme.note))
 
 
 def plan_facts(run: PlanRun) -> str:
@@ -62,13 +67,9 @@ def one_line(text: str) -> str:
     return visible(" ".join(clip(text, _LONGEST).split()))
 
 
-def _words(subtask: Subtask) -> str:
+def subtask_words(subtask: Subtask) -> str:
+    """Say in one line what a subtask is to do: its goal, else its call."""
     return one_line(subtask.goal or f"{subtask.tool} {call_words(subtask.arguments)}")
-
-
-def _style(state: SubtaskState, scheme: ColorScheme) -> str:
-    styles = {SubtaskStatus.EXECUTING: scheme.todo, SubtaskStatus.FAILED: scheme.error}
-    return styles.get(state.status, "")
 
 
 def _choose(run: PlanRun, rows: int) -> list[str]:
