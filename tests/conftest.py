@@ -20,6 +20,7 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "in_turns(name): in a quick run, one value of this parameter"
     )
+    config.addinivalue_line("markers", "checkpoint(name): what a stage of the framework has to do")
     settings.register_profile(
         "greenroom",
         max_examples=EXAMPLES,
@@ -45,6 +46,25 @@ def pytest_collection_modifyitems(config, items):
     left_out = {item for group in crossed.values() for item in group} - taken
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_itemcollected(item):
+    """Let each report of a test say which checkpoint it proves, on whichever worker it runs."""
+    for mark in item.iter_markers("checkpoint"):
+        item.user_properties.append(("checkpoint", *mark.args))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """After `pytest -m checkpoint`, tell of each checkpoint whether it is passed."""
+    if config.getoption("-m") != "checkpoint":
+        return
+    failed = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            for _, name in getattr(report, "user_properties", ()):
+                failed[name] = failed.get(name, False) or outcome != "passed"
+    for name, has_failed in sorted(failed.items()):
+        terminalreporter.write_line(f"{'FAIL' if has_failed else 'PASS'} {name}")
 
 
 @pytest.fixture(autouse=True, scope="session")

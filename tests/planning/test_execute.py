@@ -52,6 +52,7 @@ def diamond():
     )
 
 
+@pytest.mark.checkpoint("3.3 side by side")
 async def test_what_does_not_wait_runs_side_by_side(autojump_clock):
     planned = Planned(Plan("", [Subtask("a", "A"), Subtask("b", "B")]), worker)
     begun = trio.current_time()
@@ -287,6 +288,7 @@ def trip(chance):
     return plan, other, book, booked
 
 
+@pytest.mark.checkpoint("3.4 a failure leads to another plan")
 async def test_the_hotel_fails_and_something_else_is_booked(autojump_clock):
     plan, other, book, booked = trip(random.Random(0))
     planner = Written(other)
