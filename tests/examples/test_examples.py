@@ -315,3 +315,33 @@ def test_three_files_are_searched_side_by_side_and_each_change_is_a_line(tmp_pat
     assert told[7:] == ["report executing", "report completed"]
     assert answer == "Three files, three bugs: see the report."
     assert way.startswith("greenroom plan show ")
+
+
+def test_tools_without_an_agent(tmp_path):
+    assert run("own_tool.py", cwd=tmp_path).splitlines() == [
+        "calculator, ship, wait_for_parcel",
+        "success: 45",
+        "success: 10.00 euros",
+        "error: ship was not run: its input does not fit.",
+        "- grams: expected integer, got string 'heavy'",
+        "error: ValueError: 30000 g is too heavy",
+        "timeout: wait_for_parcel was stopped: it did not finish within 0.2 seconds.",
+    ]
+
+
+def test_eighteen_percent_of_250_is_45(tmp_path):
+    assert run("percentage.py", cwd=tmp_path).splitlines() == [
+        "Thought: I need to calculate 18% of 250",
+        "Action: CalculatorTool {'operation': 'percentage', 'value': 250, 'percentage': 18}",
+        "Observation: Result: 45",
+        "Final Answer: 18% of 250 is 45",
+    ]
+
+
+def test_research_and_a_sum(tmp_path):
+    assert run("population.py", cwd=tmp_path).splitlines() == [
+        "Search Tokyo population (search)",
+        "Extract population number: {search} (an agent)",
+        "Calculate 10% (calculator)",
+        "Tokyo has 14000000 inhabitants; 10% of that is 1400000.",
+    ]
