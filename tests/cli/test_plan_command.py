@@ -15,6 +15,7 @@ TRIP = Plan(
         Subtask("hotel", f"Find a hotel {HOSTILE}", after=["flight"]),
         Subtask("museum", "Visit a museum", after=["hotel"]),
         Subtask("walk", "Walk"),
+        Subtask("pay", "Pay", tool="pay"),
     ],
 )
 RUN = (
@@ -24,6 +25,8 @@ RUN = (
     .start("hotel", "s-h")
     .fail("hotel", f"no rooms {HOSTILE}")
     .start("walk", "s-w")
+    .fail("pay", "no money")
+    .reset("pay", "s-p", "it may have been paid")
 )
 
 
@@ -42,7 +45,7 @@ def place(shelf):
 def test_each_subtask_has_its_status_and_what_came_of_it(run, place):
     done = run("plan", "show", "p-t", *place)
     lines = done.out.splitlines()
-    assert lines[:4] == ["a weekend in Oslo", "1 of 4 done", "", '☑ flight  book {"what":"flight"}']
+    assert lines[:4] == ["a weekend in Oslo", "1 of 5 done", "", '☑ flight  book {"what":"flight"}']
     assert lines[4].startswith('    completed: {"day":"Friday","seats":"xxx')
     assert "characters left out" in lines[4]
     assert len(lines[4]) < 600
@@ -54,6 +57,8 @@ def test_each_subtask_has_its_status_and_what_came_of_it(run, place):
         "    blocked: it waits for hotel",
         "▶ walk  Walk",
         "    executing  (s-w)",
+        "☐ pay  Pay",
+        "    pending, cut off, try 2: it may have been paid  (s-p)",
     ]
     assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
     assert done.code == 0

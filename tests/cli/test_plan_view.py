@@ -148,3 +148,5 @@ def test_a_subagent_has_a_list_of_its_own():
     lines = seen.live().splitlines()
     assert [line.partition("plan")[0] for line in (lines[0], lines[4])] == ["s-1 │ ", ""]
     assert len(lines) == 8
+    seen.feed(Lagged(1))  # whose chunks were missed, nobody knows
+    assert seen.live() == ""

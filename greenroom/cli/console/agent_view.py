@@ -91,7 +91,7 @@ class AgentView:
         """Print a plan for good that this chunk comes behind."""
         match chunk:
             case Lagged():
-                self._plan.lose()
+                self._lose_plans()
                 return []
             case Done() | Exited() | Restarted():
                 return self._plan.close()
@@ -99,6 +99,12 @@ class AgentView:
                 return self._plan.close()
             case _:
                 return []
+
+    def _lose_plans(self) -> None:
+        """Follow no plan any more, of this agent and those below: steps of any may have been missed."""
+        self._plan.lose()
+        for _, child in self._children.values():
+            child._lose_plans()
 
     def _feed(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:

@@ -13,7 +13,7 @@ from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.run.conversation import load_session
 from greenroom.cli.run.store import open_store
 from greenroom.core import PlanError, serde
-from greenroom.planning import PlanRun, SubtaskStatus
+from greenroom.planning import PlanRun, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
 
 __all__ = ["show_plan"]
@@ -70,12 +70,21 @@ def _subtask(run: PlanRun, id_: str) -> Iterator[RenderableType]:
     subtask, state, scheme = run.plan[id_], run.states[id_], ColorScheme()
     after = f"  (after {', '.join(subtask.after)})" if subtask.after else ""
     yield render_row(id_, state.status, f"{subtask_words(subtask)}{after}", scheme)
-    facts = [str(state.status)]
-    if state.failures > (state.status is SubtaskStatus.FAILED):
-        facts.append(f"{state.failures} failed before")
-    if state.status is SubtaskStatus.COMPLETED:
-        result = state.result
-        facts.append(result if isinstance(result, str) else serde.encode(result).decode())
-    told = ": ".join(one_line(each) for each in (*facts, state.error) if each)
     where = f"  ({state.session_id})" if state.session_id else ""
+    told = ": ".join(filter(None, [_status(state), _outcome(state)]))
     yield indented(Text(f"{told}{where}", scheme.output), 4)
+
+
+def _status(state: SubtaskState) -> str:
+    is_cut_off = state.status is SubtaskStatus.PENDING and state.session_id
+    tries = state.failures + (state.status is not SubtaskStatus.FAILED)
+    parts = [state.status, "cut off" if is_cut_off else "", f"try {tries}" if tries > 1 else ""]
+    return ", ".join(filter(None, parts))
+
+
+def _outcome(state: SubtaskState) -> str:
+    """Say what came of a subtask: its error, or its result, where there is one."""
+    if state.error or state.status is not SubtaskStatus.COMPLETED:
+        return one_line(state.error)
+    result = state.result
+    return one_line(result if isinstance(result, str) else serde.encode(result).decode())
