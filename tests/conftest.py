@@ -61,8 +61,9 @@ def pytest_terminal_summary(terminalreporter, config):
     failed = {}
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.getreports(outcome):
-            for _, name in getattr(report, "user_properties", ()):
-                failed[name] = failed.get(name, False) or outcome != "passed"
+            for kind, name in getattr(report, "user_properties", ()):
+                if kind == "checkpoint":
+                    failed[name] = failed.get(name, False) or outcome != "passed"
     for name, has_failed in sorted(failed.items()):
         terminalreporter.write_line(f"{'FAIL' if has_failed else 'PASS'} {name}")
 

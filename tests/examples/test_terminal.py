@@ -16,9 +16,9 @@ ENTER, ESCAPE, CTRL_C = "\r", "\x1b", "\x03"
 def start(tmp_path):
     started = []
 
-    def start(name):
+    def start(name, term="xterm-256color"):
         kept = {name: os.environ[name] for name in os.environ if name.startswith(("COV", "PATH"))}
-        environment = {**kept, "HOME": str(tmp_path), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        environment = {**kept, "HOME": str(tmp_path), "TERM": term, "LANG": "C.UTF-8"}
         started.append(
             TerminalProgram([sys.executable, str(EXAMPLES / name)], tmp_path, environment)
         )
@@ -63,3 +63,13 @@ def test_a_plan_is_one_list_whose_marks_move(start):
     program.type("/quit" + ENTER)
     assert program.wait() == 0
     assert "greenroom plan show" in program.screen
+
+
+def test_on_a_terminal_that_can_not_redraw_each_change_is_a_line(start):
+    program = start("bug_hunt.py", term="dumb")
+    program.wait_for("plan: report completed", "three bugs: see the report.")
+    program.type("/quit" + ENTER)
+    assert program.wait() == 0
+    lines = [line for line in program.output.decode().splitlines() if line.startswith("plan: ")]
+    assert lines[0] == "plan: 4 subtasks"
+    assert len(lines) == len(set(lines)) == 9
