@@ -1,9 +1,12 @@
 """`RecoveryPolicy`: what is done about errors, within its budget, and what is told of it."""
 
+import ast
 import logging
 import random
+import re
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -556,3 +559,64 @@ def test_each_row_ends_and_asks_only_what_its_component_can():
         RecoveryPolicy(errors=-1)
     with pytest.raises(ConfigurationError):
         RecoveryPolicy(seconds=0)
+
+
+async def test_an_agent_that_goes_in_circles_goes_on_once_and_then_its_subtask_is_planned_anew(
+    autojump_clock,
+):
+    class Other(Plan, frozen=True):
+        async def revise(self, run, failure):
+            assert failure.error_class is ErrorClass.REPETITION
+            return Plan("", [Subtask("b", "Do less")])
+
+    policy = RecoveryPolicy()
+    llm = ScriptedProvider(*[call("look", place="here")] * 8, "Done.")
+    planned = Planned(
+        Plan("", [Subtask("a", "Do it")]),
+        Agent(policy.model(llm), tools=[look]),
+        recovery=policy,
+        planner=Other("", ()),
+    )
+    answers = Answers(planned)
+    await answers.carry_out()
+    found = [each for each in answers.chunks.recoveries if each[0] == "agent"]
+    assert found == [("agent", "repetition", 1, "go_on"), ("agent", "repetition", 2, "replan")]
+    assert planned.run.results == {"b": "Done."}
+
+
+# -- the page ------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+
+
+def cells():
+    page = (ROOT / "docs" / "recovery.md").read_text()
+    return [
+        [each.strip() for each in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if "|" in line
+    ]
+
+
+def test_the_page_has_each_row_of_the_table_with_its_answers():
+    found = {}
+    for component, error, answers in (each for each in cells() if len(each) == 3):
+        if component.strip("`") in set(Component):
+            words = []
+            for answer in answers.split(", "):
+                word, _, times = answer.partition(" ×")
+                words += [word.strip("`")] * int(times or 1)
+            found[component.strip("`"), error.strip("`")] = tuple(words)
+    assert found == RECOVERY_TABLE
+
+
+def test_each_of_the_34_failures_names_rows_that_there_are_and_a_test_that_there_is():
+    modes = [each for each in cells() if each[-1].startswith("`tests/")]
+    assert len(modes) == 34
+    for _, answer, place in modes:
+        path, _, name = place.strip("`").partition("::")
+        tree = ast.parse((ROOT / path).read_text())
+        assert name in {getattr(node, "name", "") for node in tree.body}, place
+        rows = re.findall(rf"`({'|'.join(Component)}) (\w+)`", answer)
+        assert set(rows) <= set(RECOVERY_TABLE), answer
+        assert rows or "the kernel: " in answer or "refused: " in answer, answer
