@@ -255,7 +255,14 @@ class RecoveryPolicy:
         retry = Retry(attempts=tries + 1, backoff=self._backoff, retryable=self._may_retry)
         made = resilient(llm, retry=retry, fallback=self._fallback, after_output="restart")
         others = [TextTools(each) if in_words else each for each in self._fallback]
-        return WatchedModel(TextTools(made) if in_words else made, self.decide, others)
+        return WatchedModel(TextTools(made) if in_words else made, self._judge, others)
+
+    def _judge(self, error: ErrorClass, attempt: int, detail: str, session_id: str) -> ErrorContext:
+        """Say what is done about what a model does; whoever runs it asks again by itself."""
+        possible = {_D.ASK_AGAIN, _D.OTHER_MODEL} if self._fallback else {_D.ASK_AGAIN}
+        return self.decide(
+            _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
+        )
 
     def _may_retry(self, error: Exception) -> bool:
         return is_retryable(error) and self._count()

@@ -5,12 +5,11 @@ in any loop. A request shows what came of the calls before it: a tool that is no
 does not fit, the same call once more. The reply shows a refusal, and what was retried below.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from itertools import takewhile
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self, TypeAlias
 
 import trio
 
@@ -52,10 +51,13 @@ from greenroom.planning.error_context import (
 )
 from greenroom.tools import InputValidator
 
-__all__ = ["Fault", "WatchedModel", "find_fault"]
+__all__ = ["WatchedModel", "find_fault"]
+
+_Ended: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
+"""A call and its result."""
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
-_ERRORS = (ModelError, NetworkError, CircuitOpenError)
+_DECIDED = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
 _KEPT = 1_000  # conversations that were too long
 _RAISED: dict[ErrorClass, type[GreenroomError]] = {
     ErrorClass.FORMAT: ModelOutputError,
@@ -63,30 +65,17 @@ _RAISED: dict[ErrorClass, type[GreenroomError]] = {
 }
 
 
-class Decide(Protocol):
-    """Looks an error of a model up: `RecoveryPolicy.decide`."""
-
-    def __call__(
-        self,
-        component: Component,
-        error: ErrorClass,
-        attempt: int,
-        *,
-        possible: frozenset[Decision],
-        detail: str,
-        correlation_id: str,
-    ) -> ErrorContext:
-        """Say what is done about it."""
-        ...
+Judge: TypeAlias = Callable[[ErrorClass, int, str, str], ErrorContext]
+"""Says what is done about an error of a model: its class, how often it has come, in words, and the session."""
 
 
 class WatchedModel:
     """A model whose errors are looked up and told; a provider like any other."""
 
-    def __init__(self, llm: LLMProvider, decide: Decide, others: Sequence[LLMProvider]) -> None:
-        """Watch a model; the others are asked where the table says so of what it does."""
+    def __init__(self, llm: LLMProvider, judge: Judge, others: Sequence[LLMProvider]) -> None:
+        """Watch a model; the first of the others is asked where that is the answer to what it does."""
         self.llm = llm
-        self.decide = decide
+        self.judge = judge
         self.others = others
         self.too_long: set[str] = set()
         """The conversations that were too long at their last request."""
@@ -135,15 +124,13 @@ class _WatchedStream(ModelStream):
         self._watched = watched
         self._request = request
         self._llm = watched.llm
-        self._retries = 0
+        self._retries = self._reformats = 0
         self._stack = AsyncExitStack()
         self._inner: ModelStream | None = None
         self._failure: GreenroomError | None = None
         fault = find_fault(request)
-        if fault is not None:
-            context = self._judge(fault.error, fault.attempt, fault.detail)
-            if context.decision is Decision.OTHER_MODEL:
-                self._llm = watched.others[0]
+        if fault is not None and self._judge(*fault).decision is Decision.OTHER_MODEL:
+            self._llm = watched.others[0]
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -170,25 +157,22 @@ class _WatchedStream(ModelStream):
                 opening = self._llm.stream(self._request)
                 self._inner = await self._stack.enter_async_context(opening)
             event = await anext(self._inner)
-        except _ERRORS as error:
+        except (ModelError, NetworkError, CircuitOpenError) as error:
             self._give_up(error)
             return ()
+        self._ready.append(event)
         match event:
             case Announcement(kind, data):
-                self._ready.append(event)
-                self._read(kind, data)
+                self._note(kind, data)
             case StreamEnd(message) if message.stop_reason in _REFUSALS:
-                context = self._judge(
-                    ErrorClass.REFUSAL, 1, f"{message.stop_reason}: {message.text}"
-                )
-                if self._failure is not None and isinstance(self._failure, ModelError):
-                    self._failure.partial = message
-                if context.decision is not Decision.GIVE_UP:
-                    return (event,)
+                self._ready.pop()  # its row may end the reply
+                self._judge(ErrorClass.REFUSAL, 1, f"{message.stop_reason}: {message.text}")
+                if self._failure is None:
+                    self._ready.append(event)
+            case StreamEnd():
+                self._watched.too_long.discard(self._request.conversation)
             case _:
-                if isinstance(event, StreamEnd):
-                    self._watched.too_long.discard(self._request.conversation)
-                return (event,)
+                pass
         return ()
 
     def partial(self) -> Message:
@@ -199,15 +183,7 @@ class _WatchedStream(ModelStream):
 
     def _judge(self, error: ErrorClass, attempt: int, detail: str) -> ErrorContext:
         """Look up what the model has done, tell of it, and end the reply where that is given up."""
-        possible = {Decision.ASK_AGAIN, Decision.OTHER_MODEL}
-        context = self._watched.decide(
-            Component.MODEL,
-            error,
-            attempt,
-            possible=frozenset(possible if self._watched.others else {Decision.ASK_AGAIN}),
-            detail=detail,
-            correlation_id=self._request.conversation,
-        )
+        context = self._watched.judge(error, attempt, detail, self._request.conversation)
         self._tell(context)
         if context.decision is Decision.GIVE_UP:
             kind = _RAISED.get(error, NoProgressError)
@@ -219,86 +195,76 @@ class _WatchedStream(ModelStream):
         chunk = context.chunk()
         self._ready.append(Announcement(chunk.kind, chunk.data, "" if is_told else chunk.text))
 
-    def _read(self, kind: str, data: dict[str, object]) -> None:
+    def _note(self, kind: str, data: dict[str, object]) -> None:
         """Tell in our words what a retry, a fallback or a request to reformat has told in its own."""
-        name, reason = str(data.get("error", "")), str(data.get("reason", ""))
+        reason, seconds = str(data.get("reason", "")), data.get("seconds")
         if kind == "react.reformat":
-            attempt = data["attempt"]
-            self._judge(ErrorClass.FORMAT, attempt if isinstance(attempt, int) else 1, reason)
-        elif kind in ("model.retry", "model.fallback"):
-            is_retry = kind == "model.retry"
+            self._reformats += 1
+            self._judge(ErrorClass.FORMAT, self._reformats, reason)
+        elif kind in _DECIDED:
             self._retries += 1
-            seconds = data.get("seconds")
-            context = ErrorContext(
-                Component.MODEL,
-                classify(name),
-                self._retries,
-                Decision.RETRY if is_retry else Decision.OTHER_MODEL,
-                correlation_id=self._request.conversation,
-                detail=reason,
-                seconds=seconds if isinstance(seconds, float) else 0.0,
+            wait = seconds if isinstance(seconds, float) else 0.0
+            error = classify(str(data.get("error", "")))
+            self._tell(
+                self._context(error, self._retries, _DECIDED[kind], reason, wait), is_told=True
             )
-            self._tell(context, is_told=True)
 
-    def _give_up(self, error: ModelError | NetworkError | CircuitOpenError) -> None:
+    def _give_up(self, error: GreenroomError) -> None:
         """Tell of an error that goes on to whoever has asked the model."""
         self._failure = error
-        kind, conversation = classify(error), self._request.conversation
-        decision, attempt = Decision.GIVE_UP, self._retries + 1
-        known = self._watched.too_long
-        if kind is ErrorClass.OVERFLOW and conversation:
+        kind, attempt, decision = classify(error), self._retries + 1, Decision.GIVE_UP
+        if kind is ErrorClass.OVERFLOW:
+            conversation, known = self._request.conversation, self._watched.too_long
             if conversation in known or len(known) >= _KEPT:
                 attempt = 2
             else:  # an `Agent` makes it shorter, and asks once more
                 known.add(conversation)
                 decision = Decision.COMPACT
-        detail = detail_of(error)
-        self._tell(
-            ErrorContext(
-                Component.MODEL,
-                kind,
-                attempt,
-                decision,
-                correlation_id=conversation,
-                detail=detail,
-            )
+        self._tell(self._context(kind, attempt, decision, detail_of(error)))
+
+    def _context(
+        self, error: ErrorClass, attempt: int, decision: Decision, detail: str, seconds: float = 0.0
+    ) -> ErrorContext:
+        return ErrorContext(
+            Component.MODEL,
+            error,
+            attempt,
+            decision,
+            correlation_id=self._request.conversation,
+            detail=detail,
+            seconds=seconds,
         )
 
 
 # -- what a request shows ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What a model has done wrong before a request, and how many times in a row."""
-
-    error: ErrorClass
-    attempt: int
-    detail: str
-
-
-def find_fault(request: ModelRequest) -> Fault | None:
-    """Say what is wrong with what the model has done last in this turn, if anything is."""
+def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
+    """Say what is wrong with what the model has done last in this turn, how often, and in words."""
     tools = {tool.name: tool for tool in request.tools}
-    calls = list(_calls(request.messages))
-    if not calls:
-        last = request.messages[-1] if request.messages else None
-        return Fault(ErrorClass.FORMAT, 1, last.text) if last and asks_again(last) else None
-    last_call, result = calls[0]
-    faults = [_fault(call, each, tools) for call, each in calls]
-    if (fault := faults[0]) is not None:
-        count = len(list(takewhile(lambda each: each is fault, faults)))
-        return Fault(fault, count, f"{last_call.name}: {result.text}")
-    same = len(list(takewhile(lambda each: _is_same(each, calls[0]), calls)))
+    last = next(_calls(request.messages), None)
+    if last is None:
+        asked = request.messages[-1] if request.messages else None
+        return (ErrorClass.FORMAT, 1, asked.text) if asked and asks_again(asked) else None
+    name = last[0].name
+    if fault := _fault(*last, tools):
+        count = _count(request, lambda each: _fault(*each, tools) is fault)
+        return fault, count, f"{name}: {last[1].text}"
+    same = _count(request, lambda each: _is_same(each, last))
     if same > 1:
-        text = f"{last_call.name} was called {same} times in a row, with the same input and result"
-        return Fault(ErrorClass.REPETITION, same - 1, text)
+        text = f"{name} was called {same} times in a row, with the same input and result"
+        return ErrorClass.REPETITION, same - 1, text
     if request.tool_choice == "none" and tools:
-        return Fault(ErrorClass.ENDLESS, 1, "its steps are used up, so it has to answer")
+        return ErrorClass.ENDLESS, 1, "its steps are used up, so it has to answer"
     return None
 
 
-def _calls(messages: Sequence[Message]) -> Iterator[tuple[ToolUseBlock, ToolResultBlock]]:
+def _count(request: ModelRequest, holds: Callable[[_Ended], bool]) -> int:
+    """Return for how many of the last calls something holds, one after the other."""
+    return sum(1 for _ in takewhile(holds, _calls(request.messages)))
+
+
+def _calls(messages: Sequence[Message]) -> Iterator[_Ended]:
     """Go through the last call of each reply of this turn, with its result, the newest first."""
     after: Message | None = None
     for message in reversed(messages):
@@ -327,10 +293,8 @@ def _fault(
     return ErrorClass.INVALID_INPUT if is_wrong else None
 
 
-def _is_same(
-    one: tuple[ToolUseBlock, ToolResultBlock], other: tuple[ToolUseBlock, ToolResultBlock]
-) -> bool:
+def _is_same(one: _Ended, other: _Ended) -> bool:
     """Whether two calls are the same, with the same result but for notes behind it."""
     (call, result), (call_2, result_2) = one, other
-    same_call = (call.name, call.input) == (call_2.name, call_2.input)
-    return same_call and result.content[:1] == result_2.content[:1]
+    is_same_call = (call.name, call.input) == (call_2.name, call_2.input)
+    return is_same_call and result.content[:1] == result_2.content[:1]

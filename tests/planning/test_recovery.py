@@ -1,6 +1,5 @@
 """`RecoveryPolicy`: what is done about errors, within its budget, and what is told of it."""
 
-import ast
 import logging
 import random
 import re
@@ -615,8 +614,7 @@ def test_each_of_the_34_failures_names_rows_that_there_are_and_a_test_that_there
     assert len(modes) == 34
     for _, answer, place in modes:
         path, _, name = place.strip("`").partition("::")
-        tree = ast.parse((ROOT / path).read_text())
-        assert name in {getattr(node, "name", "") for node in tree.body}, place
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), place
         rows = re.findall(rf"`({'|'.join(Component)}) (\w+)`", answer)
         assert set(rows) <= set(RECOVERY_TABLE), answer
         assert rows or "the kernel: " in answer or "refused: " in answer, answer
