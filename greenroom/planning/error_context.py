@@ -11,7 +11,6 @@ import msgspec
 
 from greenroom import core
 from greenroom.core import (
-    MAX_ERROR_TEXT,
     BudgetExceededError,
     Custom,
     GreenroomError,
@@ -211,8 +210,3 @@ def classify(error: Exception | str) -> ErrorClass:
     return found or (
         ErrorClass.TRANSIENT if getattr(source, "retryable", False) else ErrorClass.FAILED
     )
-
-
-def detail_of(error: object) -> str:
-    """Return what an error says, clipped."""
-    return clip(str(error), MAX_ERROR_TEXT)

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 import trio
+from msgspec.structs import replace
 
-from greenroom.core import ConfigurationError
+from greenroom.core import MAX_ERROR_TEXT, ConfigurationError, clip
 from greenroom.llm import LLMProvider, resilient
 from greenroom.planning.error_context import (
     Cause,
@@ -21,7 +22,6 @@ from greenroom.planning.error_context import (
     Decision,
     ErrorClass,
     ErrorContext,
-    detail_of,
 )
 from greenroom.planning.plan_run import FailureReason, PlanRun
 from greenroom.planning.revision import Failure
@@ -193,7 +193,7 @@ class RecoveryPolicy:
             cause,
             correlation_id=correlation_id,
             subtask=subtask,
-            detail=detail_of(detail),
+            detail=clip(detail, MAX_ERROR_TEXT),
             seconds=self._backoff.delay(attempt) if waits else 0.0,
         )
 
@@ -257,12 +257,20 @@ class RecoveryPolicy:
         others = [TextTools(each) if in_words else each for each in self._fallback]
         return WatchedModel(TextTools(made) if in_words else made, self._judge, others)
 
-    def _judge(self, error: ErrorClass, attempt: int, detail: str, session_id: str) -> ErrorContext:
-        """Say what is done about what a model does; whoever runs it asks again by itself."""
-        possible = {_D.ASK_AGAIN, _D.OTHER_MODEL} if self._fallback else {_D.ASK_AGAIN}
-        return self.decide(
+    def _judge(
+        self,
+        error: ErrorClass,
+        attempt: int,
+        detail: str,
+        session_id: str,
+        possible: frozenset[Decision],
+    ) -> ErrorContext:
+        """Say what is done about an error of a model, beside what `resilient` has done."""
+        found = self.decide(
             _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
         )
+        is_retried = error is _C.TRANSIENT and found.decision is _D.GIVE_UP
+        return replace(found, cause=Cause.BUDGET) if is_retried and self.errors_left < 1 else found
 
     def _may_retry(self, error: Exception) -> bool:
         return is_retryable(error) and self._count()

@@ -47,7 +47,6 @@ from greenroom.planning.error_context import (
     ErrorClass,
     ErrorContext,
     classify,
-    detail_of,
 )
 from greenroom.tools import InputValidator
 
@@ -57,6 +56,7 @@ _Ended: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+_ASK = frozenset({Decision.ASK_AGAIN})
 _DECIDED = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
 _KEPT = 1_000  # conversations that were too long
 _RAISED: dict[ErrorClass, type[GreenroomError]] = {
@@ -64,9 +64,9 @@ _RAISED: dict[ErrorClass, type[GreenroomError]] = {
     ErrorClass.REFUSAL: ModelContentFilterError,
 }
 
-
-Judge: TypeAlias = Callable[[ErrorClass, int, str, str], ErrorContext]
-"""Says what is done about an error of a model: its class, how often it has come, in words, and the session."""
+Judge: TypeAlias = Callable[[ErrorClass, int, str, str, frozenset[Decision]], ErrorContext]
+"""Says what is done about an error of a model, given its class, how often it has come, what it says, the
+session, and what is possible."""
 
 
 class WatchedModel:
@@ -181,10 +181,18 @@ class _WatchedStream(ModelStream):
 
     # -- what is told ---------------------------------------------------------------------------
 
-    def _judge(self, error: ErrorClass, attempt: int, detail: str) -> ErrorContext:
+    def _look_up(
+        self, error: ErrorClass, attempt: int, detail: str, possible: frozenset[Decision]
+    ) -> ErrorContext:
+        return self._watched.judge(error, attempt, detail, self._request.conversation, possible)
+
+    def _judge(
+        self, error: ErrorClass, attempt: int, detail: str, *, is_told: bool = False
+    ) -> ErrorContext:
         """Look up what the model has done, tell of it, and end the reply where that is given up."""
-        context = self._watched.judge(error, attempt, detail, self._request.conversation)
-        self._tell(context)
+        possible = _ASK | {Decision.OTHER_MODEL} if self._watched.others else _ASK
+        context = self._look_up(error, attempt, detail, possible)
+        self._tell(context, is_told=is_told)
         if context.decision is Decision.GIVE_UP:
             kind = _RAISED.get(error, NoProgressError)
             self._failure = kind(f"the model is given up: {context}")
@@ -193,47 +201,40 @@ class _WatchedStream(ModelStream):
     def _tell(self, context: ErrorContext, *, is_told: bool = False) -> None:
         """Tell of an error; in words only where what has handled it has not done so."""
         chunk = context.chunk()
-        self._ready.append(Announcement(chunk.kind, chunk.data, "" if is_told else chunk.text))
+        text = "" if is_told and context.decision is not Decision.GIVE_UP else chunk.text
+        self._ready.append(Announcement(chunk.kind, chunk.data, text))
 
     def _note(self, kind: str, data: dict[str, object]) -> None:
         """Tell in our words what a retry, a fallback or a request to reformat has told in its own."""
         reason, seconds = str(data.get("reason", "")), data.get("seconds")
         if kind == "react.reformat":
             self._reformats += 1
-            self._judge(ErrorClass.FORMAT, self._reformats, reason)
+            self._judge(ErrorClass.FORMAT, self._reformats, reason, is_told=True)
         elif kind in _DECIDED:
             self._retries += 1
             wait = seconds if isinstance(seconds, float) else 0.0
-            error = classify(str(data.get("error", "")))
-            self._tell(
-                self._context(error, self._retries, _DECIDED[kind], reason, wait), is_told=True
+            context = ErrorContext(
+                Component.MODEL,
+                classify(str(data.get("error", ""))),
+                self._retries,
+                _DECIDED[kind],
+                correlation_id=self._request.conversation,
+                detail=reason,
+                seconds=wait,
             )
+            self._tell(context, is_told=True)
 
     def _give_up(self, error: GreenroomError) -> None:
         """Tell of an error that goes on to whoever has asked the model."""
         self._failure = error
-        kind, attempt, decision = classify(error), self._retries + 1, Decision.GIVE_UP
-        if kind is ErrorClass.OVERFLOW:
+        kind, attempt, possible = classify(error), self._retries + 1, frozenset[Decision]()
+        if kind is ErrorClass.OVERFLOW:  # an `Agent` makes it shorter, and asks once more
             conversation, known = self._request.conversation, self._watched.too_long
-            if conversation in known or len(known) >= _KEPT:
-                attempt = 2
-            else:  # an `Agent` makes it shorter, and asks once more
+            attempt = 2 if conversation in known else 1
+            if conversation and len(known) < _KEPT:
                 known.add(conversation)
-                decision = Decision.COMPACT
-        self._tell(self._context(kind, attempt, decision, detail_of(error)))
-
-    def _context(
-        self, error: ErrorClass, attempt: int, decision: Decision, detail: str, seconds: float = 0.0
-    ) -> ErrorContext:
-        return ErrorContext(
-            Component.MODEL,
-            error,
-            attempt,
-            decision,
-            correlation_id=self._request.conversation,
-            detail=detail,
-            seconds=seconds,
-        )
+            possible = frozenset({Decision.COMPACT})
+        self._tell(self._look_up(kind, attempt, str(error), possible))
 
 
 # -- what a request shows ----------------------------------------------------------------------------

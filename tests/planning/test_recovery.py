@@ -310,6 +310,7 @@ async def test_a_model_that_fails_is_retried_then_replaced_then_given_up(autojum
         Agent(policy.model(ScriptedProvider(busy, busy, busy))), inputs="Hi.", check=False
     )
     assert [each[2:] for each in told(run.chunks)] == [(1, "retry"), (2, "give_up")]
+    assert run.of(Custom)[-1].data["cause"] == "budget"
     assert [each.kind for each in run.of(Error)] == ["ModelOverloadedError"]
 
     def no_key(request):
