@@ -433,8 +433,8 @@ class _Execution:
             text = _GO_ON if goes_on else subtask.goal or subtask.tool
             end = await self._result(handle, text, subtask)
             await handle.shutdown()
-            if call is not None:
-                self._error_classes[subtask.id] = call.error_class
+            if call is not None and self._error_classes.get(subtask.id) is ErrorClass.FAILED:
+                self._error_classes[subtask.id] = call.error_class  # its turn knows no more
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
@@ -451,7 +451,9 @@ class _Execution:
         except TurnError as error:
             return _failed(subtask, str(error))
         if result.status is not TurnStatus.COMPLETED:
-            self._error_classes[subtask.id] = classify(result.kind)
+            is_stopped = result.status is TurnStatus.INTERRUPTED
+            error_class = ErrorClass.DENIED if is_stopped else classify(result.kind)
+            self._error_classes[subtask.id] = error_class
             return _failed(subtask, result.error or f"its turn was {result.status}")
         value = result.text if result.value is msgspec.UNSET else result.value
         return SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value)

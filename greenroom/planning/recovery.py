@@ -60,6 +60,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
         (_A, _C.REPETITION): (_D.GO_ON, *_PLAN),
         (_A, _C.FAILED): _PLAN,
         (_A, _C.CRASH): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_A, _C.DENIED): _PLAN,
         (_A, _C.SPENT): (_D.GIVE_UP,),
         (_T, _C.TIMEOUT): (_D.RETRY, *_PLAN),
         (_T, _C.FAILED): (*_TRIES, *_PLAN),

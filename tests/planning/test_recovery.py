@@ -18,6 +18,8 @@ from greenroom import (
     Custom,
     Error,
     MemoryStore,
+    PermissionManager,
+    PermissionRule,
     SubAgentOutput,
     TurnStatus,
 )
@@ -499,6 +501,40 @@ async def test_a_refusal_fails_the_subtask_and_then_a_person_is_asked(autojump_c
         ("agent", "refusal", 1, "ask_person"),
     ]
     assert planned.run.results == {"a": "Done."}
+
+
+async def test_what_is_denied_interrupted_or_beyond_a_budget_is_not_tried_again(autojump_clock):
+    @repeatable
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        await trio.sleep_forever()
+
+    started = trio.Event()
+    rules = PermissionManager([PermissionRule.deny_tool("wait")])
+    plan = Plan("", [Subtask("a", "", tool="wait")])
+    denied = Planned(plan, tools=[wait], permissions=rules, recovery=RecoveryPolicy())
+    answers = Answers(denied)
+    await answers.carry_out()
+    assert answers.chunks.recoveries == [("tool", "denied", 1, "give_up")]
+
+    class Spent(Planned):
+        async def __call__(self, agent):
+            with agent.budget(tool_calls=0):
+                await super().__call__(agent)
+
+    answers = Answers(Spent(plan, tools=[wait], recovery=RecoveryPolicy()))
+    await answers.carry_out()
+    assert answers.chunks.recoveries == [("tool", "spent", 1, "give_up")]
+
+    planned = Planned(plan, tools=[wait], recovery=RecoveryPolicy())
+    answers = Answers(planned)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(answers.carry_out)
+        await started.wait()
+        session_id = PlanRun.load(planned.session).state("a").session_id
+        await planned.runtime.get(session_id).interrupt()
+    assert answers.chunks.recoveries == [("tool", "denied", 1, "give_up")]
 
 
 async def test_an_interrupt_while_it_waits_leaves_the_subtask_to_be_tried(autojump_clock):
