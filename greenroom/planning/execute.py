@@ -106,7 +106,8 @@ async def execute_plan(
             (`RuntimeLimits.subagents`).
         policy: when the plan is revised.
         planner: who revises it; without one it is not.
-        recovery: decides first what comes of a failed subtask; without it no subtask is tried twice.
+        recovery: decides first what comes of a failed subtask, such as a `RecoveryPolicy`; without it no
+            subtask is tried twice.
         tools: what subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, to which agents below are held as well. By default the
             functions among the tools may run, since the program has passed them; others are asked about.
@@ -306,7 +307,8 @@ class _Execution:
         ):
             session_id = failure.session_id if decision == "go_on" else ""
             failures = None if is_counted else failure.failures - 1
-            self._in_a_row -= not is_counted
+            if not is_counted:  # something may have been completed while a person was asked
+                self._in_a_row = max(0, self._in_a_row - 1)
             pending = SubtaskStatus.PENDING
             self._write(SubtaskMove(subtask.id, pending, session_id=session_id, failures=failures))
             return found.seconds if isinstance(found, ErrorContext) else 0.0
