@@ -231,6 +231,7 @@ from greenroom.core.tooling import (
     ToolInfo as ToolInfo,
     ToolResult as ToolResult,
     ToolStatus as ToolStatus,
+    portable_name as portable_name,
 )
 from greenroom.core.usage import (
     Usage as Usage,
@@ -414,6 +415,7 @@ __all__ = [
     "notice",
     "own_rules",
     "place_in_json",
+    "portable_name",
     "protected_names",
     "seed_ids",
     "serde",

@@ -43,7 +43,6 @@ from greenroom.planning.react import react as react
 from greenroom.planning.recovery import (
     RECOVERY_TABLE as RECOVERY_TABLE,
     RecoveryPolicy as RecoveryPolicy,
-    may_repeat as may_repeat,
 )
 from greenroom.planning.revision import (
     Failure as Failure,
@@ -82,7 +81,6 @@ __all__ = [
     "TextTools",
     "classify",
     "execute_plan",
-    "may_repeat",
     "parse_action",
     "plan_and_execute",
     "react",

@@ -52,7 +52,7 @@ from greenroom.planning.subtask_call import SubtaskCall
 from greenroom.planning.trace import Trace, find_trace, trace_call
 from greenroom.runtime import AgentHandle, AgentInternals, Outcome
 from greenroom.session import AgentSession
-from greenroom.tools import ToolRegistry
+from greenroom.tools import ToolRegistry, may_repeat
 
 __all__ = ["execute_plan", "toolbox_of"]
 
@@ -94,7 +94,8 @@ async def execute_plan(
     Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state can be
     read at any moment: `PlanRun.load(session)`. Give a run that was loaded, and it goes on: a subtask that
     was cut off is run again where none of its calls had started, and goes on where its agent had only
-    asked its model. Where it may have had an effect, a person is asked. If that is denied, it has failed;
+    asked its model. A call that may have had its effect is made again where its tool says that it may be
+    (read-only or idempotent); of any other a person is asked. If that is denied, the subtask has failed;
     if nobody can be asked, it stays pending, with the session it was cut off in.
 
     Args:
@@ -393,7 +394,7 @@ class _Execution:
         is_call = bool(subtask.tool)
         trace = await find_trace(session_id, session.session_id, session.store, is_call=is_call)
         tool = self._tools.get(subtask.tool)
-        if trace.kind == "unsure" and tool is not None and tool.category == "read":
+        if trace.kind == "unsure" and tool is not None and may_repeat(tool):
             return Trace("nothing")
         return trace
 

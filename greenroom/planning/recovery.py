@@ -28,9 +28,9 @@ from greenroom.planning.revision import Failure
 from greenroom.planning.text_tools import TextTools
 from greenroom.planning.watched_model import WatchedModel
 from greenroom.resilience import Backoff, Retry, is_retryable
-from greenroom.tools import RegisteredTool
+from greenroom.tools import RegisteredTool, may_repeat
 
-__all__ = ["RECOVERY_TABLE", "RecoveryPolicy", "may_repeat"]
+__all__ = ["RECOVERY_TABLE", "RecoveryPolicy"]
 
 Row: TypeAlias = tuple[Component, ErrorClass]
 Rows: TypeAlias = Mapping[Row, Sequence[Decision]]
@@ -87,11 +87,6 @@ _FEASIBLE = {
     _P: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
 }
 _BACKOFF = Backoff(first=0.5, limit=30.0, jitter=1.0)
-
-
-def may_repeat(tool: RegisteredTool) -> bool:
-    """Whether a call of a tool may be made again though it may have had its effect."""
-    return tool.category == "read" or bool(getattr(tool.tool, "idempotent", False))
 
 
 class RecoveryPolicy:

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import pytest
 import trio
 
 from greenroom import Agent, ModelOverloadedError, tool
@@ -15,7 +16,6 @@ from greenroom.planning import (
     Subtask,
     SubtaskStatus,
     execute_plan,
-    may_repeat,
     plan_and_execute,
 )
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
@@ -105,7 +105,7 @@ def recovering():
         if fails[what] >= 0:
             raise ModelOverloadedError("busy") if what == "model" else ValueError("not yet")
 
-    @tool
+    @tool(read_only=True)
     async def look(at: str) -> str:
         """Look."""
         may_fail("tool")
@@ -115,11 +115,8 @@ def recovering():
         may_fail("model")
         return "It is there."
 
-    look.category = "read"
     subtasks = [Subtask("a", "", tool="look", arguments={"at": "a"}), Subtask("b", "Look at b")]
-    policy = RecoveryPolicy(
-        rows={(Component.MODEL, ErrorClass.TRANSIENT): [Decision.GIVE_UP]}, repeats=may_repeat
-    )
+    policy = RecoveryPolicy(rows={(Component.MODEL, ErrorClass.TRANSIENT): [Decision.GIVE_UP]})
     agent = partial(plan_and_execute, planner=Plan("", subtasks), recovery=policy)
     return Scenario(agent, ScriptedProvider(*[model] * 50), [look], inputs="Look!")
 
@@ -186,10 +183,11 @@ async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
     assert "its agent had begun" in again.run.state("a").error
 
 
-async def test_a_call_that_only_reads_is_made_again_without_a_question(autojump_clock):
+@pytest.mark.parametrize("says", [{"category": "read"}, {"read_only": True}, {"idempotent": True}])
+async def test_a_call_that_may_be_repeated_is_made_again_without_a_question(says, autojump_clock):
     seen = []
 
-    @tool(category="read")
+    @tool(**says)
     async def look() -> str:
         """Look."""
         seen.append(1)

@@ -48,12 +48,8 @@ from greenroom.testing import Reply, ScriptedProvider, call, run_agent_async
 from greenroom.tools import calculator, tool
 from tests.planning.planned import Planned
 
-
-def repeatable(function):
-    """Make a tool that may be called twice."""
-    made = tool(function)
-    made.idempotent = True
-    return made
+repeatable = tool(idempotent=True)
+"""Makes a tool that may be called twice."""
 
 
 class Chunks:
