@@ -1,8 +1,9 @@
 """A subtask with a tool: an agent that makes one call, and asks no model."""
 
 from greenroom.agents import run_tools
-from greenroom.core import Message, ToolError, ToolUseBlock, new_id
+from greenroom.core import Message, ToolError, ToolResult, ToolStatus, ToolUseBlock, new_id
 from greenroom.permissions import PermissionManager
+from greenroom.planning.error_context import ErrorClass
 from greenroom.planning.plan import Subtask
 from greenroom.planning.references import structured
 from greenroom.runtime import AgentInternals
@@ -25,13 +26,32 @@ class SubtaskCall:
         self._call = ToolUseBlock(new_id("call"), subtask.tool, subtask.arguments)
         self._tools = tools
         self._permissions = permissions
+        self.error_class = ErrorClass.FAILED
+        """What kind of error the call has ended with, where it was one."""
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Make the call; its result is the result of the turn."""
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 agent.session.add_message(Message.assistant([self._call]))
-                (block,) = await run_tools(agent, [self._call], self._tools, self._permissions)
+                (block,) = await run_tools(
+                    agent,
+                    [self._call],
+                    self._tools,
+                    self._permissions,
+                    on_result=self._note,
+                )
                 if block.is_error:
                     raise ToolError(block.text)
                 turn.set_result(structured(block.text))
+
+    def _note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if result.status is ToolStatus.DENIED:
+            self.error_class = ErrorClass.DENIED
+        elif result.status is ToolStatus.TIMEOUT:
+            self.error_class = ErrorClass.TIMEOUT
+        elif not result.could_run:
+            is_wrong = tool is None or tool.fault(call.input)
+            self.error_class = ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
+        return result

@@ -34,6 +34,7 @@ from greenroom.tools.registry import (
 from greenroom.tools.sandbox.examination import examine_sandbox as examine_sandbox
 from greenroom.tools.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.tools.typed_dict import portable as portable
+from greenroom.tools.validation import InputValidator as InputValidator
 
 if TYPE_CHECKING:
     from greenroom.tools.builtin import (
@@ -75,6 +76,7 @@ __all__ = [
     "Gate",
     "Glob",
     "Grep",
+    "InputValidator",
     "PackWriter",
     "Packs",
     "ProcessLimits",

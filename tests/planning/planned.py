@@ -39,6 +39,7 @@ class Planned:
     @asynccontextmanager
     async def spawned(self):
         async with AgentRuntime(self.store, self.limits) as runtime, trio.open_nursery() as nursery:
+            self.runtime = runtime
             handle = runtime.spawn(self.session, self, unattended="deny")
             await nursery.start(self._watch, handle)
             yield handle

@@ -1,12 +1,18 @@
 """Plans that are interrupted at every checkpoint, and go on."""
 
+from functools import partial
+
 import pytest
 import trio
 
-from greenroom import Agent, tool
+from greenroom import Agent, ModelOverloadedError, tool
 from greenroom.planning import (
+    Component,
+    Decision,
+    ErrorClass,
     Plan,
     PlanRun,
+    RecoveryPolicy,
     Subtask,
     SubtaskStatus,
     execute_plan,
@@ -88,6 +94,35 @@ def planning():
 
 def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
     report = cancel_at_every_checkpoint(planning, at_most=16)
+    assert report.violations == ()
+
+
+def recovering():
+    fails = {"tool": 2, "model": 2}
+
+    def may_fail(what):
+        fails[what] -= 1
+        if fails[what] >= 0:
+            raise ModelOverloadedError("busy") if what == "model" else ValueError("not yet")
+
+    @tool(read_only=True)
+    async def look(at: str) -> str:
+        """Look."""
+        may_fail("tool")
+        return f"saw {at}"
+
+    def model(request):
+        may_fail("model")
+        return "It is there."
+
+    subtasks = [Subtask("a", "", tool="look", arguments={"at": "a"}), Subtask("b", "Look at b")]
+    policy = RecoveryPolicy(rows={(Component.MODEL, ErrorClass.TRANSIENT): [Decision.GIVE_UP]})
+    agent = partial(plan_and_execute, planner=Plan("", subtasks), recovery=policy)
+    return Scenario(agent, ScriptedProvider(*[model] * 50), [look], inputs="Look!")
+
+
+def test_a_recovery_may_be_cancelled_at_any_checkpoint():
+    report = cancel_at_every_checkpoint(recovering, at_most=8)
     assert report.violations == ()
 
 
