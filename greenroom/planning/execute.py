@@ -16,7 +16,6 @@ from typing import TypeAlias, TypeVarTuple, Unpack
 
 import msgspec
 import trio
-from msgspec.structs import replace
 
 from greenroom.agents import Toolbox, calling
 from greenroom.core import (
@@ -572,7 +571,7 @@ class _Frontier:
 
 def _goes_on(run: PlanRun) -> PlanBegin:
     """Say where a run stands that goes on; its results may be too long for a chunk."""
-    states = {id_: replace(state, result=None) for id_, state in run.states.items()}
+    states = {id_: msgspec.structs.replace(state, result=None) for id_, state in run.states.items()}
     return PlanBegin(run.plan, run.revisions, states, run.error)
 
 
