@@ -29,6 +29,7 @@ from greenroom.planning.plan_run import (
     SubtaskStatus as SubtaskStatus,
 )
 from greenroom.planning.react import react as react
+from greenroom.planning.references import fill as fill, references_in as references_in
 from greenroom.planning.revision import (
     Failure as Failure,
     Planner as Planner,
@@ -57,8 +58,10 @@ __all__ = [
     "SubtaskStatus",
     "TextTools",
     "execute_plan",
+    "fill",
     "parse_action",
     "plan_and_execute",
     "react",
+    "references_in",
     "run_task",
 ]

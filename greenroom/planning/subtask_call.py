@@ -1,7 +1,7 @@
 """A subtask with a tool: an agent that makes one call, and asks no model."""
 
-from greenroom.agents import run_tools
-from greenroom.core import Message, ToolError, ToolUseBlock, new_id
+from greenroom.agents import caller_of, run_tools
+from greenroom.core import Message, ToolError, ToolResult, ToolUseBlock, new_id
 from greenroom.permissions import PermissionManager
 from greenroom.planning.plan import Subtask
 from greenroom.planning.references import structured
@@ -28,10 +28,20 @@ class SubtaskCall:
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Make the call; its result is the result of the turn."""
+        report = caller_of(agent.context).report
+
+        def note(call: ToolUseBlock, result: ToolResult) -> ToolResult:
+            """Tell the agents above where the call is denied."""
+            if report is not None:
+                report.note(call, result, agent.lineage)
+            return result
+
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 agent.session.add_message(Message.assistant([self._call]))
-                (block,) = await run_tools(agent, [self._call], self._tools, self._permissions)
+                (block,) = await run_tools(
+                    agent, [self._call], self._tools, self._permissions, on_result=note
+                )
                 if block.is_error:
                     raise ToolError(block.text)
                 turn.set_result(structured(block.text))
