@@ -2,7 +2,7 @@
 
 `members` starts agents where there is room for them, and ends them: the one place for all that start
 several. `pattern` is several agents as one agent function; `patterns` has those that are one after the
-other, side by side, and again until it is good. `handoff_team` passes one conversation on. `composite`
+other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several as one (`team_model`). `composite`
 makes one tool of several.
 """
 
@@ -28,6 +28,7 @@ from greenroom.teams.patterns import (
     parallel as parallel,
     pipeline as pipeline,
 )
+from greenroom.teams.team_model import TeamModel as TeamModel
 
 __all__ = [
     "LOOP_ROUND",
@@ -35,6 +36,7 @@ __all__ = [
     "HandoffTeam",
     "Member",
     "Pattern",
+    "TeamModel",
     "TeamTurn",
     "Work",
     "as_text",

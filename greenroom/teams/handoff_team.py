@@ -5,6 +5,7 @@ from typing import TypeVar
 from greenroom.agents import MAX_SWITCHES, Agent, Runnable, RunReport, Team
 from greenroom.core import ConfigurationError
 from greenroom.runtime import AgentInternals
+from greenroom.teams.team_model import TeamModel
 
 __all__ = ["HandoffTeam", "handoff_team"]
 
@@ -55,7 +56,7 @@ class HandoffTeam(Runnable[DepsT, object]):
 
 def handoff_team(
     start: Agent[DepsT, object],
-    *others: Agent[DepsT, object],
+    *others: Agent[DepsT, object] | Runnable[object, object],
     max_switches: int = MAX_SWITCHES,
     name: str = "",
     description: str = "",
@@ -68,7 +69,8 @@ def handoff_team(
 
     Args:
         start: who has the conversation first.
-        *others: the other agents.
+        *others: the other agents. A pattern among them is asked what the person has said last, and sees
+            nothing else of the conversation; what it comes to is its reply.
         max_switches: how often it is passed on in one turn; once more is a `HandoffLimitError` that names
             the agents in order.
         name: for people, logs and models; by default the name of the first agent.
@@ -90,13 +92,23 @@ def handoff_team(
     """
     if max_switches < 1:
         raise ConfigurationError(f"max_switches is {max_switches}", hint="give 1 or more")
-    team = Team.of(start, others, max_switches=max_switches)
+    agents = [_as_agent(each) for each in others]
+    team = Team.of(start, agents, max_switches=max_switches)
     reached = {
         handoff.target for agent in team.members.values() for handoff in team.handoffs(agent)
     }
-    if lonely := [each.name for each in others if each.name not in reached]:
+    if lonely := [each.name for each in agents if each.name not in reached]:
         raise ConfigurationError(
             f"nobody hands off to {', '.join(lonely)}",
             hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
         )
     return HandoffTeam(team, name, description)
+
+
+def _as_agent(
+    each: Agent[DepsT, object] | Runnable[object, object],
+) -> Agent[DepsT, object]:
+    """Return an agent as it is, and of anything else one whose model it is."""
+    if isinstance(each, Agent):
+        return each
+    return Agent(TeamModel(each), name=each.name, description=each.description)

@@ -90,6 +90,23 @@ async def test_all_are_given_the_same_deps():
         await team.run("Hi")
 
 
+async def test_a_conversation_is_passed_to_a_pattern_and_back():
+    parts = [agent(name, *[lambda r: f"({r.messages[-1].text})"] * 2) for name in "xy"]
+    a = agent("a", to("b"), "Bye.", handoffs=["b"])
+    team, store = handoff_team(a, pipeline(*parts, name="b")), MemoryStore()
+    result = await team.run("Hi", session="s", store=store)
+    assert (result.output, result.usage.total) == ("((Hi))", 45)
+    assert result.messages[-1].model == "b"
+    assert (await team.run("And now?", session="s", store=store)).output == "((And now?))"
+
+
+async def test_a_pattern_that_fails_fails_the_turn_and_gives_no_circle():
+    a = agent("a", *[to("b")] * 3, handoffs=["b"])
+    team = handoff_team(a, pipeline(a, name="b"))
+    result = await team.run("Hi")
+    assert result.status == "failed"
+
+
 def test_what_makes_no_sense_is_refused():
     a, b = pair()
     with pytest.raises(ConfigurationError, match="no agent of this name"):

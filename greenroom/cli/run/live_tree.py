@@ -21,7 +21,7 @@ from greenroom.runtime import AgentRuntime
 
 __all__ = ["LiveTree", "live_folder", "read_trees", "tell_tree"]
 
-logger = logging.getLogger("greenroom.cli")
+logger = logging.getLogger("greenroom.tree")
 
 _SECONDS = 2.0
 _MOST = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
