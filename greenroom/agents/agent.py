@@ -123,7 +123,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
             team: the agents among which the conversation is passed on; by default those that can be
                 reached from this one.
         """
-        self._check_run(deps)
+        self._check_deps(deps)
         steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
         async for message in internals.inputs():
             speaker = steps.find_speaker()

@@ -111,9 +111,12 @@ def under_caller(
 @contextmanager
 def noting(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
     """Let the block be a turn of an agent: write down who waits, what is denied to whom, and what ends it."""
-    report.above, report.agent = caller_of(context).report, agent
+    caller = caller_of(
+        context
+    )  # a root that another agent's tool has started is held to none of its rules
+    report.above, report.agent = caller.report, agent
     try:
-        with reporting_to(report):
+        with _passing_down(replace(caller, report=report)):
             yield
     except BaseException as error:
         report.fail(error)

@@ -32,20 +32,12 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     `Agent` is one, and so are the patterns of several agents.
     """
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Its name, for people, logs and models."""
-
-    @property
-    @abstractmethod
-    def description(self) -> str:
-        """What it is good for, for a model that may call it; may be empty."""
-
-    @property
-    def deps_type(self) -> type[DepsT] | None:
-        """The type of the `deps` that it is given; None where it wants none."""
-        return None
+    name: str
+    """Its name, for people, logs and models."""
+    description: str
+    """What it is good for, for a model that may call it; may be empty."""
+    deps_type: type[DepsT] | None
+    """The type of the `deps` that it is given; None where it wants none."""
 
     @property
     def speaker(self) -> object:
@@ -160,7 +152,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             print(run.result.usage)
             ```
         """
-        self._check_run(deps)
+        self._check_run(input, deps)
         report = RunReport()
         return open_run(
             RunOptions(
@@ -195,7 +187,11 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         """
         return AgentTool(self, name or self.name, description or self.description, deps)
 
-    def _check_run(self, deps: object) -> None:
+    def _check_run(self, input: object, deps: object) -> None:  # noqa: A002 (as above)
+        """Refuse arguments with which it can't be run."""
+        self._check_deps(deps)
+
+    def _check_deps(self, deps: object) -> None:
         if self.deps_type is not None and not is_instance(deps, self.deps_type):
             raise TypeError(
                 f"{self.name} wants deps of the type {self.deps_type.__name__}, not {deps!r}"

@@ -17,24 +17,10 @@ class HandoffTeam(Runnable[DepsT, object]):
 
     def __init__(self, team: Team[DepsT], name: str, description: str) -> None:
         """Take the agents; the first has the conversation first."""
+        self.name = name or team.first.name
+        self.description = description or team.first.description
+        self.deps_type = team.first.deps_type
         self._team = team
-        self._name = name or team.first.name
-        self._description = description or team.first.description
-
-    @property
-    def name(self) -> str:
-        """Its name, by default that of the first agent."""
-        return self._name
-
-    @property
-    def description(self) -> str:
-        """What it is good for, by default what the first agent is."""
-        return self._description
-
-    @property
-    def deps_type(self) -> type[DepsT] | None:
-        """The type of the `deps` that all of its agents are given."""
-        return self._team.first.deps_type
 
     @property
     def speaker(self) -> object:

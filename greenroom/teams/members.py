@@ -6,6 +6,7 @@ wait for another one that is not started yet.
 """
 
 import functools
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -141,8 +142,10 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
             check_sender(name)
         except ValueError as error:
             raise ConfigurationError(f"{name!r} can't be the name of a member: {error}") from None
-        count = 1 + sum(each is member or name_of(each) == name for each in found.values())
-        found[name if count == 1 else f"{name} {count}"] = member
+        free = (f"{name} {number}" for number in itertools.count(2))
+        found[name if name not in found else next(each for each in free if each not in found)] = (
+            member
+        )
     if not found:
         raise ConfigurationError("a team has at least one member")
     return found

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from greenroom.agents import Runnable, RunReport, caller_of, check_depth, find_circle, noting, plain
 from greenroom.core import (
+    ConfigurationError,
     ContentBlock,
     ConversationInput,
     Message,
@@ -119,22 +120,21 @@ class Pattern(Runnable[object, object]):
 
     def __init__(self, name: str, work: Work, *, description: str = "") -> None:
         """Take a function that answers one input."""
-        self._name = name
+        self.name = name
+        self.description = description
+        self.deps_type = None  # each of the members says what it wants
         self._work = work
-        self._description = description
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._name
-
-    @property
-    def description(self) -> str:
-        """What it is good for."""
-        return self._description
 
     def __repr__(self) -> str:
-        return f"<pattern {self._name}>"
+        return f"<pattern {self.name}>"
+
+    def _check_run(self, input: object, deps: object) -> None:  # noqa: A002 (the field's word for it)
+        super()._check_run(input, deps)
+        if input is None:
+            raise ConfigurationError(
+                f"{self.name} begins anew with each input, and does not go on without one",
+                hint="give it the input again; what goes on where it was is a Workflow",
+            )
 
     async def __call__(
         self, internals: AgentInternals, deps: object = None, report: RunReport | None = None

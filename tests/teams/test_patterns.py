@@ -91,6 +91,11 @@ async def test_the_outputs_stand_in_the_order_of_the_agents():
     assert list(result.output.items()) == [("b", "b(x)"), ("a", "a(x)"), ("b 2", "b(x)")]
 
 
+async def test_no_two_members_have_one_name():
+    result = await parallel(echo("a"), echo("a 2"), echo("a"), echo("a")).run("x")
+    assert list(result.output) == ["a", "a 2", "a 3", "a 4"]
+
+
 async def test_what_join_returns_is_the_output():
     async def join(outputs):
         return (await agent("judge", "The first.").run(str(outputs))).output
@@ -260,6 +265,12 @@ def test_a_team_has_members_with_names(pattern):
         pattern(echo("a[b]"))
     with pytest.raises(TypeError, match="async function"):
         pattern(echo)
+
+
+async def test_a_pattern_begins_anew_and_does_not_go_on_without_an_input():
+    result = await pipeline(broken).run("x", session="s", store=(store := MemoryStore()))
+    with pytest.raises(ConfigurationError, match="begins anew"):
+        await pipeline(broken).run(session=result.session.session_id, store=store)
 
 
 def test_arguments_that_make_no_sense():
