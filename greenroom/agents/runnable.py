@@ -14,6 +14,7 @@ from greenroom.agents.agent_tool import AgentTool
 from greenroom.agents.run_context import is_instance
 from greenroom.agents.sync import run_in_loop
 from greenroom.core import ContentBlock
+from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime
 from greenroom.session import AgentSession
 
@@ -63,6 +64,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
+        budget: Budget | None = None,
     ) -> AgentResult[OutputT_co]:
         """Answer one input and return the result; a run that fails has a result, too.
 
@@ -79,6 +81,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 `Answer`; or "later": then the run ends at the first question, with the status waiting
                 and the question in `result.pending`. By default such calls are denied.
             answers: answers to the questions that an earlier run has left open in this session.
+            budget: limits for the run, and for all that it runs.
 
         Raises:
             ConfigurationError: the arguments don't go together, the model can't be opened, or there is
@@ -95,6 +98,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             runtime=runtime,
             approve=approve,
             answers=answers,
+            budget=budget,
         ) as run:
             async for _ in run:
                 pass
@@ -109,6 +113,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         store: "SessionStore | None" = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
+        budget: Budget | None = None,
     ) -> AgentResult[OutputT_co]:
         """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
 
@@ -125,6 +130,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 store=store,
                 approve=approve,
                 answers=answers,
+                budget=budget,
             ),
             "run_sync",
         )
@@ -139,6 +145,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
+        budget: Budget | None = None,
     ) -> AbstractAsyncContextManager[AgentRun[OutputT_co]]:
         """Do what `run` does, and let the block read along; leaving it early stops everything.
 
@@ -165,6 +172,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 runtime=runtime,
                 approve=approve,
                 answers=answers,
+                budget=budget,
             ),
             AgentRun[OutputT_co],
         )

@@ -203,7 +203,10 @@ async def test_an_agent_that_waits_for_the_result_is_refused_with_the_chain():
 
 
 async def test_patterns_inside_of_each_other_have_an_end():
+    said = []
+
     def deeper(request):
+        said.extend(block.text for block in request.messages[-1].tool_results)
         return "Done." if request.messages[-1].tool_results else call("down", prompt="?")
 
     async def down(prompt: str) -> str:
@@ -212,6 +215,7 @@ async def test_patterns_inside_of_each_other_have_an_end():
 
     result = await pipeline(agent("a", *[deeper] * 2, tools=[down])).run("x")
     assert result.status == "completed"
+    assert "8 agents run inside of each other: pipeline → a → pipeline → a" in said[0]
 
 
 async def test_deps_reach_the_agents_and_no_function():
@@ -278,3 +282,15 @@ def test_arguments_that_make_no_sense():
         loop(echo("a"), limit=0)
     with pytest.raises(ConfigurationError, match="on_failure"):
         parallel(echo("a"), on_failure="ignore")
+
+
+@pytest.mark.parametrize("pattern", [pipeline, parallel])
+async def test_a_run_has_a_budget_for_all_of_it(pattern):
+    members = [echo(name) for name in "abc"]
+    result = await pattern(*members).run("x", budget=Budget(model_calls=2))
+    assert sum(len(member.llm.requests) for member in members) == 2
+    assert (result.status, type(result.error)) == ("failed", TeamError)
+    assert "model calls" in str(result.error)
+    purse = Budget(model_calls=1)
+    ends = [(await echo("a").run("x", budget=purse)).status for _ in range(2)]
+    assert ends == ["completed", "failed"]
