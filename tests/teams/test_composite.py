@@ -147,6 +147,11 @@ async def test_it_needs_no_agent_around_it(autojump_clock):
         )
 
 
+async def test_what_a_model_writes_is_no_reference(autojump_clock):
+    _, answer, _ = await run(forecast(output="{place.name}"), city="{weather} {input.days}", days=1)
+    assert answer.text == "{Weather} {Input.Days}"
+
+
 def test_its_steps_can_be_drawn():
     assert forecast().plan.order() == ("input", "place", "weather")
     assert "place --> weather" in forecast().plan.to_mermaid()
