@@ -84,6 +84,7 @@ from greenroom.core.errors import (
     SessionNotFoundError as SessionNotFoundError,
     SessionStorageError as SessionStorageError,
     SupervisionError as SupervisionError,
+    TeamError as TeamError,
     ToolError as ToolError,
     TurnError as TurnError,
 )
@@ -98,6 +99,7 @@ from greenroom.core.failure import (
     type_name as type_name,
 )
 from greenroom.core.ids import (
+    check_sender as check_sender,
     check_session_id as check_session_id,
     new_id as new_id,
     seed_ids as seed_ids,
@@ -367,6 +369,7 @@ __all__ = [
     "SubAgentResult",
     "SubAgentSpawned",
     "SupervisionError",
+    "TeamError",
     "TextBlock",
     "TextComplete",
     "TextDelta",
@@ -397,6 +400,7 @@ __all__ = [
     "Workspace",
     "WritePath",
     "as_blocks",
+    "check_sender",
     "check_session_id",
     "clip",
     "clock",

@@ -44,6 +44,7 @@ from greenroom.planning.recovery import (
     RECOVERY_TABLE as RECOVERY_TABLE,
     RecoveryPolicy as RecoveryPolicy,
 )
+from greenroom.planning.references import fill as fill, references_in as references_in
 from greenroom.planning.revision import (
     Failure as Failure,
     Planner as Planner,
@@ -81,8 +82,10 @@ __all__ = [
     "TextTools",
     "classify",
     "execute_plan",
+    "fill",
     "parse_action",
     "plan_and_execute",
     "react",
+    "references_in",
     "run_task",
 ]

@@ -20,16 +20,13 @@ import trio
 from greenroom.agents import Toolbox, calling
 from greenroom.core import (
     DECIDED_BY_ITSELF,
-    AgentNotRunningError,
     AgentState,
     Answer,
     ConfigurationError,
     Custom,
     PlanError,
     RuleDecision,
-    TurnError,
     TurnStatus,
-    describe_error,
     leaves,
     serde,
 )
@@ -51,7 +48,7 @@ from greenroom.planning.references import fill
 from greenroom.planning.revision import Failure, Planner, Recovered, Recovery, ReplanPolicy
 from greenroom.planning.subtask_call import SubtaskCall
 from greenroom.planning.trace import Trace, find_trace, trace_call
-from greenroom.runtime import AgentHandle, AgentInternals, Outcome
+from greenroom.runtime import AgentHandle, AgentInternals, try_ask
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry, may_repeat
 
@@ -451,15 +448,8 @@ class _Execution:
         return end
 
     async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskMove:
-        try:
-            result = await handle.ask(text, sender="plan", metadata={"subtask": subtask.id})
-        except AgentNotRunningError as error:
-            outcome = error.outcome
-            problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else ""
-            self._error_classes[subtask.id] = ErrorClass.CRASH
-            return _failed(subtask, problem or str(error))
-        except TurnError as error:
-            return _failed(subtask, str(error))
+        metadata = {"subtask": subtask.id}
+        result = await try_ask(handle, text, sender="plan", metadata=metadata)
         if result.status is not TurnStatus.COMPLETED:
             is_stopped = result.status is TurnStatus.INTERRUPTED
             error_class = ErrorClass.DENIED if is_stopped else classify(result.kind)

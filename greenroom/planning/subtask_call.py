@@ -1,6 +1,6 @@
 """A subtask with a tool: an agent that makes one call, and asks no model."""
 
-from greenroom.agents import run_tools
+from greenroom.agents import caller_of, run_tools
 from greenroom.core import Message, ToolError, ToolResult, ToolStatus, ToolUseBlock, new_id
 from greenroom.permissions import PermissionManager
 from greenroom.planning.error_context import ErrorClass
@@ -31,27 +31,32 @@ class SubtaskCall:
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Make the call; its result is the result of the turn."""
+        report = caller_of(agent.context).report
+
+        def note(call: ToolUseBlock, result: ToolResult) -> ToolResult:
+            """Tell the agents above where the call is denied, and what kind of error it is."""
+            if report is not None:
+                report.note(call, result, agent.lineage)
+            self.error_class = self._classify(call, result)
+            return result
+
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 agent.session.add_message(Message.assistant([self._call]))
                 (block,) = await run_tools(
-                    agent,
-                    [self._call],
-                    self._tools,
-                    self._permissions,
-                    on_result=self._note,
+                    agent, [self._call], self._tools, self._permissions, on_result=note
                 )
                 if block.is_error:
                     raise ToolError(block.text)
                 turn.set_result(structured(block.text))
 
-    def _note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
-        tool = self._tools.get(call.name)
+    def _classify(self, call: ToolUseBlock, result: ToolResult) -> ErrorClass:
         if result.status is ToolStatus.DENIED:
-            self.error_class = ErrorClass.DENIED
-        elif result.status is ToolStatus.TIMEOUT:
-            self.error_class = ErrorClass.TIMEOUT
-        elif not result.could_run:
-            is_wrong = tool is None or tool.fault(call.input)
-            self.error_class = ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
-        return result
+            return ErrorClass.DENIED
+        if result.status is ToolStatus.TIMEOUT:
+            return ErrorClass.TIMEOUT
+        if result.could_run:
+            return ErrorClass.FAILED
+        tool = self._tools.get(call.name)
+        is_wrong = tool is None or tool.fault(call.input)
+        return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH

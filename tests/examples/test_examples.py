@@ -226,13 +226,25 @@ def test_a_run_comes_to_a_value(tmp_path):
 
 
 def test_a_conversation_is_passed_on_and_back(tmp_path):
-    assert run("handoffs.py", cwd=tmp_path).splitlines() == [
+    assert run("support_desk.py", cwd=tmp_path).splitlines() == [
         "ann: My lamp came in pieces.",
-        "(desk passes the conversation to refunds)",
+        "(desk passes the conversation to technician)",
+        "(technician passes the conversation to refunds)",
         "shop: The money for a lamp is on its way.",
         "ann: When do you open?",
         "(refunds passes the conversation to desk)",
         "shop: We open at nine.",
+    ]
+
+
+def test_researchers_a_writer_and_an_editor(tmp_path):
+    assert run("newsroom.py", cwd=tmp_path).splitlines() == [
+        "(parallel begins)",
+        "(loop begins)",
+        "editor: Give the hours.",
+        "editor: OK",
+        "newsroom: Cats sleep 13 hours a day, lions 20.",
+        "tokens of all: 120",
     ]
 
 
