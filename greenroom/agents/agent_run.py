@@ -15,6 +15,8 @@ from greenroom.agents.approval import Decide, as_answer, attend, respond
 from greenroom.agents.caller import current_caller
 from greenroom.agents.streams import texts
 from greenroom.core import (
+    RUNTIME,
+    SUMMARY,
     Answer,
     ConfigurationError,
     ContentBlock,
@@ -33,7 +35,6 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
-from greenroom.memory import SUMMARY
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -253,8 +254,9 @@ class AgentRun(Generic[OutputT]):
         for request_id, answer in _answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
-            content = _GO_ON if options.input is None else options.input
-            self.handle.send_input_nowait(content, sender=options.sender)
+            given = options.input
+            content, sender = (_GO_ON, RUNTIME) if given is None else (given, options.sender)
+            self.handle.send_input_nowait(content, sender=sender)
 
     async def _finish(self) -> None:
         """Learn how it ended if its chunks were not read to the end; this never waits."""

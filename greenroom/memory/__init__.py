@@ -32,7 +32,6 @@ from greenroom.memory.protocol import (
     Recalled as Recalled,
 )
 from greenroom.memory.reminder import remind as remind
-from greenroom.memory.senders import SUMMARY as SUMMARY
 from greenroom.memory.sqlite_memory import (
     MemoryStatistics as MemoryStatistics,
     SQLiteMemory as SQLiteMemory,
@@ -41,7 +40,6 @@ from greenroom.memory.working_memory import WorkingMemory as WorkingMemory
 
 __all__ = [
     "COMPACT",
-    "SUMMARY",
     "Compactor",
     "ContextBudget",
     "Embedder",

@@ -6,6 +6,9 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from greenroom.core import (
+    RECALLED,
+    RUNTIME,
+    SUMMARY,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
@@ -22,7 +25,6 @@ from greenroom.core import (
 )
 from greenroom.llm import TokenCounter
 from greenroom.memory.context_budget import ContextBudget
-from greenroom.memory.senders import RECALLED, SUMMARY
 
 __all__ = ["Unit", "fit", "newest_units", "shorten", "units_of"]
 
@@ -148,7 +150,7 @@ def shorten(unit: Unit, room: int, counter: TokenCounter) -> Unit:
         else:
             high = limit - 1
     note = f"[{len(unit)} messages are left out: they are too long.]"
-    return (Message.user(note),) if found is None else found
+    return (Message.user(note, sender=RUNTIME),) if found is None else found
 
 
 def _longest(message: Message) -> int:

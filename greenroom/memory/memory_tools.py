@@ -17,6 +17,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.memory.protocol import Entry, EntryOrigin, Memory, Recalled
+from greenroom.memory.senders import said_by_person
 from greenroom.memory.words import words
 from greenroom.runtime import calling_history
 from greenroom.tools import Tool
@@ -33,7 +34,6 @@ _SAYS = {
     EntryOrigin.PROGRAM: "added by the application",
 }
 _SENTENCE = re.compile("(?<=[.!?\u2026])\\s+|\n+|(?<=[\u3002\uff01\uff1f])")
-_FROM_AGENTS = ("[The subagent ", "[The agent ")  # how the runtime reports them, as inputs
 
 
 def memory_tools(memory: Memory) -> tuple[Tool, ...]:
@@ -207,16 +207,10 @@ def _origin(text: str, history: Sequence[Message], context: AgentContext) -> Ent
         return EntryOrigin.AGENT
     if context.parent_session_id is None and len(context.lineage) <= 1:
         for message in reversed(history):
-            if _is_persons(message) and _quotes(wanted, message.text):
+            if said_by_person(message) and _quotes(wanted, message.text):
                 return EntryOrigin.USER
     from_tools = (_plain(result.text) for each in history for result in each.tool_results)
     return EntryOrigin.TOOL if any(wanted in said for said in from_tools) else EntryOrigin.AGENT
-
-
-def _is_persons(message: Message) -> bool:
-    """Whether a person typed it: inputs have ids of their own, which no summary or notice has."""
-    is_input = message.role == "user" and message.id.startswith("i-") and not message.sender
-    return is_input and not message.tool_results and not message.text.startswith(_FROM_AGENTS)
 
 
 def _quotes(wanted: str, said: str) -> bool:

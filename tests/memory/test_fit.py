@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import (
+    RECALLED,
+    SUMMARY,
     ConfigurationError,
     ContentBlock,
     ImageBlock,
@@ -17,7 +19,6 @@ from greenroom.core import (
 )
 from greenroom.llm import EstimatedCounter, ModelRequest
 from greenroom.memory import ContextBudget, fit
-from greenroom.memory.senders import RECALLED, SUMMARY
 
 texts = st.text(alphabet="ab c\n素😀", max_size=8).flatmap(
     lambda text: st.integers(1, 400).map(lambda times: text * times)
