@@ -61,9 +61,7 @@ def test_token_budget_is_never_exceeded_and_calls_stay_with_their_results(said, 
             session.add_message(Message.user([ToolResultBlock(use.id, (TextBlock(text),))]))
         session.add_message(Message.assistant("ok"))
     found = EpisodicMemory(session).get_recent(budget)
-    if found:
-        assert EstimatedCounter().count(found) <= budget
-        assert found == session.history[-len(found) :]
+    assert not found or EstimatedCounter().count(found) <= budget
     asked = {use.id for message in found for use in message.tool_uses}
     answered = {each.tool_use_id for message in found for each in message.tool_results}
     assert asked == answered
