@@ -30,7 +30,7 @@ from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
 from greenroom.memory.fit import Unit, fit, newest_units, units_of
 from greenroom.memory.keep_segment import keep_segment
 from greenroom.memory.protocol import Memory
-from greenroom.memory.senders import begins_turn
+from greenroom.memory.senders import begins_turn, is_quoted
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
@@ -192,6 +192,8 @@ class Compactor:
         before = session.history
         units = units_of(before)
         keep = max(newest_units(units, budget.recent * target, self._counter), 1)
+        while keep < len(units) and is_quoted(units[-keep][0]):
+            keep += 1  # what was recalled stays beside what it was recalled for
         old, recent = units[: len(units) - keep], units[len(units) - keep :]
         shrunk = _shrink_results(old)
         messages = _join(shrunk + recent)

@@ -9,6 +9,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom import (
+    Agent,
     AgentInternals,
     AgentRuntime,
     AgentSession,
@@ -16,7 +17,6 @@ from greenroom import (
     MemoryStore,
     Message,
     ModelContextTooLongError,
-    ToolRegistry,
     TurnStatus,
     stream_reply,
     tool,
@@ -34,10 +34,11 @@ from greenroom.core import (
 )
 from greenroom.llm import EstimatedCounter
 from greenroom.llm.structured import ask_again
-from greenroom.memory import Compactor, ContextBudget, EntryOrigin
+from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory
 from greenroom.memory.summary import Summary
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing.fuzz.invariants import INVARIANTS, input_is_accounted_for
+from tests.memory.test_kills import Internals
 
 BUDGET = ContextBudget(8_000, reply=1_024)
 FILLER = "The-quick-brown-fox-jumps-over-the-lazy-dog-near-the-old-river-bank. " * 8  # few deltas
@@ -364,6 +365,20 @@ async def test_a_summary_of_the_programs_own_is_taken_for_notes():
     assert "| They are vegetarian." in whole(llm.summaries[0]).split("# New messages")[0]
 
 
+@pytest.mark.parametrize("window", [8_000, 1_500])
+async def test_a_question_stays_however_much_was_recalled_for_it(window):
+    session = AgentSession.new("agent", store=MemoryStore())
+    for text in inputs(35):
+        session.add_message(Message.user(text))
+        session.add_message(Message.assistant(FILLER))
+    session.add_message(Message.user("What shall I cook?"))
+    session.add_message(Message.user(FILLER * 12, sender=RECALLED))
+    compactor = Compactor(Model("ok", window=10**6), ContextBudget(window, reply=200))
+    sent = await compactor.prepare(Internals(session))
+    assert "What shall I cook?" in [message.text for message in sent]
+    assert EstimatedCounter().count(sent) <= 0.7 * (window - 200)
+
+
 async def test_one_huge_result_takes_no_word_of_the_user_away():
     llm, session = Model("ok"), AgentSession.new("agent")
     for text in SAID:
@@ -432,22 +447,18 @@ def look() -> str:
     return FILLER
 
 
-def test_an_interrupt_at_any_checkpoint_leaves_a_valid_conversation():
-    tools = ToolRegistry([look])
-
-    async def agent(internals, llm):
-        compactor = Compactor(llm, ContextBudget(700, reply=100), memory=Notes())
-        async for message in internals.inputs():
-            async with internals.turn(message):
-                await stream_reply(internals, llm, tools, compactor=compactor)
+def test_a_cancel_at_any_checkpoint_of_a_turn_that_recalls_and_compacts(tmp_path, monkeypatch):
+    monkeypatch.setattr("greenroom.memory.compactor.model_profile", lambda llm: Window(640))
+    paths = iter(range(10_000))
 
     def scenario():
-        llm = Model("ok", window=10**6)
-        return Scenario(agent, llm, inputs=[f"{text} {FILLER}" for text in SAID[:3]])
+        memory = SQLiteMemory(tmp_path / f"{next(paths)}.db")
+        agent = Agent(Model("ok", window=10**6), tools=[look], memory=memory)
+        return Scenario(agent, inputs=[SAID[0], SAID[1], SAID[2], "What is vegetarian?"])
 
     # What was said and summarised is in the session's file, and no more in its history.
     kept = [each for each in INVARIANTS if each is not input_is_accounted_for]
-    report = cancel_at_every_checkpoint(scenario, invariants=kept, at_most=12)
+    report = cancel_at_every_checkpoint(scenario, invariants=kept, real_time=True, at_most=12)
     assert report.violations == ()
 
 
