@@ -205,8 +205,7 @@ def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
     answered. So a run may end at a question after it was given the answer to another one.
     """
     open_ids = {question.request_id for question in session.open_questions}
-    before = session.records(_ANSWERS)[-1:]
-    kept = msgspec.convert(before[0], dict[str, Answer]) if before else {}
+    kept = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
     found = {request_id: answer for request_id, answer in kept.items() if request_id in open_ids}
     if given:
         found |= {request_id: as_answer(answer) for request_id, answer in given.items()}

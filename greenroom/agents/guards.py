@@ -187,5 +187,4 @@ def note_unseen(session: "AgentSession", message_id: str) -> None:
 
 
 def _unseen(session: "AgentSession") -> list[str]:
-    records = session.records(_UNSEEN)
-    return msgspec.convert(records[-1], list[str]) if records else []
+    return msgspec.convert(session.last_record(_UNSEEN) or [], list[str])

@@ -94,6 +94,15 @@ async def test_a_summary_of_the_last_messages_can_be_stored(session):
     assert "Hello Bob." in model.requests[0].messages[0].text
 
 
+async def test_a_rewind_takes_changes_back(session):
+    values = WorkingMemory(session, "report")
+    values.update({"capital": "Paris", "draft": 1})
+    session.add_message(Message.user("On."))
+    values.set("draft", 2)
+    await session.rewind(0)
+    assert values.to_dict() == {"capital": "Paris", "draft": 1}
+
+
 @pytest.mark.checkpoint("4.2 state over subtasks")
 async def test_cross_subtask_state(session):
     first = WorkingMemory(session, task="report")
