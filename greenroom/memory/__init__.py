@@ -17,9 +17,6 @@ from greenroom.memory.context_budget import ContextBudget as ContextBudget
 from greenroom.memory.episodic_memory import EpisodicMemory as EpisodicMemory
 from greenroom.memory.fit import fit as fit
 from greenroom.memory.memory_tools import (
-    Forget as Forget,
-    Recall as Recall,
-    Remember as Remember,
     describe_recalled as describe_recalled,
     memory_tools as memory_tools,
 )
@@ -46,14 +43,11 @@ __all__ = [
     "Entry",
     "EntryOrigin",
     "EpisodicMemory",
-    "Forget",
     "Memory",
     "MemoryStatistics",
     "MetadataValue",
     "OpenAIEmbedder",
-    "Recall",
     "Recalled",
-    "Remember",
     "SQLiteMemory",
     "WorkingMemory",
     "describe_recalled",
