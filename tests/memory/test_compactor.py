@@ -1,7 +1,10 @@
 """A conversation that outgrows its window: what stays, what it costs, and what a crash leaves."""
 
 import re
+import shutil
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 import pytest
@@ -19,7 +22,6 @@ from greenroom import (
     ModelContextTooLongError,
     TurnStatus,
     stream_reply,
-    tool,
 )
 from greenroom.core import (
     RECALLED,
@@ -441,25 +443,41 @@ async def test_what_was_recalled_is_no_turn_of_its_own():
     assert summary.turns == turns[-1][1]
 
 
-@tool
-def look() -> str:
-    """Look."""
-    return FILLER
+def recalling_and_compacting(folder, monkeypatch):
+    """Make scenarios of a turn in which something is recalled, and the conversation is compacted."""
+    monkeypatch.setattr("greenroom.memory.compactor.model_profile", lambda llm: Window(640))
+    filled = folder / "filled.db"
+    trio.run(partial(SQLiteMemory(filled).add, "Ada is vegetarian.", origin="user"))
+    paths = (folder / f"{number}.db" for number in count())
+
+    def scenario():
+        path = shutil.copy(filled, next(paths))
+        agent = Agent(Model("ok", window=10**6), memory=SQLiteMemory(path))
+        made = Scenario(agent, inputs="Is ham vegetarian?")
+        session = AgentSession.new("fuzzed")
+        for text in SAID[:3]:
+            session.add_message(Message.user(text))
+            session.add_message(Message.assistant(FILLER))
+        made.spawn = lambda runtime: runtime.spawn(session, agent)
+        return made
+
+    return scenario
 
 
 def test_a_cancel_at_any_checkpoint_of_a_turn_that_recalls_and_compacts(tmp_path, monkeypatch):
-    monkeypatch.setattr("greenroom.memory.compactor.model_profile", lambda llm: Window(640))
-    paths = iter(range(10_000))
-
-    def scenario():
-        memory = SQLiteMemory(tmp_path / f"{next(paths)}.db")
-        agent = Agent(Model("ok", window=10**6), tools=[look], memory=memory)
-        return Scenario(agent, inputs=[SAID[0], SAID[1], SAID[2], "What is vegetarian?"])
-
+    scenario = recalling_and_compacting(tmp_path, monkeypatch)
     # What was said and summarised is in the session's file, and no more in its history.
     kept = [each for each in INVARIANTS if each is not input_is_accounted_for]
-    report = cancel_at_every_checkpoint(scenario, invariants=kept, real_time=True, at_most=12)
+    told = set()
+
+    def listen(trial):
+        told.update(chunk.kind for chunk in trial.chunks if isinstance(chunk, Custom))
+
+    report = cancel_at_every_checkpoint(
+        scenario, invariants=[*kept, listen], real_time=True, at_most=12
+    )
     assert report.violations == ()
+    assert told == {"memory.recalled", "memory.compacted"}
 
 
 @pytest.mark.parametrize("shares", [(0.3, 0.5), (0.5, 0.0), (1.5, 0.3)])
