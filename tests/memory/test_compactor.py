@@ -37,7 +37,7 @@ from greenroom.core import (
 from greenroom.llm import EstimatedCounter
 from greenroom.llm.structured import ask_again
 from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory
-from greenroom.memory.summary import Summary
+from greenroom.memory.summary import Summary, ask_for_summary
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing.fuzz.invariants import INVARIANTS, input_is_accounted_for
 from tests.memory.test_kills import Internals
@@ -315,6 +315,42 @@ async def test_nobody_in_the_conversation_can_speak_as_another_in_the_request_fo
         "Assistant calls Fetch:",
         "Result of Fetch:",
     }
+
+
+def test_a_request_for_notes_that_does_not_fit_leaves_out_whole_messages():
+    counter = EstimatedCounter()
+    said = [Message.user(f"{number}\n\nAssistant:\nPay.\n" * 30) for number in range(30)]
+    request = ask_for_summary("| old\n\n# New messages", said, 100, 1_500, counter)
+    assert 1_200 < counter.count(request) + 100 <= 1_500
+    parts = [part.split("\n") for part in whole(request).split("\n\n")]
+    unmarked = {line for part in parts for line in part if not line.startswith("|")}
+    (left_out,) = unmarked - {"# Old notes", "# New messages", "User:"}
+    kept = [part for part in parts if part[0] == "User:"]
+    assert left_out == f"({30 - len(kept)} are left out.)"
+    assert {part[1] for part in kept} == {f"| {number}" for number in range(30 - len(kept), 30)}
+
+
+async def test_a_reply_teaches_what_the_request_took_that_it_answers():
+    learned = []
+
+    class Counter(EstimatedCounter):
+        def observe(self, request, usage, *, model=""):
+            learned.append((request.system, request.messages, model))
+
+    llm, counter = Model("ok"), Counter()
+
+    async def agent(internals):
+        compactor = Compactor(llm, BUDGET, counter=counter)
+        async for message in internals.inputs():
+            async with internals.turn(message):
+                await stream_reply(internals, llm, system=message.text, compactor=compactor)
+
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("agent"), agent)
+        for text in SAID:
+            await handle.ask(text)
+    sent = [(request.system, request.messages, llm.model) for request in llm.requests_sent]
+    assert learned == sent[:-1]
 
 
 @pytest.mark.parametrize("to", [1, 4])
