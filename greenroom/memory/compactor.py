@@ -115,12 +115,12 @@ class Compactor:
         self._learn(agent.session.history)
         budget = self._budget_for(system, tools)
         if budget is not None:
-            used = self._count(agent.session.history, system, tools) - budget.overhead
+            request = _request(agent, system, tools)
+            used = self._counter.count(request) - budget.overhead
             if used > self._at * budget.room:
                 await self._compact(agent, used, budget, self._at * budget.room)
-        history = agent.session.history
-        self._asked = ModelRequest(messages=history, system=system, tools=tuple(tools))
-        return history
+        self._asked = _request(agent, system, tools)
+        return agent.session.history
 
     async def compact(
         self,
@@ -141,12 +141,12 @@ class Compactor:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
         await self._compact(agent, used, budget, self._at * min(used, budget.room))
-        history = agent.session.history
-        self._asked = ModelRequest(messages=history, system=system, tools=tuple(tools))
-        if history == before:
+        self._asked = _request(agent, system, tools)
+        is_shorter = agent.session.history != before
+        if not is_shorter:
             text = "there is nothing to leave out of the conversation"
             await agent.send(Custom("memory.compacted", {}, text))
-        return history != before
+        return is_shorter
 
     # -- how much there is ----------------------------------------------------------------------
 
@@ -160,21 +160,13 @@ class Compactor:
         if is_its_own and reply.usage:
             self._counter.observe(asked, reply.usage)
 
-    def _count(
-        self,
-        messages: Sequence[Message],
-        system: str | Sequence[TextBlock],
-        tools: Sequence[ToolDefinition],
-    ) -> int:
-        request = ModelRequest(messages=messages, system=system, tools=tuple(tools))
-        return self._counter.count(request)
-
     def _budget_for(
         self, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
     ) -> ContextBudget | None:
         if self._budget is None or self._budget.overhead:
             return self._budget
-        overhead = self._count((), system, tools)
+        bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
+        overhead = self._counter.count(bare)
         if self._budget.room - overhead < MIN_ROOM:
             return None  # it may be an estimate that is off: the model says so, if it does not fit
         return replace_value(self._budget, overhead=overhead)
@@ -201,8 +193,7 @@ class Compactor:
             if messages != before:
                 await session.rewrite(messages)
         else:
-            if old:
-                await self._summarise(agent, old, _join(recent), target, budget)
+            await self._summarise(agent, _join(old), _join(recent), target, budget)
             if self._counter.count(session.history) > most:
                 room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
@@ -211,16 +202,16 @@ class Compactor:
     async def _summarise(
         self,
         agent: AgentInternals,
-        old: Sequence[Unit],
+        old: Sequence[Message],
         recent: Sequence[Message],
         target: float,
         budget: ContextBudget,
     ) -> None:
         """Replace the older messages by notes on them, and by what the user said."""
-        segment = _join(old)
-        known = Summary.find(segment)
-        summary = known or Summary()
-        segment = segment[1:] if known else segment
+        known = Summary.find(old)
+        segment, summary = (old[1:], known) if known else (old, Summary())
+        if not segment:
+            return
         most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
         begun = sum(map(begins_turn, segment))
@@ -242,8 +233,6 @@ class Compactor:
         budget: ContextBudget,
     ) -> tuple[str, Usage | None]:
         """Ask the model for notes; where it fails, those that there are go on."""
-        if not segment:
-            return notes, None
         request = ask_for_summary(notes, segment, most, budget.window, self._counter)
         try:
             with agent.model_call(self._llm, request) as call:
@@ -289,6 +278,13 @@ def _usual_budget(window: int) -> ContextBudget:
     """Leave a quarter of a small window to the reply."""
     usual = ContextBudget.reply
     return ContextBudget(window, reply=min(usual, window // 4))
+
+
+def _request(
+    agent: AgentInternals, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
+) -> ModelRequest:
+    """Return what counts of the request that the agent would make now."""
+    return ModelRequest(messages=agent.session.history, system=system, tools=tuple(tools))
 
 
 def _is_same(one: Message, other: Message) -> bool:

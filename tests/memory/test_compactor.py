@@ -489,13 +489,15 @@ def recalling_and_compacting(folder, monkeypatch):
     def scenario():
         path = shutil.copy(filled, next(paths))
         agent = Agent(Model("ok", window=10**6), memory=SQLiteMemory(path))
-        made = Scenario(agent, inputs="Is ham vegetarian?")
-        session = AgentSession.new("fuzzed")
-        for text in SAID[:3]:
-            session.add_message(Message.user(text))
-            session.add_message(Message.assistant(FILLER))
-        made.spawn = lambda runtime: runtime.spawn(session, agent)
-        return made
+
+        async def goes_on(internals):
+            if not internals.session.history:
+                for text in SAID[:3]:
+                    internals.session.add_message(Message.user(text))
+                    internals.session.add_message(Message.assistant(FILLER))
+            await agent(internals)
+
+        return Scenario(goes_on, inputs="Is ham vegetarian?")
 
     return scenario
 
