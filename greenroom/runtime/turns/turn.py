@@ -28,10 +28,10 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
     Usage,
-    UserInput,
     clip,
     describe_error,
     serde,
+    type_name,
 )
 from greenroom.runtime.caller import require_loop
 from greenroom.runtime.failure import (
@@ -118,7 +118,7 @@ class Turn:
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
         actor.turns.open(self)
-        actor.publish(TurnStart(self.message.id, _sender(self.message)))
+        actor.publish(TurnStart(self.message.id, self.message.sender))
         actor.notify("before_turn", self.message)
         actor.set_state(AgentState.processing())
         self._timer = actor.budgets.first_to_end
@@ -362,6 +362,7 @@ class Turn:
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
             value=self.value,
+            kind=type_name(self._failures[0]) if self._failures else "",
         )
         self._done = Done(
             self.message.id, status, result.stop_reason, result.usage, result.error, self.value
@@ -372,11 +373,7 @@ class Turn:
 
 def _said(message: ConversationInput) -> Message:
     """Return what an input adds to the conversation."""
-    return Message.user(message.content, id=message.id, sender=_sender(message))
-
-
-def _sender(message: ConversationInput) -> str:
-    return message.sender if isinstance(message, UserInput) else ""
+    return Message.user(message.content, id=message.id, sender=message.sender)
 
 
 def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
