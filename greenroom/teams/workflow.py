@@ -14,6 +14,7 @@ from greenroom.agents import (
     AgentRun,
     Answers,
     Approve,
+    Runnable,
     RunOptions,
     RunReport,
     as_answer,
@@ -149,7 +150,7 @@ class Workflow(Generic[StateT]):
             WorkflowError: the name is taken, a field is unknown, or `fn` is not an async function.
         """
         inner = fn.func if isinstance(fn, partial) else fn
-        is_agent = bool(input or output) or isinstance(inner, Agent | Workflow)
+        is_agent = bool(input or output) or isinstance(inner, Runnable | Workflow)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
         for each in filter(None, (input, output)):

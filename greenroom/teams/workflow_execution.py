@@ -17,18 +17,17 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     DECIDED_BY_ITSELF,
-    AgentNotRunningError,
     Answer,
     Custom,
     TurnStatus,
     WorkflowError,
     WorkflowLimitError,
-    describe_error,
     serde,
 )
 from greenroom.planning import Trace, find_trace, reopen
-from greenroom.runtime import AgentInternals, Outcome
+from greenroom.runtime import AgentInternals, try_ask
 from greenroom.session import AgentSession
+from greenroom.teams.members import working
 from greenroom.teams.workflow_graph import Graph, Node
 from greenroom.teams.workflow_run import (
     WORKFLOW_NODE,
@@ -92,7 +91,6 @@ class Execution(Generic[StateT]):
         self._graph = graph
         self._progress = progress
         self._answers = dict(answers)
-        self._room = trio.Semaphore(max(1, agent.subagent_room))
         self._failures: dict[Unit, Exception] = {}
         self._left = 0  # units of the step in hand that have not ended
 
@@ -196,12 +194,10 @@ class Execution(Generic[StateT]):
         with trio.CancelScope() as scope:
             if node.look is None:
                 return await self._call(node, unit, scope)
-            async with self._room:
-                session = await self._open_session(cut_off)
-                await self._start(node, unit, scope, session.session_id)
-                goes_on = cut_off is not None and node.goes_on
-                text = _GO_ON if goes_on else self._input(node, unit)
-                return _output(node, await self._ask_agent(node, unit, session, text))
+            session = await self._open_session(cut_off)
+            goes_on = cut_off is not None and node.goes_on
+            text = _GO_ON if goes_on else self._input(node, unit)
+            return _output(node, await self._ask_agent(node, unit, scope, session, text))
         raise WorkflowLimitError(
             f"{unit} has taken longer than {node.timeout:g} seconds",
             hint="give its node more seconds, or less to do",
@@ -241,19 +237,18 @@ class Execution(Generic[StateT]):
             value = self._items(node)[unit.item]
         return value if isinstance(value, str) else serde.encode(value).decode()
 
-    async def _ask_agent(self, node: Node, unit: Unit, session: AgentSession, text: str) -> object:
-        handle = self._agent.spawn(session, node.run, report=False, name=node.name)
-        try:
-            result = await handle.ask(text, sender="workflow", metadata={"node": str(unit)})
-            await handle.shutdown()
-        except AgentNotRunningError as error:
-            outcome = error.outcome
-            problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else str(error)
-            raise WorkflowError(f"{unit} has failed: {problem}") from error
-        except BaseException:
-            with trio.CancelScope(shield=True):
-                await handle.shutdown(grace=0)
-            raise
+    async def _ask_agent(
+        self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
+    ) -> object:
+        async def member(internals: AgentInternals) -> None:
+            await self._start(
+                node, unit, scope, session.session_id
+            )  # now that there is room for it
+            await node.run(internals)
+
+        facts = {"node": str(unit)}
+        async with working(self._agent, member, name=node.name, session=session) as handle:
+            result = await try_ask(handle, text, sender="workflow", metadata=facts)
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} has failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value
