@@ -34,6 +34,7 @@
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none of them answers
     ├── PlanError                      a plan makes no sense, or can't be carried out
+    ├── ConflictError                  agents contradict each other, or too few have answered
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -66,6 +67,7 @@ __all__ = [
     "CircuitOpenError",
     "ConfigurationError",
     "ConfigurationFileError",
+    "ConflictError",
     "EventLoopError",
     "GreenroomError",
     "GuardError",
@@ -409,6 +411,12 @@ class PlanError(GreenroomError, ValueError):
     """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
 
     remedy = "correct the subtask that the message names, or let a planner make another plan"
+
+
+class ConflictError(GreenroomError):
+    """Several agents come to no common answer: too few have answered, or they contradict each other."""
+
+    remedy = "pass strategies of which one can always tell, such as by_authority or ask_person"
 
 
 class CircuitOpenError(GreenroomError):

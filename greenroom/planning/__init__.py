@@ -2,8 +2,9 @@
 
 `plan` is a graph of subtasks, `plan_run` what became of them, a value that is read back from the session.
 `execute` carries a plan out, with `references` (results in goals and arguments), `subtask_call` (a subtask
-with a tool) and `trace` (what a subtask that was cut off has left behind). `revision` says who makes and
-revises plans and when; `model_planner` lets a model do it, and `merge` makes fewer subtasks of too many.
+with a tool), `silence` (an agent that does nothing) and `trace` (what a subtask that was cut off has left
+behind). `revision` says who makes and revises plans and when; `model_planner` lets a model do it, and
+`merge` makes fewer subtasks of too many.
 `plan_and_execute` is an agent of all of these.
 
 `react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that
@@ -13,11 +14,15 @@ object says of it) and `almost_json` (objects as models write them).
 """
 
 from greenroom.planning.execute import execute_plan as execute_plan
-from greenroom.planning.model_planner import ModelPlanner as ModelPlanner
+from greenroom.planning.model_planner import (
+    ModelPlanner as ModelPlanner,
+    describe_errors as describe_errors,
+)
 from greenroom.planning.outcome import Action as Action, Fault as Fault, FinalAnswer as FinalAnswer
 from greenroom.planning.parse_action import parse_action as parse_action
 from greenroom.planning.plan import Plan as Plan, Subtask as Subtask
 from greenroom.planning.plan_and_execute import (
+    open_run as open_run,
     plan_and_execute as plan_and_execute,
     run_task as run_task,
 )
@@ -56,7 +61,9 @@ __all__ = [
     "SubtaskState",
     "SubtaskStatus",
     "TextTools",
+    "describe_errors",
     "execute_plan",
+    "open_run",
     "parse_action",
     "plan_and_execute",
     "react",

@@ -44,6 +44,7 @@ from greenroom.planning.plan_run import (
 )
 from greenroom.planning.references import fill
 from greenroom.planning.revision import Failure, Planner, Recovery, ReplanPolicy
+from greenroom.planning.silence import watch
 from greenroom.planning.subtask_call import SubtaskCall
 from greenroom.planning.trace import Trace, find_trace, trace_call
 from greenroom.runtime import AgentHandle, AgentInternals, Outcome
@@ -59,6 +60,7 @@ Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 
 _POLICY = ReplanPolicy()
 _GO_ON = "Go on where you left off."
+_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing of it twice."
 
 
 async def execute_plan(
@@ -70,6 +72,7 @@ async def execute_plan(
     policy: ReplanPolicy = _POLICY,
     planner: Planner | None = None,
     recovery: Recovery | None = None,
+    patience: float | None = None,
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
 ) -> PlanRun:
@@ -101,6 +104,9 @@ async def execute_plan(
         policy: when the plan is revised.
         planner: who revises it; without one it is not.
         recovery: decides first what comes of a failed subtask; without it no subtask is tried twice.
+        patience: seconds of silence after which a subtask's agent is interrupted, and the subtask has
+            failed: no chunk of it or of an agent below it. They count from its first chunk on, and not
+            while a person is asked. None waits for as long as it takes.
         tools: what subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, to which agents below are held as well. By default the
             functions among the tools may run, since the program has passed them; others are asked about.
@@ -141,6 +147,7 @@ async def execute_plan(
         policy=policy,
         planner=planner,
         recovery=recovery,
+        patience=patience,
         tools=box.registry,
         permissions=box.permissions(held, agent.context),
     )
@@ -187,6 +194,7 @@ class _Execution:
         policy: ReplanPolicy,
         planner: Planner | None,
         recovery: Recovery | None,
+        patience: float | None,
         tools: ToolRegistry,
         permissions: PermissionManager,
     ) -> None:
@@ -198,6 +206,7 @@ class _Execution:
         self._policy = policy
         self._planner = planner
         self._recovery = recovery
+        self._patience = patience
         self._tools = tools
         self._running = 0
         self._in_a_row = 0  # failures since something was completed
@@ -272,9 +281,12 @@ class _Execution:
     async def _try(self, id_: str) -> bool:
         """Run a subtask once, and write down what came of it; True where it is to be tried again."""
         end = await self._attempt(self.run.plan[id_])
+        session_id = self.run.state(id_).session_id
         self._write(end)
         self._in_a_row = self._in_a_row + 1 if end.status is SubtaskStatus.FAILED else 0
-        again = end.status is SubtaskStatus.FAILED and await self._recover(self._failure(id_))
+        again = end.status is SubtaskStatus.FAILED and await self._recover(
+            self._failure(id_, session_id)
+        )
         await self._agent.session.save(flush=False)
         return again
 
@@ -283,8 +295,13 @@ class _Execution:
         subtask, is_final = failure.subtask, failure.reason is FailureReason.CUT_OFF
         if self._recovery is not None and not is_final:
             decision = await self._recovery.recover(self.run, failure)
-            if decision == "retry" and failure.failures < self._policy.same_subtask:
-                self._write(SubtaskMove(subtask.id, SubtaskStatus.PENDING))
+            goes_on = decision == "hand_over"
+            if (goes_on or decision == "retry") and failure.failures < self._policy.same_subtask:
+                left = failure.session_id if goes_on else ""
+                error = failure.error if left else ""
+                self._write(
+                    SubtaskMove(subtask.id, SubtaskStatus.PENDING, error=error, session_id=left)
+                )
                 return True
             if decision == "give_up":
                 self._given_up.add(subtask.id)
@@ -298,10 +315,10 @@ class _Execution:
 
     async def _attempt(self, subtask: Subtask) -> SubtaskMove:
         """Run a subtask, or find out what became of it; return the move that it ends with."""
-        trace = Trace("nothing")
-        if cut_off_in := self.run.state(subtask.id).session_id:
+        trace, before = Trace("nothing"), self.run.state(subtask.id)
+        if cut_off_in := before.session_id:
             trace = await self._look_back(cut_off_in, subtask)
-            if trace.kind == "result":
+            if trace.kind == "result" and not before.error:
                 self._write(SubtaskMove(subtask.id, SubtaskStatus.EXECUTING, session_id=cut_off_in))
                 return _known(trace, subtask)
         try:
@@ -317,7 +334,7 @@ class _Execution:
         self._write(start)
         try:
             await self._agent.session.save()
-            return await self._run(filled, session, goes_on=trace.session is not None)
+            return await self._run(filled, session, _words(filled, session, before.error))
         except BaseException:
             self._cut_off(subtask, session)
             raise
@@ -367,7 +384,7 @@ class _Execution:
             )
         return _failed(subtask, error, FailureReason.CUT_OFF)
 
-    async def _run(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> SubtaskMove:
+    async def _run(self, subtask: Subtask, session: AgentSession, text: str) -> SubtaskMove:
         """Run a subtask in its session, and end its agent."""
         if subtask.tool:
             call = SubtaskCall(subtask, self._tools, self.permissions)
@@ -375,13 +392,28 @@ class _Execution:
         else:
             handle = self._spawn(session, subtask.id)
         try:
-            text = _GO_ON if goes_on else subtask.goal or subtask.tool
-            end = await self._result(handle, text, subtask)
+            end = await self._result_or_silence(handle, text, subtask)
             await handle.shutdown()
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
         return end
+
+    async def _result_or_silence(
+        self, handle: AgentHandle, text: str, subtask: Subtask
+    ) -> SubtaskMove:
+        """Ask a subtask's agent, and interrupt it where it has been silent for too long."""
+        if self._patience is None:
+            return await self._result(handle, text, subtask)
+        end: SubtaskMove | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, handle, self._patience, nursery.cancel_scope.cancel)
+            end = await self._result(handle, text, subtask)
+            nursery.cancel_scope.cancel()
+        if end is not None:
+            return end
+        await handle.interrupt()
+        return _failed(subtask, f"it was silent for {self._patience:g} seconds")
 
     async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskMove:
         try:
@@ -408,7 +440,7 @@ class _Execution:
 
     # -- what a failure leads to ----------------------------------------------------------------
 
-    def _failure(self, id_: str) -> Failure:
+    def _failure(self, id_: str, session_id: str = "") -> Failure:
         state = self.run.state(id_)
         return Failure(
             subtask=self.run.plan[id_],
@@ -416,6 +448,7 @@ class _Execution:
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
             tools=self._tools,
+            session_id=session_id,
         )
 
     def _find_failure(self) -> Failure | None:
@@ -455,6 +488,13 @@ class _Execution:
             f"the plan was revised {self.run.revisions} times, and {again}",
             hint="a smaller goal may be within reach",
         )
+
+
+def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
+    """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
+    if not session.history:
+        return subtask.goal or subtask.tool
+    return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 
 def _failed(subtask: Subtask, error: str, reason: FailureReason | None = None) -> SubtaskMove:

@@ -21,6 +21,7 @@ class Failure:
         reason: what kind of failure it is.
         failures: how often the subtask has failed by now.
         tools: the tools that subtasks may name.
+        session_id: the conversation that its agent had; empty where it had not begun.
     """
 
     subtask: Subtask
@@ -28,6 +29,7 @@ class Failure:
     reason: FailureReason
     failures: int
     tools: ToolRegistry
+    session_id: str = ""
 
 
 @runtime_checkable
@@ -59,8 +61,9 @@ class Planner(Protocol):
         ...
 
 
-Recovered: TypeAlias = Literal["retry", "replan", "give_up"]
-"""What comes of a failed subtask: another try, a revised plan at once, or nothing."""
+Recovered: TypeAlias = Literal["retry", "hand_over", "replan", "give_up"]
+"""What comes of a failed subtask: another try, one that goes on where this one has stopped, a revised plan at
+once, or nothing."""
 
 
 @runtime_checkable
@@ -71,7 +74,9 @@ class Recovery(Protocol):
         """Say whether to try the subtask again, to revise the plan at once, or to leave it failed.
 
         It may wait before it answers, as long as it likes. Another try is a new call, or a new agent:
-        say "retry" only where a call that has failed may be made twice.
+        say "retry" only where a call that has failed may be made twice. With "hand_over" the next agent
+        goes on in the conversation of the one that has failed, so it knows what is done; where a call had
+        started and has no result, a person is asked first.
         """
         ...
 

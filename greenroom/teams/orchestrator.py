@@ -1,0 +1,210 @@
+"""`orchestrator`: an agent that plans, gives the work to other agents, and answers with what they find."""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+
+from greenroom.agents import find_model, stream_reply
+from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, clip, serde
+from greenroom.llm import LLMProvider
+from greenroom.planning import (
+    PLAN_STEP,
+    ModelPlanner,
+    Plan,
+    Planner,
+    PlanRun,
+    ReplanPolicy,
+    describe_errors,
+    execute_plan,
+    open_run,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.teams.conflict import text_of
+from greenroom.teams.orchestrator_crew import Crew, describe_workers, with_help
+from greenroom.teams.orchestrator_report import (
+    Source,
+    TeamResult,
+    find_sources,
+    read_stints,
+    report,
+)
+from greenroom.teams.worker import AgentFunction, Worker
+from greenroom.tools import ToolRegistry
+
+__all__ = ["Orchestrator", "orchestrator"]
+
+_TRIES = ReplanPolicy(same_subtask=5)
+_LONGEST_RESULT = 16_000
+
+_TEAM = """\
+There are agents to do the subtasks. Set `capability` of a subtask to what its agent has to be good at: one \
+of the words behind a name, or a name. Where one agent can do all of it, plan one subtask.\
+"""
+
+_SYNTHESIS = """\
+You are told of a goal, and what several agents have found for it. Answer the person who had the goal: use \
+every result, and name its source behind it, as [id]. Where results contradict each other, say so, and who \
+says what. Say plainly what could not be done, and why.\
+"""
+
+
+def orchestrator(
+    agents: Iterable[AgentFunction],
+    llm: LLMProvider | str,
+    *,
+    deadline: float | None = None,
+    limit: int = 1,
+    patience: float | None = None,
+    planner: Planner | None = None,
+    name: str = "orchestrator",
+    description: str = "",
+) -> "Orchestrator":
+    """Make an agent that answers each input by a plan, whose subtasks other agents do.
+
+    A subtask goes to the agent that has its `capability`, or its name; of several to the one whose
+    capabilities its goal names most, and which has failed least. An agent without capabilities takes what
+    nobody else can do. Where all of them are busy, it waits.
+
+    A worker that crashes, fails, or is silent for longer than `patience` is replaced, four times at the
+    most: the next one goes on in its conversation, so that it sees what is done. Where a call had started
+    and has no result, a person is asked first. Then the plan is revised. A plan of one subtask is answered
+    with its result; otherwise the model makes one answer of all results, with their sources. The result of
+    the turn is a `TeamResult`.
+
+    Each `Agent` has the tool `ask_for_help` besides its own, by which it asks another one for something
+    that it is good at. Give a `committee` a capability, and what needs several opinions goes to it.
+
+    A goal that was not answered goes on where it was when it comes again in the same words.
+
+    Args:
+        agents: an `Agent`, another agent function, or what a pattern has made; each with a name of its own.
+        llm: the model that plans and answers, or its name.
+        deadline: seconds for the whole of one input; then its turn fails, and all that runs is ended.
+        limit: how many tasks one worker has at once.
+        patience: seconds of silence until a worker is replaced; None waits for as long as it takes.
+        planner: who plans; by default `ModelPlanner(llm)`. A `Plan` of your own is one, too.
+        name: for people, logs, and a team of which it is a part; it can what its agents can.
+        description: what it is good for, for the model that plans there.
+
+    Raises:
+        ConfigurationError: there are no agents, two have one name, or a number makes no sense.
+
+    Example:
+        ```python
+        team = orchestrator([researcher, writer], "anthropic:claude-sonnet-5", deadline=600, patience=60)
+        handle = runtime.spawn(AgentSession.new("team"), team)
+        result = await handle.ask("What became of the ozone layer?")
+        print(result.text, msgspec.convert(result.value, TeamResult).sources)
+        ```
+    """
+    for what, number in (("deadline", deadline), ("limit", limit), ("patience", patience)):
+        if number is not None and not number > 0:
+            raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
+    return Orchestrator(
+        tuple(map(with_help, Worker.gather(agents))),
+        llm,
+        deadline=deadline,
+        limit=limit,
+        patience=patience,
+        planner=planner,
+        name=name,
+        description=description,
+    )
+
+
+class Orchestrator:
+    """The agent function that `orchestrator` makes; a team may have it as one of its agents."""
+
+    def __init__(
+        self,
+        workers: tuple[Worker, ...],
+        llm: LLMProvider | str,
+        *,
+        deadline: float | None,
+        limit: int,
+        patience: float | None,
+        planner: Planner | None,
+        name: str,
+        description: str,
+    ) -> None:
+        """Made by `orchestrator`."""
+        self.name = name
+        self.capabilities = tuple({each: 0 for worker in workers for each in worker.capabilities})
+        self.description = description
+        self._workers = workers
+        self._llm = llm
+        self._deadline = deadline
+        self._limit = limit
+        self._patience = patience
+        self._planner = planner
+
+    async def __call__(self, agent: AgentInternals) -> None:
+        """Answer each input: the agent function."""
+        async for message in agent.inputs():
+            run = open_run(agent.session, message.text)
+            time = nullcontext() if self._deadline is None else agent.budget(seconds=self._deadline)
+            async with agent.turn(message) as turn:
+                with time:
+                    result = await self._answer(agent, message.text, run)
+                    turn.set_result(serde.loads(serde.encode(result)))
+
+    async def _answer(self, agent: AgentInternals, goal: str, run: PlanRun | None) -> TeamResult:
+        llm = find_model(self._llm, agent.context.resources)
+        number = _plans(agent) + (run is None)
+        crew = Crew(
+            agent,
+            self._workers,
+            self._planner or _make_planner(llm, self._workers),
+            number=number,
+            limit=self._limit,
+            patience=self._patience,
+        )
+        if run is None:
+            agent.set_state(AgentState.processing("planning"))
+            run = PlanRun(await crew.plan(goal, ToolRegistry(), ""))
+        crew.know(run.plan)
+        run = await execute_plan(
+            agent,
+            run,
+            crew.work,
+            limit=len(self._workers) * self._limit,
+            policy=_TRIES,
+            planner=None if isinstance(self._planner, Plan) else crew,
+            recovery=crew,
+            patience=self._patience,
+        )
+        stints = read_stints(agent.session, number)
+        sources = find_sources(run, stints)
+        answer = await _synthesise(agent, llm, run, sources)
+        reports = tuple(report(worker.name, stints, sources) for worker in self._workers)
+        open_ = {id_: state.error for id_, state in run.states.items() if id_ not in run.results}
+        return TeamResult(answer, sources, reports, open_)
+
+
+def _plans(agent: AgentInternals) -> int:
+    """Count the plans that a session holds."""
+    steps = agent.session.records(PLAN_STEP)
+    return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
+
+
+def _make_planner(llm: LLMProvider, workers: Iterable[Worker]) -> ModelPlanner:
+    return ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(tuple(workers))}")
+
+
+async def _synthesise(
+    agent: AgentInternals, llm: LLMProvider, run: PlanRun, sources: tuple[Source, ...]
+) -> str:
+    """Answer with the one result of a plan, or let the model make one answer of all."""
+    agent.set_state(AgentState.processing("answering"))
+    if run.is_completed and len(sources) == 1:
+        text = text_of(sources[0].result)
+        agent.session.add_message(Message.assistant(text))
+        await agent.send(TextComplete(text))
+        return text
+    results = "\n\n".join(
+        f"[{each.subtask}] by {each.agent}, asked to: {run.plan[each.subtask].goal}\n"
+        f"{clip(text_of(each.result), _LONGEST_RESULT)}"
+        for each in sources
+    )
+    told = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
+    reply = await stream_reply(agent, llm, messages=[Message.user(told)], system=_SYNTHESIS)
+    return reply.text
