@@ -176,8 +176,12 @@ class Orchestrator:
         sources = find_sources(run, stints)
         answer = await _synthesise(agent, llm, run, sources)
         reports = tuple(report(worker.name, stints, sources) for worker in self._workers)
-        open_ = {id_: state.error for id_, state in run.states.items() if id_ not in run.results}
-        return TeamResult(answer, sources, reports, open_)
+        missing = {
+            id_: state.error or "it was not begun"
+            for id_, state in run.states.items()
+            if id_ not in run.results
+        }
+        return TeamResult(answer, sources, reports, missing)
 
 
 def _plans(agent: AgentInternals) -> int:

@@ -8,13 +8,24 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
+    Budget,
+    ConfigurationError,
     MemoryStore,
     ModelOverloadedError,
+    RunContext,
+    RuntimeLimits,
     TurnStatus,
 )
 from greenroom.planning import Plan, Subtask
-from greenroom.teams import TeamResult, orchestrator
-from greenroom.testing import Reply, ScriptedProvider, call
+from greenroom.teams import TeamResult, committee, orchestrator
+from greenroom.testing import (
+    Reply,
+    Scenario,
+    ScriptedProvider,
+    call,
+    cancel_at_every_checkpoint,
+)
+from tests.teams.weather import PATIENCE, Weather
 
 
 def says(text):
@@ -126,3 +137,231 @@ async def test_a_silent_worker_is_replaced_and_a_slow_one_is_not(autojump_clock)
     assert told.answer == "It is done."
     assert trio.current_time() - begun == pytest.approx(30, abs=1)
     assert "silent for 30 seconds" in after.requests[0].messages[-1].text
+
+
+@pytest.mark.parametrize(("seed", "tool_hangs"), [(1, 0.0), (2, 0.1)])
+async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hangs, autojump_clock):
+    weather = Weather(seed, of=6, tool_hangs=tool_hangs)
+    plan = weather.plan(24)
+    team = orchestrator(
+        weather.workers(), says("Done."), planner=plan, patience=PATIENCE, deadline=3600
+    )
+    told = await run(team)
+    assert sum(each.failed for each in told.reports) > 0
+    done = {source.subtask for source in told.sources}
+    assert done.isdisjoint(told.missing)
+    assert done | set(told.missing) == {subtask.id for subtask in plan.subtasks}
+    assert len(weather.booked) == len(set(weather.booked))
+    assert done <= set(weather.booked)
+    assert weather.running == 0
+    if not tool_hangs:
+        assert told.missing == {}
+    else:
+        assert any("the call of book had started" in error for error in told.missing.values())
+
+
+async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
+    weather = Weather(1)
+    plan, session, store = weather.plan(8), AgentSession.new("team"), MemoryStore()
+    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10, deadline=4)
+    result = await ask(team, session=session, store=store)
+    assert result.status is TurnStatus.FAILED
+    assert "4 seconds" in result.error
+    assert trio.current_time() == pytest.approx(4, abs=0.1)
+    assert weather.running == 0
+    begun = set(weather.booked)
+    assert 0 < len(begun) < 8
+    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10)
+    session = await AgentSession.load(session.session_id, store=store)
+    told = await run(team, session=session, store=store)
+    assert len(weather.booked) == len(set(weather.booked))
+    assert len(told.sources) + len(told.missing) == 8
+
+
+async def test_a_budget_holds_for_the_whole_team(autojump_clock):
+    weather = Weather(1)
+    team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(12))
+    async with AgentRuntime(MemoryStore()) as runtime:
+        budget = Budget(model_calls=8)
+        handle = runtime.spawn(AgentSession.new("team"), team, budget=budget)
+        result = await handle.ask("Go.")
+        await handle.shutdown()
+    assert result.status is TurnStatus.FAILED
+    assert budget.used["model_calls"] == 8
+    assert weather.running == 0
+
+
+async def test_an_interrupt_leaves_nothing_running(autojump_clock):
+    weather = Weather(3)
+    team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(10), patience=10)
+    async with AgentRuntime(MemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("team"), team)
+        handle.send_input_nowait("Go.")
+        for _ in range(3):
+            await trio.sleep(2.5)
+            report = await handle.interrupt()
+            assert report.abandoned == ()
+            assert weather.running == 0
+            assert (await handle.statistics()).subagents == 0
+            handle.send_input_nowait("Go.")
+        handle.kill()
+    assert weather.running == 0
+
+
+async def test_a_worker_has_as_many_tasks_at_once_as_the_limit_says(autojump_clock):
+    weather = Weather(1, workers=3)
+    weather.kind = lambda name: "works"
+    plan = Plan("", [Subtask(f"s{number}", f"Book s{number}") for number in range(12)])
+    for limit, seconds in ((1, 12), (2, 18)):
+        await run(orchestrator(weather.workers(), says("Done."), planner=plan, limit=limit))
+        assert trio.current_time() == pytest.approx(seconds, abs=0.1)
+
+
+async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
+    weather = Weather(1)
+    weather.kind = lambda name: "works"
+    plan = Plan("", [Subtask(f"s{number}", f"Book s{number}") for number in range(20)])
+    team = orchestrator(weather.workers(), says("Done."), planner=plan)
+    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=5)) as runtime:
+        handle = runtime.spawn(AgentSession.new("team"), team)
+        result = await handle.ask("Go.")
+        await handle.shutdown()
+    assert result.status is TurnStatus.COMPLETED, result.error
+    assert len(weather.booked) == 20
+    assert trio.current_time() == pytest.approx(12, abs=0.1)
+
+
+def helped(*asks, also=()):
+    """A team of two, of which the first asks for help as often as this."""
+    asking = [call("ask_for_help", capability=what, question="Is it legal?") for what in asks]
+    coder = Agent(ScriptedProvider(*asking, "It is done."), name="coder", capabilities=["code"])
+    return coder, [coder, *also]
+
+
+def answers(agent):
+    """What the tool calls of an agent have come to."""
+    return [
+        result.text
+        for message in agent.llm.requests[-1].messages
+        for result in message.tool_results
+    ]
+
+
+CODE = Plan("", [Subtask("code", "Write it", capability="code")])
+
+
+async def test_a_worker_asks_another_one_for_help(autojump_clock):
+    lawyer = Agent(says("Yes."), name="lawyer", capabilities=["law"])
+    coder, agents = helped("law", "cooking", "code", also=[lawyer])
+    told = await run(orchestrator(agents, says("?"), planner=CODE))
+    first, *others = answers(coder)
+    assert first == "Yes."
+    assert "nobody else can do 'cooking'" in others[0]
+    assert "- lawyer: law." in others[0]
+    assert "coder wait" in others[1]
+    assert [(each.agent, each.helped) for each in told.reports] == [("coder", 0), ("lawyer", 1)]
+
+
+async def test_who_is_busy_helps_later_or_not_at_all(autojump_clock):
+    lawyer = Agent(ScriptedProvider(Reply("I", hangs=True)), name="lawyer", capabilities=["law"])
+    coder, agents = helped("law", also=[lawyer])
+    plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
+    begun = trio.current_time()
+    result = await ask(orchestrator(agents, says("?"), planner=plan, deadline=100))
+    assert "100 seconds" in result.error
+    assert "all who can do 'law' are busy" in answers(coder)[0]
+    assert trio.current_time() == begun + 100
+
+
+async def test_one_that_fails_to_help_is_an_error_of_the_call(autojump_clock):
+    coder, agents = helped("law", also=[Agent(ScriptedProvider(), name="law")])
+    told = await run(orchestrator(agents, says("?"), planner=CODE))
+    assert "law has not answered: the script of scripted is used up" in answers(coder)[0]
+    assert told.answer == "It is done."
+
+
+async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
+    first = {"id": "a", "goal": "Cook", "capability": "cooking"}
+    second = {"id": "b", "goal": "Order", "capability": "code"}
+    llm = ScriptedProvider(
+        call("final_answer", subtasks=[first]), call("final_answer", subtasks=[second]), "Ordered."
+    )
+    agents = [Agent(says("Pizza."), name="coder", capabilities=["code"])]
+    told = await run(orchestrator(agents, llm))
+    assert told.sources[0].subtask == "b"
+    asked = llm.requests[1].messages[0].text
+    assert "nobody can do 'cooking' (- coder: code.)" in asked
+    assert "a [for: cooking]: Cook" in asked
+
+
+async def test_one_worker_alone_tries_again_and_gives_up(autojump_clock):
+    tries = ScriptedProvider(*[Reply("", error=ModelOverloadedError("busy"))] * 9)
+    plan = Plan("", [Subtask("a", "Do a"), Subtask("b", "Do b", after=["a"])])
+    team = orchestrator([Agent(tries)], says("It could not be done."), planner=plan)
+    told = await run(team)
+    assert told.reports[0].failed == 5
+    assert told.missing == {"a": "busy (try again later)", "b": "it waits for a"}
+
+
+async def test_an_orchestrator_and_a_committee_may_be_workers(autojump_clock):
+    jury = committee(
+        [Agent(says("tabs"), name="x"), Agent(says("tabs"), name="y")], capabilities=["style"]
+    )
+    inner = orchestrator(
+        [Agent(says("It is 4."), name="maths", capabilities=["sums"])],
+        says("?"),
+        planner=Plan("", [Subtask("sum", "2 + 2", capability="sums")]),
+        name="inner",
+    )
+    plan = Plan(
+        "",
+        [Subtask("a", "Tabs?", capability="style"), Subtask("b", "2 + 2?", capability="sums")],
+    )
+    told = await run(orchestrator([jury, inner], says("Tabs, and 4."), planner=plan))
+    assert [source.agent for source in told.sources] == ["committee", "inner"]
+    assert told.sources[0].result["decided_by"] == "agreement"
+    assert told.sources[1].result["answer"] == "It is 4."
+
+
+async def test_two_goals_of_a_conversation_have_reports_of_their_own(autojump_clock):
+    team = orchestrator([Agent(says("Yes."))], says("?"), planner=Plan("", [Subtask("a", "A")]))
+    session, store = AgentSession.new("team"), MemoryStore()
+    await run(team, "One", session=session, store=store)
+    session = await AgentSession.load(session.session_id, store=store)
+    told = await run(team, "Two", session=session, store=store)
+    assert told.reports[0].completed == ("a",)
+    assert told.reports[0].usage.input_tokens == 10
+
+
+async def test_tools_that_are_made_for_each_step_get_help_as_well(autojump_clock):
+    def tools(context: RunContext[None]) -> list[object]:
+        return []
+
+    model = ScriptedProvider(call("ask_for_help", capability="law", question="?"), "Done.")
+    coder = Agent(model, name="coder", tools=tools)
+    lawyer = Agent(says("Yes."), name="lawyer", capabilities=["law"])
+    plan = Plan("", [Subtask("code", "Write it", capability="coder")])
+    await run(orchestrator([coder, lawyer], says("?"), planner=plan))
+    assert answers(coder) == ["Yes."]
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ConfigurationError, match="without agents"):
+        orchestrator([], says("?"))
+    with pytest.raises(ConfigurationError, match="several agents of a team are named agent"):
+        orchestrator([Agent(says("")), Agent(says(""))], says("?"))
+    for wrong in ({"limit": 0}, {"deadline": -1}, {"patience": 0}):
+        with pytest.raises(ConfigurationError):
+            orchestrator([Agent(says(""))], says("?"), **wrong)
+
+
+def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
+    def scenario():
+        weather = Weather(1, workers=3)
+        weather.kind = lambda name: "crashes" if name == "w0" else "works"
+        plan = weather.plan(2)
+        return Scenario(
+            orchestrator(weather.workers(), says("Done."), planner=plan, patience=10), inputs="Go."
+        )
+
+    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
