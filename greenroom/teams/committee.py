@@ -1,6 +1,7 @@
 """`committee`: several agents that answer the same question, and one answer that comes of it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import trio
 from msgspec import UNSET
@@ -73,28 +74,20 @@ def committee(
             f"a quorum of {least} can't be reached by {len(members)} agents",
             hint=f"give a number from 1 to {len(members)}",
         )
-    return Committee(members, least, tie, name, tuple(capabilities), description)
+    strategies = (majority,) if tie is None else (majority, tie)
+    return Committee(members, least, strategies, name, tuple(capabilities), description)
 
 
+@dataclass(frozen=True, eq=False)
 class Committee:
     """The agent function that `committee` makes; a team may have it as one of its agents."""
 
-    def __init__(
-        self,
-        members: tuple[Worker, ...],
-        quorum: int,
-        tie: Strategy | None,
-        name: str,
-        capabilities: tuple[str, ...],
-        description: str,
-    ) -> None:
-        """Made by `committee`."""
-        self.name = name
-        self.capabilities = capabilities
-        self.description = description
-        self._members = members
-        self._quorum = quorum
-        self._strategies = (majority,) if tie is None else (majority, tie)
+    members: tuple[Worker, ...]
+    quorum: int
+    strategies: tuple[Strategy, ...]
+    name: str
+    capabilities: tuple[str, ...]
+    description: str
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Answer each input: the agent function."""
@@ -113,13 +106,13 @@ class Committee:
             for name, result in results.items()
             if result.status is TurnStatus.COMPLETED
         ]
-        if len(answers) < self._quorum:
+        if len(answers) < self.quorum:
             silent = (f"{name}: {each.error}" for name, each in results.items() if each.error)
             raise ConflictError(
-                f"{len(answers)} of {len(self._members)} agents have answered, and the quorum is"
-                f" {self._quorum} ({'; '.join(silent)})"
+                f"{len(answers)} of {len(self.members)} agents have answered, and the quorum is"
+                f" {self.quorum} ({'; '.join(silent)})"
             )
-        return await resolve(answers, *self._strategies)
+        return await resolve(answers, *self.strategies)
 
     async def _ask(self, agent: AgentInternals, question: str) -> dict[str, TurnResult]:
         """Ask all members, and return how their turns ended, in their order."""
@@ -134,6 +127,6 @@ class Committee:
             results[member.name] = result
 
         async with trio.open_nursery() as nursery:
-            for member in self._members:
+            for member in self.members:
                 nursery.start_soon(ask, member)
-        return {member.name: results[member.name] for member in self._members}
+        return {member.name: results[member.name] for member in self.members}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 from greenroom.agents import find_model, stream_reply
 from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, clip, serde
@@ -99,64 +100,48 @@ def orchestrator(
     for what, number in (("deadline", deadline), ("limit", limit), ("patience", patience)):
         if number is not None and not number > 0:
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
-    return Orchestrator(
-        tuple(map(with_help, Worker.gather(agents))),
-        llm,
-        deadline=deadline,
-        limit=limit,
-        patience=patience,
-        planner=planner,
-        name=name,
-        description=description,
-    )
+    workers = tuple(map(with_help, Worker.gather(agents)))
+    return Orchestrator(workers, llm, deadline, limit, patience, planner, name, description)
 
 
+@dataclass(frozen=True, eq=False)
 class Orchestrator:
     """The agent function that `orchestrator` makes; a team may have it as one of its agents."""
 
-    def __init__(
-        self,
-        workers: tuple[Worker, ...],
-        llm: LLMProvider | str,
-        *,
-        deadline: float | None,
-        limit: int,
-        patience: float | None,
-        planner: Planner | None,
-        name: str,
-        description: str,
-    ) -> None:
-        """Made by `orchestrator`."""
-        self.name = name
-        self.capabilities = tuple({each: 0 for worker in workers for each in worker.capabilities})
-        self.description = description
-        self._workers = workers
-        self._llm = llm
-        self._deadline = deadline
-        self._limit = limit
-        self._patience = patience
-        self._planner = planner
+    workers: tuple[Worker, ...]
+    llm: LLMProvider | str
+    deadline: float | None
+    limit: int
+    patience: float | None
+    planner: Planner | None
+    name: str
+    description: str
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What its agents can."""
+        return tuple({each: 0 for worker in self.workers for each in worker.capabilities})
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Answer each input: the agent function."""
         async for message in agent.inputs():
             run = open_run(agent.session, message.text)
-            time = nullcontext() if self._deadline is None else agent.budget(seconds=self._deadline)
+            time = nullcontext() if self.deadline is None else agent.budget(seconds=self.deadline)
             async with agent.turn(message) as turn:
                 with time:
                     result = await self._answer(agent, message.text, run)
                     turn.set_result(serde.loads(serde.encode(result)))
 
     async def _answer(self, agent: AgentInternals, goal: str, run: PlanRun | None) -> TeamResult:
-        llm = find_model(self._llm, agent.context.resources)
+        llm = find_model(self.llm, agent.context.resources)
         number = _plans(agent) + (run is None)
         crew = Crew(
             agent,
-            self._workers,
-            self._planner or _make_planner(llm, self._workers),
+            self.workers,
+            self.planner or _make_planner(llm, self.workers),
             number=number,
-            limit=self._limit,
-            patience=self._patience,
+            limit=self.limit,
+            patience=self.patience,
         )
         if run is None:
             agent.set_state(AgentState.processing("planning"))
@@ -166,16 +151,16 @@ class Orchestrator:
             agent,
             run,
             crew.work,
-            limit=len(self._workers) * self._limit,
+            limit=len(self.workers) * self.limit,
             policy=_TRIES,
-            planner=None if isinstance(self._planner, Plan) else crew,
+            planner=None if isinstance(self.planner, Plan) else crew,
             recovery=crew,
-            patience=self._patience,
+            patience=self.patience,
         )
         stints = read_stints(agent.session, number)
         sources = find_sources(run, stints)
         answer = await _synthesise(agent, llm, run, sources)
-        reports = tuple(report(worker.name, stints, sources) for worker in self._workers)
+        reports = tuple(report(worker.name, stints, sources) for worker in self.workers)
         missing = {
             id_: state.error or "it was not begun"
             for id_, state in run.states.items()

@@ -129,6 +129,10 @@ class Crew:
     ) -> None:
         """Let a worker be this agent, and write down what it has used."""
         agent.context.resources.insert(Seat(self, agent, chain))
+        if not isinstance(worker.run, Agent):
+            agent.session.set_model(
+                "", ""
+            )  # what it does goes through no call, whoever was here before
         begun = trio.current_time()
         try:
             await worker.run(agent)
