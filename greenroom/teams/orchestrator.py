@@ -74,7 +74,8 @@ def orchestrator(
     Each `Agent` has the tool `ask_for_help` besides its own, by which it asks another one for something
     that it is good at. Give a `committee` a capability, and what needs several opinions goes to it.
 
-    A goal that was not answered goes on where it was when it comes again in the same words.
+    A goal that was not answered goes on where it was when it comes again in the same words. What has failed
+    by then, as where a budget was spent, is tried again only if the planner plans it anew.
 
     Args:
         agents: an `Agent`, another agent function, or what a pattern has made; each with a name of its own.
@@ -100,7 +101,9 @@ def orchestrator(
     for what, number in (("deadline", deadline), ("limit", limit), ("patience", patience)):
         if number is not None and not number > 0:
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
-    workers = tuple(map(with_help, Worker.gather(agents)))
+    workers = Worker.gather(agents)
+    if len(workers) > 1:
+        workers = tuple(map(with_help, workers))
     return Orchestrator(workers, llm, deadline, limit, patience, planner, name, description)
 
 

@@ -124,10 +124,7 @@ async def test_another_worker_goes_on_where_one_has_crashed(autojump_clock):
     ]
 
 
-async def test_a_silent_worker_is_replaced_and_a_slow_one_is_not(autojump_clock):
-    async def slow(request):
-        return "?"
-
+async def test_a_silent_worker_is_replaced(autojump_clock):
     hangs = Agent(ScriptedProvider(Reply("It", hangs=True)), name="hangs")
     after = ScriptedProvider("It is done.")
     plan = Plan("", [Subtask("a", "Do a")])
