@@ -15,7 +15,7 @@ async def watch(handle: AgentHandle, patience: float, give_up: Callable[[], None
     Its first chunk is waited for without an end, since it may have to wait until it can begin. Nor does
     the time count in which a person is asked, by it or by an agent below it.
     """
-    async with handle.subscribe("none") as chunks:
+    async with handle.subscribe("all") as chunks:
         chunk = await anext(chunks, None)
         while chunk is not None:
             with trio.move_on_after(patience) as wait:

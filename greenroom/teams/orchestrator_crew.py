@@ -130,9 +130,8 @@ class Crew:
         """Let a worker be this agent, and write down what it has used."""
         agent.context.resources.insert(Seat(self, agent, chain))
         if not isinstance(worker.run, Agent):
-            agent.session.set_model(
-                "", ""
-            )  # what it does goes through no call, whoever was here before
+            # What it does may go through no call, although the agent before it has asked a model.
+            agent.session.set_model("", "")
         begun = trio.current_time()
         try:
             await worker.run(agent)

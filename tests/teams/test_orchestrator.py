@@ -21,9 +21,11 @@ from greenroom.teams import TeamResult, committee, orchestrator
 from greenroom.testing import (
     Reply,
     Scenario,
+    ScriptedApprover,
     ScriptedProvider,
     call,
     cancel_at_every_checkpoint,
+    run_agent_async,
 )
 from tests.teams.weather import PATIENCE, Weather
 
@@ -299,6 +301,26 @@ async def test_one_worker_alone_tries_again_and_gives_up(autojump_clock):
     told = await run(team)
     assert told.reports[0].failed == 5
     assert told.missing == {"a": "busy (try again later)", "b": "it waits for a"}
+
+
+@pytest.mark.parametrize("answer", ["allow", "deny"])
+async def test_a_person_is_asked_before_one_is_replaced_that_asks_no_model(answer, autojump_clock):
+    async def crashes(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                raise ValueError("a bug")
+
+    approver = ScriptedApprover(answer)
+    plan = Plan("", [Subtask("a", "Do a")])
+    team = orchestrator([crashes, Agent(says("It is done."))], says("No."), planner=plan)
+    done = await run_agent_async(
+        team, inputs="Go.", approver=approver, session=AgentSession.new("t")
+    )
+    told = msgspec.convert(done.results[0].value, TeamResult)
+    (request,) = approver.requests
+    assert request.action == "Run the subtask a again"
+    assert told.answer == ("It is done." if answer == "allow" else "No.")
+    assert list(told.missing) == ([] if answer == "allow" else ["a"])
 
 
 async def test_an_orchestrator_and_a_committee_may_be_workers(autojump_clock):
