@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 import trio
+from hypothesis import settings
 
 from greenroom import (
     Agent,
@@ -28,6 +29,9 @@ from greenroom.testing import (
     run_agent_async,
 )
 from tests.teams.weather import PATIENCE, Weather
+
+SEEDS = max(1, settings().max_examples // 100)
+"""How many kinds of weather are tried; `GREENROOM_EXAMPLES=10000` tries a hundred."""
 
 
 def says(text):
@@ -138,7 +142,8 @@ async def test_a_silent_worker_is_replaced(autojump_clock):
     assert "silent for 30 seconds" in after.requests[0].messages[-1].text
 
 
-@pytest.mark.parametrize(("seed", "tool_hangs"), [(1, 0.0), (2, 0.1)])
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("tool_hangs", [0.0, 0.1])
 async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hangs, autojump_clock):
     weather = Weather(seed, of=6, tool_hangs=tool_hangs)
     plan = weather.plan(24)
@@ -146,17 +151,15 @@ async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hang
         weather.workers(), says("Done."), planner=plan, patience=PATIENCE, deadline=3600
     )
     told = await run(team)
-    assert sum(each.failed for each in told.reports) > 0
     done = {source.subtask for source in told.sources}
     assert done.isdisjoint(told.missing)
     assert done | set(told.missing) == {subtask.id for subtask in plan.subtasks}
     assert len(weather.booked) == len(set(weather.booked))
     assert done <= set(weather.booked)
     assert weather.running == 0
-    if not tool_hangs:
-        assert told.missing == {}
-    else:
-        assert any("the call of book had started" in error for error in told.missing.values())
+    unsure = [id_ for id_, error in told.missing.items() if "the call of book had started" in error]
+    assert sorted(unsure) == sorted(weather.hung)
+    assert weather.hung or told.missing == {}
 
 
 async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):

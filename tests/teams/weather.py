@@ -21,6 +21,7 @@ class Weather:
         self.of = of  # among how many it strikes: the first ones have most to do
         self.tool_hangs = tool_hangs  # how many of the calls never end
         self.booked = []
+        self.hung = []
         self.running = 0
 
     def kind(self, name):
@@ -35,6 +36,7 @@ class Weather:
             try:
                 self.booked.append(what)
                 if random.Random(f"{self.seed} {what}").random() < self.tool_hangs:
+                    self.hung.append(what)
                     await trio.sleep_forever()
                 await trio.sleep(1)
             finally:
