@@ -3,7 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
-    teams              several agents: orchestrators, committees
+    teams              several agents as one: patterns, handoffs, orchestrators, committees
     planning           from a goal to finished work: plans, and what carries them out
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     memory             what the model sees of a long conversation, and what outlives it
@@ -148,6 +148,7 @@ if TYPE_CHECKING:
         SubAgentResult as SubAgentResult,
         SubAgentSpawned as SubAgentSpawned,
         SupervisionError as SupervisionError,
+        TeamError as TeamError,
         TextBlock as TextBlock,
         TextComplete as TextComplete,
         TextDelta as TextDelta,
@@ -361,6 +362,7 @@ _HOMES = {
         "SubAgentResult",
         "SubAgentSpawned",
         "SupervisionError",
+        "TeamError",
         "TextBlock",
         "TextComplete",
         "TextDelta",

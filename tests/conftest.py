@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,11 +11,19 @@ OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "GREENROOM_FORBID", "OLLAMA_
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
+EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
+"""Of each property; a run with fewer than 100 is a quick one."""
+
+
 def pytest_configure(config):
     """Try the same examples in every run and on every machine, however slow, unless there is a seed."""
+    config.addinivalue_line(
+        "markers", "in_turns(name): in a quick run, one value of this parameter"
+    )
+    config.addinivalue_line("markers", "checkpoint(name): what a stage of the framework has to do")
     settings.register_profile(
         "greenroom",
-        max_examples=int(os.environ.get("GREENROOM_EXAMPLES", "100")),
+        max_examples=EXAMPLES,
         derandomize=config.getoption("--hypothesis-seed") is None,
         database=None,
         deadline=None,
@@ -22,6 +31,41 @@ def pytest_configure(config):
         print_blob=True,
     )
     settings.load_profile("greenroom")
+
+
+def pytest_collection_modifyitems(config, items):
+    """In a quick run, leave out most of what is crossed: the values of that parameter take turns."""
+    if EXAMPLES >= 100:
+        return
+    crossed = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("in_turns"):
+            others = {k: v for k, v in item.callspec.params.items() if k != mark.args[0]}
+            crossed[item.function, repr(others)].append(item)
+    taken = {group[turn % len(group)] for turn, group in enumerate(crossed.values())}
+    left_out = {item for group in crossed.values() for item in group} - taken
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_itemcollected(item):
+    """Let each report of a test say which checkpoint it proves, on whichever worker it runs."""
+    for mark in item.iter_markers("checkpoint"):
+        item.user_properties.append(("checkpoint", *mark.args))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """After `pytest -m checkpoint`, tell of each checkpoint whether it is passed."""
+    if config.getoption("-m") != "checkpoint":
+        return
+    failed = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            for kind, name in getattr(report, "user_properties", ()):
+                if kind == "checkpoint":
+                    failed[name] = failed.get(name, False) or outcome != "passed"
+    for name, has_failed in sorted(failed.items()):
+        terminalreporter.write_line(f"{'FAIL' if has_failed else 'PASS'} {name}")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -34,6 +34,7 @@ from greenroom.core import (
     Usage,
 )
 from greenroom.memory import SUMMARY
+from greenroom.resilience import Budget
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -81,6 +82,7 @@ class RunOptions:
     runtime: AgentRuntime | None = None
     approve: Approve | None = None
     answers: Answers | None = None
+    budget: Budget | None = None
 
 
 @asynccontextmanager
@@ -137,7 +139,9 @@ async def _spawn_root(
     if runtime is None:
         runtime = await stack.enter_async_context(AgentRuntime(store))
     unattended: Unattended = "suspend" if options.approve == "later" else "deny"
-    return session, runtime.spawn(session, options.function, unattended=unattended)
+    return session, runtime.spawn(
+        session, options.function, unattended=unattended, budget=options.budget
+    )
 
 
 async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
@@ -155,7 +159,7 @@ async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
             hint="the runtime, the store and who answers are those of the agent that calls",
         )
     session = await _open_session(options, current_caller().store)
-    handle = spawn_subagent(session, options.function, report=False)
+    handle = spawn_subagent(session, options.function, report=False, budget=options.budget)
     assert handle is not None  # an agent calls
     return session, handle
 

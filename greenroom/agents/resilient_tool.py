@@ -25,7 +25,7 @@ from greenroom.resilience import (
     RateLimit,
     Retry,
 )
-from greenroom.tools import OPTIONAL_MEMBERS, RegisteredTool, Tool, as_tool
+from greenroom.tools import OPTIONAL_MEMBERS, RegisteredTool, Tool, as_tool, may_repeat
 
 __all__ = ["find_original", "resilient_tool"]
 
@@ -47,9 +47,13 @@ def resilient_tool(
     The circuit breaker counts calls that crash, that raise an error marked as retryable (such as a
     `NetworkError`), or that do not end in time. A `ToolError`, and a result that is an error, tell the
     model something about its call, and do not count. While the circuit is open the tool is not called:
-    the model is told when it may try again. A limit is waited for in turn. Nothing is retried without a
-    `retry`, since a call may have done something before it failed; a wait is shown as progress of the
-    call. An interrupt passes through and counts as nothing.
+    the model is told when it may try again. A limit is waited for in turn. A wait is shown as progress of
+    the call. An interrupt passes through and counts as nothing.
+
+    Nothing is retried without a `retry`, since a call may have done something before it failed. A `retry`
+    is your word that it may be made again, for a tool that says nothing of that. One that says it may not
+    (`idempotent=False`; `destructive=True`, unless it is idempotent) is called once; only its open
+    circuit is waited for.
 
     The tool's time-out holds for each attempt, without what it waits for. The call as a whole may take
     as long as its attempts and the time of the retry together, and with a limit twice as long.
@@ -105,6 +109,7 @@ class _ResilientTool:
         # Without a retry here, what the tool retries itself is not inside of one.
         self._is_repeated = retry is not None
         retry = retry or Retry(attempts=1)
+        self._may_repeat = may_repeat(tool, unknown=True)
         complete = RegisteredTool.of(tool)
         self.original: Tool = complete.tool  # its own `execute`, which raises what it raises
         for member in OPTIONAL_MEMBERS:
@@ -142,10 +147,10 @@ class _ResilientTool:
                     return self._refuse(refusal)
             except Exception as failure:
                 error = failure
-                if (seconds := attempts.plan(failure)) is None:
+                if not self._may_repeat or (seconds := attempts.plan(failure)) is None:
                     raise
             else:
-                late = _timed_out(result)
+                late = _timed_out(result) if self._may_repeat else None
                 if late is None or (seconds := attempts.plan(late)) is None:
                     return result
                 error = late

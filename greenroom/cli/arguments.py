@@ -8,6 +8,7 @@ from greenroom._version import __version__
 from greenroom.cli.commands.memory.arguments import add_memory
 from greenroom.cli.commands.models.arguments import add_models
 from greenroom.cli.commands.permissions.arguments import add_permissions
+from greenroom.cli.commands.plan.arguments import add_plan
 from greenroom.cli.commands.sessions.arguments import add_sessions
 from greenroom.cli.completion.arguments import add_completion
 from greenroom.cli.options import (
@@ -88,6 +89,7 @@ def command_parser() -> Parser:
     parser.set_defaults(command="run", kind=Options, json=False)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     add_sessions(commands)
+    add_plan(commands)
     add_memory(commands)
     add_permissions(commands)
     add_models(commands)
@@ -95,6 +97,8 @@ def command_parser() -> Parser:
         "doctor", help="say what is set up, what is missing, how to fix it"
     )
     add_report(doctor, "doctor", Options)
+    tree = commands.add_parser("tree", help="list the agents that run now, with their subagents")
+    add_report(tree, "tree", Options)
     add_completion(commands)
     return parser
 

@@ -9,6 +9,7 @@ from greenroom.cli.arguments import read_arguments
 from greenroom.cli.commands.memory.arguments import MemoryOptions
 from greenroom.cli.commands.models.arguments import ModelsOptions
 from greenroom.cli.commands.permissions.arguments import PermissionsOptions
+from greenroom.cli.commands.plan.arguments import PlanOptions
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
 from greenroom.cli.completion.arguments import CompletionOptions
 
@@ -85,6 +86,10 @@ def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
         from greenroom.cli.commands.memory.verbs import run_verb as run_memory
 
         return partial(run_memory, options)
+    if isinstance(options, PlanOptions):
+        from greenroom.cli.commands.plan.showing import show_plan
+
+        return partial(show_plan, options)
     if isinstance(options, ModelsOptions):
         from greenroom.cli.commands.models.listing import list_models
 
@@ -93,6 +98,10 @@ def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
         from greenroom.cli.commands.doctor import run_doctor
 
         return partial(run_doctor, options)
+    if options.command == "tree":
+        from greenroom.cli.commands.tree import print_trees
+
+        return partial(print_trees, options)
     if options.prompt is not None:
         from greenroom.cli.headless import run_headless
 

@@ -85,6 +85,7 @@ from greenroom.core.errors import (
     SessionNotFoundError as SessionNotFoundError,
     SessionStorageError as SessionStorageError,
     SupervisionError as SupervisionError,
+    TeamError as TeamError,
     ToolError as ToolError,
     TurnError as TurnError,
 )
@@ -99,6 +100,7 @@ from greenroom.core.failure import (
     type_name as type_name,
 )
 from greenroom.core.ids import (
+    check_sender as check_sender,
     check_session_id as check_session_id,
     new_id as new_id,
     seed_ids as seed_ids,
@@ -232,6 +234,7 @@ from greenroom.core.tooling import (
     ToolInfo as ToolInfo,
     ToolResult as ToolResult,
     ToolStatus as ToolStatus,
+    portable_name as portable_name,
 )
 from greenroom.core.usage import (
     Usage as Usage,
@@ -368,6 +371,7 @@ __all__ = [
     "SubAgentResult",
     "SubAgentSpawned",
     "SupervisionError",
+    "TeamError",
     "TextBlock",
     "TextComplete",
     "TextDelta",
@@ -398,6 +402,7 @@ __all__ = [
     "Workspace",
     "WritePath",
     "as_blocks",
+    "check_sender",
     "check_session_id",
     "clip",
     "clock",
@@ -416,6 +421,7 @@ __all__ = [
     "notice",
     "own_rules",
     "place_in_json",
+    "portable_name",
     "protected_names",
     "seed_ids",
     "serde",

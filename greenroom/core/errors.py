@@ -33,6 +33,7 @@
     ├── GuardError                     a guard has rejected what was said
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none of them answers
+    ├── TeamError                      a member of a team has failed, and the others can't go on
     ├── PlanError                      a plan makes no sense, or can't be carried out
     ├── ConflictError                  agents contradict each other, or too few have answered
     ├── CircuitOpenError               too many failures lately, so nothing was tried
@@ -94,6 +95,7 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStorageError",
     "SupervisionError",
+    "TeamError",
     "ToolError",
     "TurnError",
 ]
@@ -405,6 +407,14 @@ class HandoffLimitError(GreenroomError):
     """The conversation was to be passed on too often in one turn; the message names the agents in order."""
 
     remedy = "say in the agents' descriptions and instructions which of them answers what"
+
+
+class TeamError(GreenroomError):
+    """A member of a team has failed, or can't be asked; the message names it and says why."""
+
+    remedy = (
+        "look at the member's own turn, or let the others go on without it, where the pattern can"
+    )
 
 
 class PlanError(GreenroomError, ValueError):

@@ -9,14 +9,15 @@ from greenroom.core.failure import MAX_ERROR_TEXT
 from greenroom.core.text import clip, valid_unicode
 from greenroom.core.wire import Wire
 
-__all__ = ["ToolDefinition", "ToolInfo", "ToolResult", "ToolStatus"]
+__all__ = ["ToolDefinition", "ToolInfo", "ToolResult", "ToolStatus", "portable_name"]
 
 
 class ToolDefinition(Wire, frozen=True):
     """What a model is told of a tool.
 
     Attributes:
-        name: the name under which the model calls it.
+        name: what it is called here, in rules, chunks and histories; a model may know it by its
+            `portable_name`.
         description: what it does.
         parameters: a JSON Schema of its input.
         extra: fields of the provider's own that have no typed place here, such as
@@ -27,6 +28,18 @@ class ToolDefinition(Wire, frozen=True):
     description: str
     parameters: dict[str, object]
     extra: dict[str, object] = {}
+
+
+def portable_name(name: str) -> str:
+    """Return a tool's name as models call it: few of their APIs take dots, so each becomes `__`.
+
+    Two names that become the same can't be told apart in a reply; registries and providers refuse that.
+
+    Example:
+        >>> portable_name("fs.read")
+        'fs__read'
+    """
+    return name.replace(".", "__")
 
 
 class ToolInfo(Wire, frozen=True):

@@ -80,7 +80,7 @@ from greenroom.llm.opening import (
     open_model as open_model,
 )
 from greenroom.llm.output_type import ANSWER_TOOL as ANSWER_TOOL, OutputType as OutputType
-from greenroom.llm.provider import LLMProvider as LLMProvider
+from greenroom.llm.provider import KnowsSchemas as KnowsSchemas, LLMProvider as LLMProvider
 from greenroom.llm.recorded import RecordedProvider as RecordedProvider
 from greenroom.llm.replay import (
     ReplayStream as ReplayStream,
@@ -95,6 +95,7 @@ from greenroom.llm.structured import (
     OutputWay as OutputWay,
     ask_again as ask_again,
     ask_for as ask_for,
+    asks_again as asks_again,
     generate_structured as generate_structured,
     output_ways as output_ways,
 )
@@ -122,6 +123,7 @@ __all__ = [
     "EstimatedCounter",
     "HostProfile",
     "HttpProvider",
+    "KnowsSchemas",
     "LLMProvider",
     "MediaLimits",
     "ModelChoice",
@@ -153,6 +155,7 @@ __all__ = [
     "Vendor",
     "ask_again",
     "ask_for",
+    "asks_again",
     "check_call",
     "choose_model",
     "collect",

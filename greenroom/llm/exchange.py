@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -23,6 +23,7 @@ from greenroom.core import (
     Price,
 )
 from greenroom.llm.answer import SHOWING, is_object, is_stream, no_stream, refusal, reply_in
+from greenroom.llm.dotted_names import restore_names
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.events import StreamEvent
 from greenroom.llm.failure import request_id, too_large
@@ -39,6 +40,7 @@ __all__ = ["ReplyDecoder", "exchange"]
 REPLY_LIMIT = 512 * 1024 * 1024
 """The most bytes that a stream may take: some millions of deltas, far above any model's limit."""
 
+_NO_NAMES: Mapping[str, str] = {}
 _PAGE_LIMIT = 64 * 1024
 _DRAIN_SECONDS = 0.25
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # and the byte order mark
@@ -85,15 +87,18 @@ async def exchange(
     decoder: ReplyDecoder,
     timeouts: ModelTimeouts,
     price: Price | None = None,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> AsyncIterator[ModelStream]:
     """Post a request and stream its reply; leaving the block early closes the connection.
+
+    `names` are those of tools that the model calls otherwise, as `dotted_names` gives them.
 
     Raises:
         ModelError: no connection, no answer in time, or an answer that is an error.
         ModelCallForbiddenError: calls of real models are forbidden, and this is one.
     """
     async with AsyncExitStack() as stack:
-        stream = _HttpStream(endpoint, decoder, timeouts, price)
+        stream = _HttpStream(endpoint, decoder, timeouts, price, names)
         await stream.open(client, content, stack)
         yield stream
         await stream.drain()
@@ -108,8 +113,10 @@ class _HttpStream(ModelStream):
         decoder: ReplyDecoder,
         timeouts: ModelTimeouts,
         price: Price | None,
+        names: Mapping[str, str],
     ) -> None:
         super().__init__(endpoint.provider, price)
+        self._names = names
         self._endpoint = endpoint
         self._decoder = decoder
         self._timeouts = timeouts
@@ -153,6 +160,10 @@ class _HttpStream(ModelStream):
 
     async def receive(self) -> Iterable[StreamEvent]:
         """Translate the next event alone, so that what precedes an error is still given."""
+        events = await self._receive()
+        return [restore_names(each, self._names) for each in events] if self._names else events
+
+    async def _receive(self) -> Iterable[StreamEvent]:
         try:
             if not self._has_begun:
                 self._has_begun = True

@@ -13,6 +13,7 @@ from greenroom.core import (
     ModelRequest,
     Price,
 )
+from greenroom.llm.dotted_names import dotted_names
 from greenroom.llm.drop_notices import DropNotices
 from greenroom.llm.endpoint import Endpoint
 from greenroom.llm.exchange import ReplyDecoder, exchange
@@ -89,6 +90,7 @@ class HttpProvider(ABC):
         Raises:
             ModelError: the request failed; raised on entering the block, or between two events.
         """
+        names = dotted_names(request.tools)
         try:
             content = await self.content(request)
         except InvalidJSONError as error:
@@ -96,7 +98,7 @@ class HttpProvider(ABC):
                 f"the request can't be written as JSON: {error.message}", provider=self.name
             ) from error
         async with exchange(
-            self._client, self._endpoint, content, self.decoder(), self._timeouts, self.price
+            self._client, self._endpoint, content, self.decoder(), self._timeouts, self.price, names
         ) as stream:
             if notice := self._notices.notice(request):
                 stream.announce(notice)

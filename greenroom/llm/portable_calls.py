@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from greenroom.core import ContentBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core import ContentBlock, ToolResultBlock, ToolUseBlock, portable_name
 from greenroom.llm.conversation import Turn
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class PortableCalls:
         >>> calls = (ToolUseBlock("a.b", "multi_tool_use.parallel"), ToolUseBlock("a_b", ""))
         >>> for call in PortableCalls(CallRules(forbidden=PLAIN)).rename(Turn("assistant", calls)).blocks:
         ...     print(call.id, call.name)
-        a_b multi_tool_use_parallel
+        a_b multi_tool_use__parallel
         a_b_2 unnamed
     """
 
@@ -111,7 +111,10 @@ class PortableCalls:
     def _renamed(self, block: ContentBlock) -> ContentBlock:
         match block:
             case ToolUseBlock():
-                name = PLAIN.sub("_", block.name)[: self._rules.longest_name] or "unnamed"
+                name = (
+                    PLAIN.sub("_", portable_name(block.name))[: self._rules.longest_name]
+                    or "unnamed"
+                )
                 return replace(block, id=self._call(block.id), name=name)
             case ToolResultBlock():
                 return replace(block, tool_use_id=self._result(block.tool_use_id))

@@ -23,7 +23,14 @@ from greenroom.llm.provider import KnowsSchemas, LLMProvider
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["OutputWay", "ask_again", "ask_for", "generate_structured", "output_ways"]
+__all__ = [
+    "OutputWay",
+    "ask_again",
+    "ask_for",
+    "asks_again",
+    "generate_structured",
+    "output_ways",
+]
 
 T = TypeVar("T")
 
@@ -153,14 +160,23 @@ def ask_for(request: ModelRequest, output: OutputType[T], way: OutputWay) -> Mod
     return replace(request, tools=tools, tool_choice=choice, output=None)
 
 
+_UNUSABLE = "This answer can't be used:"
+
+
+def asks_again(message: Message) -> bool:
+    """Whether a message was made by `ask_again`."""
+    texts = (message.text, *(result.text for result in message.tool_results))
+    return any(text.startswith(_UNUSABLE) for text in texts)
+
+
 def ask_again(reply: Message, errors: Sequence[str]) -> Message:
     """Make the message that tells the model what is wrong with its reply."""
     faults = "\n".join(f"- {error}" for error in errors)
     if not reply.tool_uses:
         again = "Answer again, with the whole JSON object and nothing else."
-        return Message.user(f"This answer can't be used:\n{faults}\n{again}")
+        return Message.user(f"{_UNUSABLE}\n{faults}\n{again}")
     again = f"Call {ANSWER_TOOL} again, with the whole answer."
-    text = TextBlock(f"This answer can't be used:\n{faults}\n{again}")
+    text = TextBlock(f"{_UNUSABLE}\n{faults}\n{again}")
     return Message.user(
         [ToolResultBlock(call.id, (text,), is_error=True) for call in reply.tool_uses]
     )

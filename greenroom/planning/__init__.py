@@ -4,7 +4,8 @@
 `execute` carries a plan out, with `references` (results in goals and arguments), `subtask_call` (a subtask
 with a tool), `silence` (an agent that does nothing) and `trace` (what a subtask that was cut off has left
 behind). `revision` says who makes and revises plans and when; `model_planner` lets a model do it, and
-`merge` makes fewer subtasks of too many.
+`merge` makes fewer subtasks of too many. `recovery` is the table of what is done about errors,
+`error_context` its words, and `watched_model` looks up in it what a model does wrong.
 `plan_and_execute` is an agent of all of these.
 
 `react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that
@@ -13,6 +14,15 @@ while it comes). `parse_action` reads what a reply means to do: `outcome` (what 
 object says of it) and `almost_json` (objects as models write them).
 """
 
+from greenroom.planning.error_context import (
+    Cause as Cause,
+    Component as Component,
+    Decision as Decision,
+    ErrorClass as ErrorClass,
+    ErrorContext as ErrorContext,
+    Severity as Severity,
+    classify as classify,
+)
 from greenroom.planning.execute import execute_plan as execute_plan
 from greenroom.planning.model_planner import (
     ModelPlanner as ModelPlanner,
@@ -34,6 +44,11 @@ from greenroom.planning.plan_run import (
     SubtaskStatus as SubtaskStatus,
 )
 from greenroom.planning.react import react as react
+from greenroom.planning.recovery import (
+    RECOVERY_TABLE as RECOVERY_TABLE,
+    RecoveryPolicy as RecoveryPolicy,
+)
+from greenroom.planning.references import fill as fill, references_in as references_in
 from greenroom.planning.revision import (
     Failure as Failure,
     Planner as Planner,
@@ -45,7 +60,13 @@ from greenroom.planning.text_tools import TextTools as TextTools
 
 __all__ = [
     "PLAN_STEP",
+    "RECOVERY_TABLE",
     "Action",
+    "Cause",
+    "Component",
+    "Decision",
+    "ErrorClass",
+    "ErrorContext",
     "Failure",
     "FailureReason",
     "Fault",
@@ -56,16 +77,21 @@ __all__ = [
     "Planner",
     "Recovered",
     "Recovery",
+    "RecoveryPolicy",
     "ReplanPolicy",
+    "Severity",
     "Subtask",
     "SubtaskState",
     "SubtaskStatus",
     "TextTools",
+    "classify",
     "describe_errors",
     "execute_plan",
+    "fill",
     "open_run",
     "parse_action",
     "plan_and_execute",
     "react",
+    "references_in",
     "run_task",
 ]

@@ -7,8 +7,11 @@ or was cut off; of the last kind `trace` says what it has left behind.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import TypeAlias, TypeVarTuple, Unpack
 
@@ -18,23 +21,23 @@ import trio
 from greenroom.agents import Toolbox, calling
 from greenroom.core import (
     DECIDED_BY_ITSELF,
-    AgentNotRunningError,
     AgentState,
+    Answer,
     ConfigurationError,
     Custom,
     PlanError,
     RuleDecision,
-    TurnError,
     TurnStatus,
-    describe_error,
     leaves,
     serde,
 )
 from greenroom.permissions import PermissionManager
+from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext, classify
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import (
     PLAN_STEP,
     FailureReason,
+    PlanBegin,
     PlanEnd,
     PlanRevision,
     PlanRun,
@@ -43,13 +46,13 @@ from greenroom.planning.plan_run import (
     SubtaskStatus,
 )
 from greenroom.planning.references import fill
-from greenroom.planning.revision import Failure, Planner, Recovery, ReplanPolicy
-from greenroom.planning.silence import watch
+from greenroom.planning.revision import Failure, Planner, Recovered, Recovery, ReplanPolicy
+from greenroom.planning.silence import unless_silent
 from greenroom.planning.subtask_call import SubtaskCall
 from greenroom.planning.trace import Trace, find_trace, trace_call
-from greenroom.runtime import AgentHandle, AgentInternals, Outcome
+from greenroom.runtime import AgentHandle, AgentInternals, try_ask
 from greenroom.session import AgentSession
-from greenroom.tools import ToolRegistry
+from greenroom.tools import ToolRegistry, may_repeat
 
 __all__ = ["execute_plan", "toolbox_of"]
 
@@ -59,6 +62,8 @@ Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
 
 _POLICY = ReplanPolicy()
+_TRIES = {Decision.RETRY, Decision.GO_ON, Decision.ASK_PERSON}
+_POSSIBLE = frozenset({*_TRIES, Decision.GIVE_UP})
 _GO_ON = "Go on where you left off."
 _TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing of it twice."
 
@@ -91,7 +96,8 @@ async def execute_plan(
     Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state can be
     read at any moment: `PlanRun.load(session)`. Give a run that was loaded, and it goes on: a subtask that
     was cut off is run again where none of its calls had started, and goes on where its agent had only
-    asked its model. Where it may have had an effect, a person is asked. If that is denied, it has failed;
+    asked its model. A call that may have had its effect is made again where its tool says that it may be
+    (read-only or idempotent); of any other a person is asked. If that is denied, the subtask has failed;
     if nobody can be asked, it stays pending, with the session it was cut off in.
 
     Args:
@@ -103,7 +109,8 @@ async def execute_plan(
             (`RuntimeLimits.subagents`).
         policy: when the plan is revised.
         planner: who revises it; without one it is not.
-        recovery: decides first what comes of a failed subtask; without it no subtask is tried twice.
+        recovery: decides first what comes of a failed subtask, such as a `RecoveryPolicy`; without it no
+            subtask is tried twice.
         patience: seconds of silence after which a subtask's agent is interrupted, and the subtask has
             failed: no chunk of it or of an agent below it. They count from its first chunk on, and not
             while a person is asked. None waits for as long as it takes.
@@ -212,6 +219,8 @@ class _Execution:
         self._in_a_row = 0  # failures since something was completed
         self._is_stopped = False  # the plan is to be revised, so nothing else starts
         self._given_up: set[str] = set()
+        self._tries = Counter[str]()  # that have failed in this execution
+        self._error_classes: dict[str, ErrorClass] = {}  # of the last failures
 
     async def run_all(self) -> None:
         """Run what can run, revise the plan where that failed, and so on until neither leads further."""
@@ -225,8 +234,10 @@ class _Execution:
                 return
 
     def _begin(self) -> None:
-        """Write the run down, unless it is what the session holds already."""
-        if not _is_stored(self.run, self._agent.session):
+        """Write the run down; one that the session holds already is told to the subscribers alone."""
+        if _is_stored(self.run, self._agent.session):
+            self._tell(_goes_on(self.run))
+        else:
             steps = list(self.run.steps())
             self.run = PlanRun(self.run.plan)
             for step in steps:
@@ -241,9 +252,13 @@ class _Execution:
         if isinstance(step, SubtaskMove) and step.status is SubtaskStatus.COMPLETED:
             kept = self.run.state(step.id).result  # a long result is shortened
             step = SubtaskMove(step.id, step.status, kept)
+        self._agent.session.add_record(PLAN_STEP, self._tell(step))
+
+    def _tell(self, step: PlanStep) -> dict[str, object]:
+        """Publish a step; return it as JSON."""
         data = serde.loads_object(msgspec.json.encode(step).decode())
-        self._agent.session.add_record(PLAN_STEP, data)
         self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))
+        return data
 
     # -- what starts when -----------------------------------------------------------------------
 
@@ -283,33 +298,78 @@ class _Execution:
         end = await self._attempt(self.run.plan[id_])
         session_id = self.run.state(id_).session_id
         self._write(end)
-        self._in_a_row = self._in_a_row + 1 if end.status is SubtaskStatus.FAILED else 0
-        again = end.status is SubtaskStatus.FAILED and await self._recover(
-            self._failure(id_, session_id)
-        )
+        pause = None
+        if end.status is SubtaskStatus.FAILED:
+            self._in_a_row += 1
+            self._tries[id_] += 1
+            if end.reason is not FailureReason.CUT_OFF:
+                pause = await self._recover(replace(self._failure(id_), session_id=session_id))
+        else:
+            self._in_a_row = 0
         await self._agent.session.save(flush=False)
-        return again
+        if pause is None:
+            return False
+        await trio.sleep(pause)
+        return True
 
-    async def _recover(self, failure: Failure) -> bool:
-        """Decide what comes of a failure; True where the subtask is to be tried again."""
-        subtask, is_final = failure.subtask, failure.reason is FailureReason.CUT_OFF
-        if self._recovery is not None and not is_final:
-            decision = await self._recovery.recover(self.run, failure)
-            goes_on = decision == "hand_over"
-            if (goes_on or decision == "retry") and failure.failures < self._policy.same_subtask:
-                left = failure.session_id if goes_on else ""
-                error = failure.error if left else ""
-                self._write(
-                    SubtaskMove(subtask.id, SubtaskStatus.PENDING, error=error, session_id=left)
-                )
-                return True
-            if decision == "give_up":
-                self._given_up.add(subtask.id)
-                return False
-            self._is_stopped |= decision == "replan" and self._may_revise
-        if not is_final and self._policy.is_due(subtask, self._in_a_row):
+    async def _recover(self, failure: Failure) -> float | None:
+        """Decide what comes of a failure; return the seconds until another try, None without one."""
+        subtask, found = failure.subtask, await self._decide(failure)
+        is_counted = not isinstance(found, ErrorContext)
+        decision = found.decision if isinstance(found, ErrorContext) else found
+        if decision in ("retry", "go_on") and (
+            not is_counted or failure.failures < self._policy.same_subtask
+        ):
+            session_id = failure.session_id if decision == "go_on" else ""
+            failures = None if is_counted else failure.failures - 1
+            if not is_counted:  # something may have been completed while a person was asked
+                self._in_a_row = max(0, self._in_a_row - 1)
+            pending = SubtaskMove(
+                subtask.id,
+                SubtaskStatus.PENDING,
+                error=failure.error if session_id else "",  # so what it has said is no result
+                session_id=session_id,
+                failures=failures,
+            )
+            self._write(pending)
+            return found.seconds if isinstance(found, ErrorContext) else 0.0
+        if decision == "give_up":
+            self._given_up.add(subtask.id)
+            return None
+        if decision == "replan" or self._policy.is_due(subtask, self._in_a_row):
             self._is_stopped |= self._may_revise
-        return False
+        return None
+
+    async def _decide(self, failure: Failure) -> Recovered | None:
+        """Ask what comes of a failure, and a person where that is the answer; None if nobody says."""
+        if self._recovery is None:
+            return None
+        found = await self._recovery.recover(self.run, failure)
+        if isinstance(found, ErrorContext):
+            self._agent.send_nowait(found.chunk())
+        decision = found.decision if isinstance(found, ErrorContext) else found
+        if decision != "ask_person":
+            return found
+        if Decision.ASK_PERSON not in failure.possible:
+            return "give_up"
+        answer = await self._ask_again(failure)
+        if answer.decision is not RuleDecision.ALLOW:
+            return await self._decide(replace(failure, possible=failure.possible - _TRIES))
+        if isinstance(found, ErrorContext):
+            return msgspec.structs.replace(found, decision=Decision.RETRY)
+        return "retry"
+
+    async def _ask_again(self, failure: Failure) -> Answer:
+        """Ask a person whether a subtask that has failed is to be run again."""
+        subtask = failure.subtask
+        doing = f"{subtask.goal}\nIt has failed, and may have had its effect: {failure.error}"
+        return await self._agent.request_permission(
+            subtask.tool or "plan",
+            f"Run the subtask {subtask.id} again",
+            details=doing.strip(),
+            input=subtask.arguments,
+            reason="it has failed, and nothing says that it may be run twice",
+        )
 
     # -- one subtask ----------------------------------------------------------------------------
 
@@ -324,6 +384,7 @@ class _Execution:
         try:
             filled = fill(subtask, self.run, self._types(subtask.tool))
         except PlanError as error:
+            self._error_classes[subtask.id] = ErrorClass.MISSING
             return _failed(subtask, str(error), FailureReason.INPUT)
         if trace.kind == "unsure":
             refusal = await self._ask(filled, trace.doubt, cut_off_in)
@@ -353,7 +414,7 @@ class _Execution:
         is_call = bool(subtask.tool)
         trace = await find_trace(session_id, session.session_id, session.store, is_call=is_call)
         tool = self._tools.get(subtask.tool)
-        if trace.kind == "unsure" and tool is not None and tool.category == "read":
+        if trace.kind == "unsure" and tool is not None and may_repeat(tool):
             return Trace("nothing")
         return trace
 
@@ -386,45 +447,32 @@ class _Execution:
 
     async def _run(self, subtask: Subtask, session: AgentSession, text: str) -> SubtaskMove:
         """Run a subtask in its session, and end its agent."""
-        if subtask.tool:
-            call = SubtaskCall(subtask, self._tools, self.permissions)
+        call = SubtaskCall(subtask, self._tools, self.permissions) if subtask.tool else None
+        if call is not None:
             handle = self._agent.spawn(session, call, report=False, name=subtask.id)
         else:
             handle = self._spawn(session, subtask.id)
         try:
-            end = await self._result_or_silence(handle, text, subtask)
+            end = await self._result(handle, text, subtask)
             await handle.shutdown()
+            if call is not None and self._error_classes.get(subtask.id) is ErrorClass.FAILED:
+                self._error_classes[subtask.id] = call.error_class  # its turn knows no more
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
         return end
 
-    async def _result_or_silence(
-        self, handle: AgentHandle, text: str, subtask: Subtask
-    ) -> SubtaskMove:
-        """Ask a subtask's agent, and interrupt it where it has been silent for too long."""
-        if self._patience is None:
-            return await self._result(handle, text, subtask)
-        end: SubtaskMove | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch, handle, self._patience, nursery.cancel_scope.cancel)
-            end = await self._result(handle, text, subtask)
-            nursery.cancel_scope.cancel()
-        if end is not None:
-            return end
-        await handle.interrupt()
-        return _failed(subtask, f"it was silent for {self._patience:g} seconds")
-
     async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskMove:
-        try:
-            result = await handle.ask(text, sender="plan", metadata={"subtask": subtask.id})
-        except AgentNotRunningError as error:
-            outcome = error.outcome
-            problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else ""
-            return _failed(subtask, problem or str(error))
-        except TurnError as error:
-            return _failed(subtask, str(error))
+        metadata = {"subtask": subtask.id}
+        ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
+        result = await unless_silent(handle, self._patience, ask)
+        if result is None:
+            self._error_classes[subtask.id] = ErrorClass.TIMEOUT
+            return _failed(subtask, f"it was silent for {self._patience:g} seconds")
         if result.status is not TurnStatus.COMPLETED:
+            is_stopped = result.status is TurnStatus.INTERRUPTED
+            error_class = ErrorClass.DENIED if is_stopped else classify(result.kind)
+            self._error_classes[subtask.id] = error_class
             return _failed(subtask, result.error or f"its turn was {result.status}")
         value = result.text if result.value is msgspec.UNSET else result.value
         return SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value)
@@ -440,7 +488,7 @@ class _Execution:
 
     # -- what a failure leads to ----------------------------------------------------------------
 
-    def _failure(self, id_: str, session_id: str = "") -> Failure:
+    def _failure(self, id_: str) -> Failure:
         state = self.run.state(id_)
         return Failure(
             subtask=self.run.plan[id_],
@@ -448,7 +496,9 @@ class _Execution:
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
             tools=self._tools,
-            session_id=session_id,
+            error_class=self._error_classes.get(id_, ErrorClass.FAILED),
+            attempt=max(1, self._tries[id_]),
+            possible=_POSSIBLE if self._planner is None else _POSSIBLE | {Decision.REPLAN},
         )
 
     def _find_failure(self) -> Failure | None:
@@ -533,6 +583,12 @@ class _Frontier:
                     self._sorter.done(id_)
                 elif self._status[id_] is SubtaskStatus.PENDING:
                     heapq.heappush(self._ready, (self._place[id_], id_))
+
+
+def _goes_on(run: PlanRun) -> PlanBegin:
+    """Say where a run stands that goes on; its results may be too long for a chunk."""
+    states = {id_: msgspec.structs.replace(state, result=None) for id_, state in run.states.items()}
+    return PlanBegin(run.plan, run.revisions, states, run.error)
 
 
 def _is_stored(run: PlanRun, session: AgentSession) -> bool:

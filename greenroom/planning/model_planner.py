@@ -7,6 +7,7 @@ import msgspec
 from greenroom.agents import Agent, AgentResult
 from greenroom.core import ModelOutputError, PlanError, clip, serde
 from greenroom.llm import LLMProvider
+from greenroom.planning.error_context import ErrorClass
 from greenroom.planning.execute import toolbox_of
 from greenroom.planning.merge import merge
 from greenroom.planning.plan import Plan, Subtask
@@ -18,6 +19,7 @@ from greenroom.tools import ToolRegistry
 __all__ = ["ModelPlanner", "describe_errors", "describe_plan", "describe_results"]
 
 _TRIES = 3
+_TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
 _LONGEST_DRAFT = 200
 _LONGEST_RESULT = 2000
 
@@ -114,6 +116,8 @@ class ModelPlanner:
             f"The subtask {failure.subtask.id} has failed. Plan what is left, in another way: all subtasks"
             " that still have to be done, and none that are completed. They may wait for completed ones.",
         ]
+        if failure.error_class in _TOO_MUCH:
+            parts.append("It was too much for one agent: make several smaller subtasks of it.")
         return await self._draft("\n\n".join(parts), Plan(run.plan.goal, done), failure.tools)
 
     async def _draft(self, request: str, done: Plan, tools: ToolRegistry) -> Plan:

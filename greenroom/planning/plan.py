@@ -153,10 +153,7 @@ for less)
                 b["b: Leap"]
                 a --> b
         """
-        names = {
-            subtask.id: subtask.id if _MERMAID_ID.fullmatch(subtask.id) else f"subtask{number}"
-            for number, subtask in enumerate(self.subtasks, 1)
-        }
+        names = self._mermaid_ids
         nodes = [f'{names[each.id]}["{_label(each)}"]' for each in self.subtasks]
         edges = [
             f"{names[before]} --> {names[each.id]}"
@@ -164,6 +161,14 @@ for less)
             for before in each.after
         ]
         return "\n    ".join(["graph TD", *nodes, *edges])
+
+    def mermaid_id(self, id: str) -> str:  # noqa: A002 (as above)
+        """Return what a subtask is called in the drawing; its id, where Mermaid can read that.
+
+        Raises:
+            PlanError: there is no such subtask.
+        """
+        return self._mermaid_ids[self[id].id]
 
     async def plan(self, goal: str, tools: "ToolRegistry", context: str) -> "Plan":
         """Return this plan, for this goal: how it is a `Planner`."""
@@ -189,6 +194,13 @@ for less)
             for before in subtask.after:
                 found.setdefault(before, []).append(subtask.id)
         return found
+
+    @cached_property
+    def _mermaid_ids(self) -> dict[str, str]:
+        return {
+            subtask.id: subtask.id if _MERMAID_ID.fullmatch(subtask.id) else f"subtask{number}"
+            for number, subtask in enumerate(self.subtasks, 1)
+        }
 
     @cached_property
     def _order(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from greenroom.agents import Agent, find_model, stream_reply
 from greenroom.core import (
     DECIDED_BY_ITSELF,
     AgentState,
+    Custom,
     GreenroomError,
     Message,
     PlanError,
@@ -29,6 +30,7 @@ from greenroom.planning.model_planner import (
 )
 from greenroom.planning.plan import Plan
 from greenroom.planning.plan_run import PLAN_STEP, PlanRun
+from greenroom.planning.recovery import RecoveryPolicy
 from greenroom.planning.revision import Planner, Recovery, ReplanPolicy
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
@@ -93,7 +95,8 @@ async def plan_and_execute(
             be changed: the planner is asked again, with the message, twice at the most.
         limit: how many subtasks run at once.
         policy: when a plan is revised.
-        recovery: what comes of a failed subtask, before the plan is revised.
+        recovery: what comes of a failed subtask, before the plan is revised. A `RecoveryPolicy` sees to
+            errors of the model, too; not to those of a `planner` or `worker` of your own.
 
     Raises:
         ConfigurationError: the model can't be opened.
@@ -125,6 +128,7 @@ async def run_task(
     planner: Planner | None = None,
     worker: Worker | None = None,
     permissions: PermissionManager | None = None,
+    recovery: Recovery | None = None,
     budget: Budget | None = None,
 ) -> str:
     """Plan a task, carry it out, and return the answer.
@@ -141,6 +145,7 @@ async def run_task(
         planner: who plans.
         worker: the agent function of subtasks without a tool.
         permissions: the rules.
+        recovery: what is done about errors.
         budget: what all of it may use, such as `Budget(seconds=60)`.
 
     Raises:
@@ -160,7 +165,15 @@ async def run_task(
         >>> trio.run(partial(run_task, "How long?", ScriptedProvider("6 letters."), [count], planner=plan))
         '6 letters.'
     """
-    task = _Task(_Work(llm, tools, planner=planner, worker=worker, permissions=permissions))
+    work = _Work(
+        llm,
+        tools,
+        planner=planner,
+        worker=worker,
+        permissions=permissions,
+        recovery=recovery,
+    )
+    task = _Task(work)
     session = AgentSession.new("task")
     handle = spawn_subagent(session, task.run, report=False, budget=budget)
     if handle is not None:
@@ -221,6 +234,8 @@ class _Work:
     async def answer(self, agent: AgentInternals, goal: str, run: PlanRun | None = None) -> None:
         """Plan and carry the plan out, or go on with a run, and say what came of it."""
         llm = find_model(self.llm, agent.context.resources)
+        if isinstance(self.recovery, RecoveryPolicy):
+            llm = self.recovery.model(llm)
         tools = toolbox_of(self.tools).registry
         planner = self.planner or ModelPlanner(llm)
         run = await execute_plan(
@@ -255,7 +270,7 @@ class _Work:
             PlanError: the planner has made none, or the person does not agree.
         """
         agent.set_state(AgentState.processing("planning"))
-        context = await self.recall(goal) if self.recall is not None else ""
+        context = await _recalled(agent, self.recall, goal) if self.recall is not None else ""
         plan = await planner.plan(goal, tools, context)
         proposals = 1
         while self.review and (change := await _review(agent, plan)):
@@ -279,6 +294,16 @@ def open_run(session: AgentSession, goal: str) -> PlanRun | None:
     run, last = PlanRun.load(session), session.history[-1]
     is_reply = last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
     return run if run.plan.goal == goal and not (is_reply and run.is_over) else None
+
+
+async def _recalled(agent: AgentInternals, recall: Recall, goal: str) -> str:
+    """Return what is known, or nothing where the memory fails, which is told."""
+    try:
+        return await recall(goal)
+    except GreenroomError as error:
+        text = f"nothing was recalled: {error}"
+        await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
+        return ""
 
 
 async def _review(agent: AgentInternals, plan: Plan) -> str:

@@ -74,6 +74,15 @@ TRANSITIONS = MappingProxyType(
 """Every legal move of a subtask; a result is never taken back."""
 
 
+_COLORS = {
+    _E: "fill:#ffe9a8,stroke:#b98900",
+    _C: "fill:#cdeccd,stroke:#3c8c3c",
+    _F: "fill:#f6c6c6,stroke:#b03030",
+    _B: "fill:#e4e4e4,stroke:#909090,stroke-dasharray:4",
+}
+"""What a subtask looks like in a drawing; one that is pending is plain."""
+
+
 class SubtaskState(Wire, frozen=True):
     """What is known of one subtask.
 
@@ -95,14 +104,20 @@ class SubtaskState(Wire, frozen=True):
 
 
 class PlanBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this plan."""
+    """A run begins with this plan, or goes on from these states, which then lack their results."""
 
     plan: Plan
     revisions: int = 0
+    states: dict[str, SubtaskState] = {}
+    error: str = ""
 
     def __str__(self) -> str:
         count = len(self.plan.subtasks)
-        return f"plan: {count} subtask{'' if count == 1 else 's'}"
+        subtasks = f"{count} subtask{'' if count == 1 else 's'}"
+        if not self.states:
+            return f"plan: {subtasks}"
+        done = sum(state.status is SubtaskStatus.COMPLETED for state in self.states.values())
+        return f"plan: goes on, {done} of {subtasks} done"
 
 
 class PlanRevision(Wire, frozen=True, tag="revise"):
@@ -189,23 +204,42 @@ class PlanRun(Wire, frozen=True):
             ```
         """
         run: PlanRun | None = None
-        for record in session.records(PLAN_STEP):
-            try:
-                step = msgspec.convert(record, PlanStep)
-            except msgspec.ValidationError as error:
-                raise PlanError(f"a plan of {session.session_id} can't be read: {error}") from None
-            if isinstance(step, PlanBegin):
-                run = cls._begin(step)
-            elif run is not None:
-                run = run.apply(step)
+        try:
+            for record in session.records(PLAN_STEP):
+                run = cls.follow(run, record)
+        except PlanError as error:
+            raise PlanError(f"a plan of {session.session_id}: {error.message}") from None
         if run is None:
             hint = "execute_plan writes it into the session of the agent that it is given"
             raise PlanError(f"{session.session_id} holds no plan", hint=hint)
         return run
 
     @classmethod
+    def follow(cls, run: "PlanRun | None", step: object) -> "PlanRun | None":
+        """Return the run after one more step, as the data of a chunk tells it; for readers of chunks.
+
+        Returns:
+            None where there was no run, and none begins.
+
+        Raises:
+            PlanError: the step can't be read, or does not fit: others were missed.
+
+        Example:
+            >>> data = {"type": "begin", "plan": {"goal": "", "subtasks": [{"id": "a", "goal": "Look"}]}}
+            >>> PlanRun.follow(None, data).ready()
+            ('a',)
+        """
+        try:
+            read = msgspec.convert(step, PlanStep)
+        except msgspec.ValidationError as error:
+            raise PlanError(f"a step of the plan can't be read: {error}") from None
+        if isinstance(read, PlanBegin):
+            return cls._begin(read)
+        return None if run is None else run.apply(read)
+
+    @classmethod
     def _begin(cls, step: PlanBegin) -> "PlanRun":
-        return cls(step.plan, revisions=step.revisions)
+        return cls(step.plan, step.states, step.revisions, step.error)
 
     # -- what it says ---------------------------------------------------------------------------
 
@@ -246,6 +280,23 @@ class PlanRun(Wire, frozen=True):
     def is_over(self) -> bool:
         """Whether nothing of it runs, and nothing is left that could start."""
         return not self.ids(SubtaskStatus.PENDING, SubtaskStatus.EXECUTING)
+
+    def to_mermaid(self) -> str:
+        """Draw the plan as a Mermaid flowchart whose colours tell where each subtask is.
+
+        Example:
+            >>> from greenroom.planning import Plan, PlanRun, Subtask
+            >>> print(PlanRun(Plan("", [Subtask("a", "Look")])).start("a", "s-1").to_mermaid())
+            graph TD
+                a["a: Look"]
+                class a executing
+                classDef executing fill:#ffe9a8,stroke:#b98900
+        """
+        lines = [self.plan.to_mermaid()]
+        for status, style in _COLORS.items():
+            if names := [self.plan.mermaid_id(id_) for id_ in self.ids(status)]:
+                lines += [f"class {','.join(names)} {status}", f"classDef {status} {style}"]
+        return "\n    ".join(lines)
 
     # -- how it goes on -------------------------------------------------------------------------
 

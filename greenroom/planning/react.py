@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from greenroom.agents import Agent
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
+from greenroom.planning.recovery import RecoveryPolicy
 from greenroom.planning.text_tools import TextTools
 from greenroom.runtime import AgentInternals
 
@@ -18,6 +19,7 @@ async def react(
     permissions: PermissionManager | None = None,
     instructions: str = "",
     max_steps: int = 10,
+    recovery: RecoveryPolicy | None = None,
 ) -> None:
     """Answer each input by thought, action and observation, with a model that has no tool calls.
 
@@ -34,6 +36,7 @@ async def react(
         permissions: the rules for its calls, as for `Agent`.
         instructions: the system prompt, before the tools and the format.
         max_steps: model calls in a turn; at the last one it has to answer.
+        recovery: what is done about errors of the model; each is told as a `recovery` chunk.
 
     Raises:
         ConfigurationError: an argument makes no sense.
@@ -49,7 +52,7 @@ async def react(
         '45'
     """
     loop = Agent(
-        TextTools(llm),
+        TextTools(llm) if recovery is None else recovery.model(llm, in_words=True),
         instructions=instructions,
         tools=tools,
         permissions=permissions,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from greenroom.core import ConfigurationError
+from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import FailureReason, PlanRun
 from greenroom.tools import ToolRegistry
@@ -19,9 +20,13 @@ class Failure:
         subtask: the subtask, as it stands in the plan.
         error: what went wrong.
         reason: what kind of failure it is.
-        failures: how often the subtask has failed by now.
+        failures: how often the subtask has failed by now; tries that a `RecoveryPolicy` had made do
+            not count.
         tools: the tools that subtasks may name.
-        session_id: the conversation that its agent had; empty where it had not begun.
+        error_class: what kind of error it was.
+        attempt: how often it has failed in this execution, each try counted.
+        possible: what can come of it now.
+        session_id: the session in which it has failed.
     """
 
     subtask: Subtask
@@ -29,6 +34,9 @@ class Failure:
     reason: FailureReason
     failures: int
     tools: ToolRegistry
+    error_class: ErrorClass = ErrorClass.FAILED
+    attempt: int = 1
+    possible: frozenset[Decision] = frozenset(Decision)
     session_id: str = ""
 
 
@@ -61,9 +69,9 @@ class Planner(Protocol):
         ...
 
 
-Recovered: TypeAlias = Literal["retry", "hand_over", "replan", "give_up"]
-"""What comes of a failed subtask: another try, one that goes on where this one has stopped, a revised plan at
-once, or nothing."""
+Recovered: TypeAlias = Literal["retry", "go_on", "ask_person", "replan", "give_up"] | ErrorContext
+"""What comes of a failed subtask: a new call or agent; an agent that goes on in the conversation; another
+try if a person says so; a revised plan at once; or nothing. An `ErrorContext` says it with its reason."""
 
 
 @runtime_checkable
@@ -73,10 +81,12 @@ class Recovery(Protocol):
     async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
         """Say whether to try the subtask again, to revise the plan at once, or to leave it failed.
 
-        It may wait before it answers, as long as it likes. Another try is a new call, or a new agent:
-        say "retry" only where a call that has failed may be made twice. With "hand_over" the next agent
-        goes on in the conversation of the one that has failed, so it knows what is done; where a call had
-        started and has no result, a person is asked first.
+        It may wait before it answers, as long as it likes. Say "retry" only where a call that has
+        failed may be made twice. Where a person was asked and did not agree, this is called once more
+        for the same failure, of which another try is no longer among what is `possible`.
+
+        An `ErrorContext` is published as a chunk. Its tries do not count in `ReplanPolicy`, since who
+        makes one has a bound of its own; they begin after its `seconds`.
         """
         ...
 

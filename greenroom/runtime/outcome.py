@@ -53,6 +53,7 @@ class TurnResult:
         usage: tokens of the turn's model calls.
         error: what went wrong, empty where nothing did.
         value: what `turn.set_result` was told, where the turn completed; else `msgspec.UNSET`.
+        kind: the class of the error, such as "ModelOverloadedError"; empty where there was none.
     """
 
     status: TurnStatus
@@ -61,6 +62,7 @@ class TurnResult:
     usage: Usage = Usage()  # noqa: RUF009 (a frozen value)
     error: str = ""
     value: object = UNSET
+    kind: str = ""
 
 
 @dataclass(frozen=True)

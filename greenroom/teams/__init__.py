@@ -1,12 +1,18 @@
-"""Several agents: each pattern is a function that returns an agent function, so they nest.
+"""Several agents as one: they run, nest and are delegated to like an `Agent`.
+
+`members` starts agents where there is room for them, and ends them: the one place for all that start
+several. `pattern` is several agents as one agent function; `patterns` has those that are one after the
+other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several as one (`team_model`). `composite`
+makes one tool of several.
 
 `orchestrator` plans, gives subtasks to workers and answers with what they find: `orchestrator_crew` says who
-does what, and who takes over; `orchestrator_report` has what it comes to. `committee` puts one question to
-several agents, and `conflict` has the strategies that make one answer of theirs. `worker` is what a team
-knows of an agent.
+does what, and who takes over; `orchestrator_report` has what it comes to; `worker` is what it knows of an
+agent. `committee` puts one question to several agents, and `conflict` has the strategies that make one answer
+of theirs.
 """
 
 from greenroom.teams.committee import Committee as Committee, committee as committee
+from greenroom.teams.composite import Composite as Composite, composite as composite
 from greenroom.teams.conflict import (
     AgentAnswer as AgentAnswer,
     Opinion as Opinion,
@@ -20,33 +26,73 @@ from greenroom.teams.conflict import (
     verify as verify,
     within as within,
 )
+from greenroom.teams.handoff_team import HandoffTeam as HandoffTeam, handoff_team as handoff_team
+from greenroom.teams.members import (
+    Member as Member,
+    ask_member as ask_member,
+    name_members as name_members,
+    name_of as name_of,
+    working as working,
+)
 from greenroom.teams.orchestrator import Orchestrator as Orchestrator, orchestrator as orchestrator
 from greenroom.teams.orchestrator_report import (
     AgentReport as AgentReport,
     Source as Source,
     TeamResult as TeamResult,
 )
-from greenroom.teams.worker import AgentFunction as AgentFunction, Worker as Worker
+from greenroom.teams.pattern import (
+    Pattern as Pattern,
+    TeamTurn as TeamTurn,
+    Work as Work,
+    as_text as as_text,
+    output_of as output_of,
+)
+from greenroom.teams.patterns import (
+    LOOP_ROUND as LOOP_ROUND,
+    loop as loop,
+    parallel as parallel,
+    pipeline as pipeline,
+)
+from greenroom.teams.team_model import TeamModel as TeamModel
+from greenroom.teams.worker import Worker as Worker
 
 __all__ = [
+    "LOOP_ROUND",
     "AgentAnswer",
-    "AgentFunction",
     "AgentReport",
     "Committee",
+    "Composite",
+    "HandoffTeam",
+    "Member",
     "Opinion",
     "Orchestrator",
+    "Pattern",
     "Resolution",
     "Source",
     "Strategy",
+    "TeamModel",
     "TeamResult",
+    "TeamTurn",
+    "Work",
     "Worker",
+    "as_text",
+    "ask_member",
     "ask_person",
     "by_authority",
     "committee",
+    "composite",
+    "handoff_team",
+    "loop",
     "majority",
     "most_confident",
+    "name_members",
+    "name_of",
     "orchestrator",
+    "output_of",
+    "parallel",
+    "pipeline",
     "resolve",
     "verify",
     "within",
+    "working",
 ]

@@ -14,7 +14,7 @@ from greenroom.core import (
     TurnStatus,
     serde,
 )
-from greenroom.runtime import AgentInternals, TurnResult, fan_out
+from greenroom.runtime import AgentInternals, TurnResult
 from greenroom.teams.conflict import (
     AgentAnswer,
     Resolution,
@@ -23,13 +23,14 @@ from greenroom.teams.conflict import (
     resolve,
     text_of,
 )
-from greenroom.teams.worker import AgentFunction, Worker
+from greenroom.teams.members import Member, ask_member
+from greenroom.teams.worker import Worker
 
 __all__ = ["Committee", "committee"]
 
 
 def committee(
-    agents: Iterable[AgentFunction],
+    agents: Iterable[Member],
     quorum: int | None = None,
     tie: Strategy | None = None,
     *,
@@ -57,7 +58,7 @@ def committee(
         description: the same for the model that plans there.
 
     Raises:
-        ConfigurationError: there are no agents, two have one name, or the quorum can't be reached.
+        ConfigurationError: there are no agents, one can't be called by its name, or the quorum can't be reached.
 
     Example:
         ```python
@@ -117,14 +118,9 @@ class Committee:
     async def _ask(self, agent: AgentInternals, question: str) -> dict[str, TurnResult]:
         """Ask all members, and return how their turns ended, in their order."""
         results: dict[str, TurnResult] = {}
-        room = trio.CapacityLimiter(max(1, agent.subagent_room))
 
         async def ask(member: Worker) -> None:
-            async with room:
-                (result,) = await fan_out(
-                    agent, member.run, prompts=[question], agent_type=member.name
-                )
-            results[member.name] = result
+            results[member.name] = await ask_member(agent, member.run, question, name=member.name)
 
         async with trio.open_nursery() as nursery:
             for member in self.members:

@@ -20,6 +20,7 @@ from greenroom.planning import (
 )
 from greenroom.runtime import AgentInternals
 from greenroom.teams.conflict import text_of
+from greenroom.teams.members import Member
 from greenroom.teams.orchestrator_crew import Crew, describe_workers, with_help
 from greenroom.teams.orchestrator_report import (
     Source,
@@ -28,7 +29,7 @@ from greenroom.teams.orchestrator_report import (
     read_stints,
     report,
 )
-from greenroom.teams.worker import AgentFunction, Worker
+from greenroom.teams.worker import Worker
 from greenroom.tools import ToolRegistry
 
 __all__ = ["Orchestrator", "orchestrator"]
@@ -49,7 +50,7 @@ says what. Say plainly what could not be done, and why.\
 
 
 def orchestrator(
-    agents: Iterable[AgentFunction],
+    agents: Iterable[Member],
     llm: LLMProvider | str,
     *,
     deadline: float | None = None,
@@ -78,7 +79,8 @@ def orchestrator(
     by then, as where a budget was spent, is tried again only if the planner plans it anew.
 
     Args:
-        agents: an `Agent`, another agent function, or what a pattern has made; each with a name of its own.
+        agents: an `Agent`, another agent function, or what a pattern has made; of two with one name
+            the second is called by a number.
         llm: the model that plans and answers, or its name.
         deadline: seconds for the whole of one input; then its turn fails, and all that runs is ended.
         limit: how many tasks one worker has at once.
@@ -88,7 +90,7 @@ def orchestrator(
         description: what it is good for, for the model that plans there.
 
     Raises:
-        ConfigurationError: there are no agents, two have one name, or a number makes no sense.
+        ConfigurationError: there are no agents, one can't be called by its name, or a number makes no sense.
 
     Example:
         ```python

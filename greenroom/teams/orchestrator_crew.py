@@ -17,8 +17,18 @@ import trio
 
 from greenroom.agents import Agent, RunContext
 from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus
-from greenroom.planning import Failure, FailureReason, Plan, Planner, PlanRun, Recovered, Subtask
-from greenroom.runtime import AgentInternals, fan_out
+from greenroom.planning import (
+    ErrorClass,
+    Failure,
+    FailureReason,
+    Plan,
+    Planner,
+    PlanRun,
+    Recovered,
+    Subtask,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.teams.members import ask_member
 from greenroom.teams.orchestrator_report import WORK, Stint
 from greenroom.teams.worker import Worker
 from greenroom.tools import ToolRegistry, tool
@@ -76,11 +86,13 @@ class Crew:
         """Let another worker go on with a subtask."""
         id_ = failure.subtask.id
         name = self._doing.pop(id_, "")
+        if failure.error_class is ErrorClass.SPENT:
+            return "give_up"
         if not name or failure.reason is not FailureReason.WORKER:
             return "replan"
         self._failures[name] += 1
         self._failed.add((id_, name))
-        return "hand_over"
+        return "go_on"
 
     # -- the workers ----------------------------------------------------------------------------
 
@@ -114,9 +126,7 @@ class Crew:
             async with self._taken(able, question) as worker:
                 wait.deadline = float("inf")
                 run = partial(self._run, worker=worker, chain=(*seat.chain, worker))
-                (result,) = await fan_out(
-                    seat.agent, run, prompts=[question], agent_type=worker.name
-                )
+                result = await ask_member(seat.agent, run, question, name=worker.name)
                 if result.status is TurnStatus.COMPLETED:
                     return result.text
                 raise ToolError(f"{worker.name} has not answered: {result.error or result.status}")

@@ -1,17 +1,12 @@
-"""An agent of a team: its function, and the name and capabilities by which it is chosen."""
+"""An agent of a team that is chosen by what it is good at."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
-from greenroom.core import ConfigurationError
-from greenroom.runtime import AgentInternals
+from greenroom.teams.members import Member, name_members
 
-__all__ = ["AgentFunction", "Worker"]
-
-AgentFunction: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
-"""An agent: an `Agent`, an async function, or what a pattern of this package has made."""
+__all__ = ["Worker"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,44 +14,34 @@ class Worker:
     """One agent of a team.
 
     Attributes:
-        name: what it is called in the team: its `name`, else that of the function.
+        name: what it is called in the team; of two with one name the second has a number behind it.
         run: the agent function.
         capabilities: words for what it is good at; without any it may be given everything.
         description: what it is good for, for the model that plans.
     """
 
     name: str
-    run: AgentFunction
+    run: Member
     capabilities: tuple[str, ...] = ()
     description: str = ""
 
     @classmethod
-    def of(cls, agent: AgentFunction) -> "Worker":
-        """Look at an agent."""
-        named: object = agent
-        while isinstance(named, partial):
-            named = named.func
-        name = getattr(named, "name", None) or getattr(named, "__name__", type(named).__name__)
-        capabilities = tuple(getattr(named, "capabilities", ()))
-        return cls(str(name), agent, capabilities, str(getattr(named, "description", "")))
-
-    @classmethod
-    def gather(cls, agents: Iterable[AgentFunction]) -> tuple["Worker", ...]:
+    def gather(cls, agents: Iterable[Member]) -> tuple["Worker", ...]:
         """Look at the agents of a team.
 
         Raises:
-            ConfigurationError: there are none, or two of them have one name.
+            ConfigurationError: there are none, or one has a name that nobody can be called by.
+            TypeError: one of them is not an agent function.
         """
-        workers = tuple(map(cls.of, agents))
-        names = [worker.name for worker in workers]
-        if not workers:
-            raise ConfigurationError("a team without agents does nothing", hint="pass some")
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ConfigurationError(
-                f"several agents of a team are named {', '.join(sorted(twice))}",
-                hint='give each a name of its own: Agent(…, name="researcher")',
-            )
-        return workers
+        return tuple(cls._of(name, agent) for name, agent in name_members(agents).items())
+
+    @classmethod
+    def _of(cls, name: str, agent: Member) -> "Worker":
+        named: object = agent
+        while isinstance(named, partial):
+            named = named.func
+        capabilities = tuple(getattr(named, "capabilities", ()))
+        return cls(name, agent, capabilities, str(getattr(named, "description", "")))
 
     def can(self, capability: str) -> bool:
         """Whether it is good at something, or has this name."""

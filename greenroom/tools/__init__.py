@@ -2,7 +2,7 @@
 
 `protocol` says what a tool is; `function_tool` (`@tool`) makes one of a function, with `schema`,
 `typed_dict` and `docstring`, and `adapted_tool` (`as_tool`) of what is nearly one; `registry` and
-`registered_tool` are the tools of an agent; `execution` is how calls run, with `validation`, `spill` and,
+`registered_tool` are the tools of an agent, `flags` what tools say of their calls; `execution` is how calls run, with `validation`, `spill` and,
 for threads, `blocking`. The rooms:
 
 - `builtin`: the tools that come along; they are found here as well, and load at their first use.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.tools.adapted_tool import as_tool as as_tool
 from greenroom.tools.execution import Call as Call, Gate as Gate, run_batch as run_batch
+from greenroom.tools.flags import may_repeat as may_repeat
 from greenroom.tools.function_tool import FunctionTool as FunctionTool, tool as tool
 from greenroom.tools.isolation.function_reference import is_worker as is_worker
 from greenroom.tools.isolation.process_limits import ProcessLimits as ProcessLimits
@@ -33,21 +34,27 @@ from greenroom.tools.registry import (
 from greenroom.tools.sandbox.examination import examine_sandbox as examine_sandbox
 from greenroom.tools.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.tools.typed_dict import portable as portable
+from greenroom.tools.validation import InputValidator as InputValidator
 
 if TYPE_CHECKING:
     from greenroom.tools.builtin import (
+        PYTHON_SANDBOX as PYTHON_SANDBOX,
         Bash as Bash,
         Edit as Edit,
         FileStamps as FileStamps,
         Glob as Glob,
         Grep as Grep,
         Read as Read,
+        SearchBackend as SearchBackend,
+        SearchResult as SearchResult,
         Todo as Todo,
         TodoList as TodoList,
         WebFetch as WebFetch,
         Write as Write,
         builtin_tools as builtin_tools,
         calculator as calculator,
+        run_python as run_python,
+        web_search as web_search,
     )
     from greenroom.tools.workspace import (
         Packs as Packs,
@@ -60,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIONAL_MEMBERS",
+    "PYTHON_SANDBOX",
     "Bash",
     "Call",
     "Edit",
@@ -68,6 +76,7 @@ __all__ = [
     "Gate",
     "Glob",
     "Grep",
+    "InputValidator",
     "PackWriter",
     "Packs",
     "ProcessLimits",
@@ -75,6 +84,8 @@ __all__ = [
     "RegisteredTool",
     "Sandbox",
     "SandboxLimits",
+    "SearchBackend",
+    "SearchResult",
     "Todo",
     "TodoList",
     "Tool",
@@ -92,10 +103,13 @@ __all__ = [
     "examine_sandbox",
     "is_worker",
     "look_at",
+    "may_repeat",
     "portable",
     "put_back",
     "run_batch",
+    "run_python",
     "tool",
+    "web_search",
 ]
 
 _LATE = frozenset(__all__) - frozenset(globals())

@@ -8,6 +8,7 @@ from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, ca
 from greenroom.core import AgentContext, Credential, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.docstring import parse_docstring
+from greenroom.tools.flags import ToolFlags
 from greenroom.tools.isolation.function_reference import FunctionReference
 from greenroom.tools.isolation.process_limits import ProcessLimits
 from greenroom.tools.isolation.worker_pool import files_of, run_isolated
@@ -43,6 +44,7 @@ class FunctionTool(Generic[P, R]):
         sandbox: what its process is held to, or None.
         runs_on: who runs the calls.
         credentials: what the person has to give before a call runs.
+        read_only, idempotent, destructive: what it says of its calls; see `greenroom.tools.Tool`.
     """
 
     def __init__(
@@ -60,6 +62,9 @@ class FunctionTool(Generic[P, R]):
         sandbox: Sandbox | None = None,
         runs_on: RunsOn = "runtime",
         credentials: Sequence[Credential] = (),
+        read_only: bool | None = None,
+        idempotent: bool | None = None,
+        destructive: bool | None = None,
     ) -> None:
         """Make a tool of a function; `tool` says how.
 
@@ -86,6 +91,8 @@ class FunctionTool(Generic[P, R]):
         self.sandbox = sandbox
         self.runs_on = runs_on
         self.credentials = tuple(credentials)
+        self.read_only, self.idempotent, self.destructive = read_only, idempotent, destructive
+        ToolFlags.of(self)
         _check_isolation(self.name, isolation, limits or sandbox, self._is_async)
         _check_runs_on(self.name, runs_on, isolation)
         if self.credentials and isolation == "process":
@@ -172,6 +179,9 @@ def tool(
     sandbox: Sandbox | None = None,
     runs_on: RunsOn = "runtime",
     credentials: Sequence[Credential] = (),
+    read_only: bool | None = None,
+    idempotent: bool | None = None,
+    destructive: bool | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None,
@@ -188,6 +198,9 @@ def tool(
     sandbox: Sandbox | None = None,
     runs_on: RunsOn = "runtime",
     credentials: Sequence[Credential] = (),
+    read_only: bool | None = None,
+    idempotent: bool | None = None,
+    destructive: bool | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -225,10 +238,14 @@ def tool(
             `...`. Whoever holds the handle sees the `ToolStart`, and hands the result in with
             `handle.send_tool_result` before the timeout.
         credentials: what the person has to give before a call runs; see `greenroom.Credential`.
+        read_only: a call changes nothing; so it is with the category "read", unless this is False.
+        idempotent: a call that is made again with the same input changes nothing more.
+        destructive: a call may delete or overwrite what can't be brought back; who is asked about it is
+            told so. None of the three changes what rules say.
 
     Raises:
         ToolError: a parameter has no type, or one that no schema can express; it says which. Or the
-            function can't run in a process of its own.
+            function can't run in a process of its own, or what is said of its calls contradicts itself.
 
     Example:
         >>> @tool(category="read")
@@ -257,6 +274,9 @@ def tool(
             sandbox=sandbox,
             runs_on=runs_on,
             credentials=credentials,
+            read_only=read_only,
+            idempotent=idempotent,
+            destructive=destructive,
         )
 
     return decorate if function is None else decorate(function)

@@ -22,6 +22,9 @@ OPTIONAL_MEMBERS = (
     "sandbox",
     "sandbox_files",
     "credentials",
+    "read_only",
+    "idempotent",
+    "destructive",
 )
 """What a tool may have besides its six members."""
 
@@ -41,6 +44,9 @@ class Tool(Protocol):
     - `sandbox: Sandbox | None = None`: what each call is held to, for the person who is asked.
     - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.
+    - `read_only`, `idempotent`, `destructive: bool | None = None`: whether a call changes nothing, changes
+      nothing more when it is made again, or may delete what can't be brought back. Retries and resumed
+      plans go by them, permission rules do not. A tool of the category "read" is read-only.
 
     Example:
         >>> class Shout:
@@ -65,7 +71,7 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that the model calls: 1 to 64 letters, digits, `_` and `-`."""
+        """The name that the model calls: 1 to 64 letters, digits, `_` and `-`, as in `fs.read` with dots."""
         ...
 
     @property

@@ -16,10 +16,12 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     Workspace,
+    portable_name,
     serde,
     visible,
 )
 from greenroom.tools.execution import execute_tool
+from greenroom.tools.flags import ToolFlags
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, Tool, plain_info
 from greenroom.tools.sandbox.examination import examine_sandbox
 from greenroom.tools.sandbox.policy import Sandbox
@@ -29,7 +31,8 @@ from greenroom.tools.validation import InputValidator
 __all__ = ["RegisteredTool"]
 
 _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_LONGEST = 64  # what the strictest API takes
 _log = logging.getLogger("greenroom.tools")
 
 
@@ -49,6 +52,9 @@ class RegisteredTool:
         concurrent: whether a call may run beside others.
         sandbox: what each call is held to, or None.
         credentials: what the person has to give before a call runs.
+        read_only: whether a call changes nothing; None where that is not known.
+        idempotent: whether a call that is made again changes nothing more.
+        destructive: whether a call may delete what can't be brought back.
     """
 
     name: str
@@ -60,6 +66,9 @@ class RegisteredTool:
     concurrent: bool = False
     sandbox: Sandbox | None = None
     credentials: tuple[Credential, ...] = ()
+    read_only: bool | None = None
+    idempotent: bool | None = None
+    destructive: bool | None = None
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
 
@@ -74,32 +83,38 @@ class RegisteredTool:
             return tool
         _check_members(tool)
         name = tool.name
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _is_name(name):
             raise ToolError(
                 f"{str(name)[:80]!r} is no name for a tool",
-                hint="use 1 to 64 letters, digits, '_' and '-'",
+                hint="use 1 to 64 letters, digits, '_' and '-'; dots between them count as two",
             )
         parameters = _parameters(tool)
+        description, category = _text(tool, "description"), _text(tool, "category")
+        flags = ToolFlags.of(tool)
         return cls(
             name=name,
-            description=_text(tool, "description"),
-            category=_text(tool, "category"),
+            description=description,
+            category=category,
             parameters=parameters,
             requires_permission=bool(getattr(tool, "requires_permission", True)),
             timeout=_timeout(tool),
             concurrent=bool(getattr(tool, "concurrent", False)),
             sandbox=_sandbox(tool),
             credentials=_credentials(tool),
+            read_only=flags.read_only,
+            idempotent=flags.idempotent,
+            destructive=flags.destructive,
             tool=tool,
             validator=InputValidator(name, parameters),
         )
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Say what a call would do, with hidden characters made visible. Never raises."""
+        warning = " (it may destroy what can't be brought back)" if self.destructive else ""
         try:
             found = self.tool.info(input)
             return ToolInfo(
-                " ".join(visible(found.action).split()),
+                " ".join(visible(found.action).split()) + warning,
                 visible(found.details),
                 visible(found.diff),
                 visible(found.claim),
@@ -107,7 +122,7 @@ class RegisteredTool:
         except (Exception, SystemExit):  # noqa: BLE001  (an unchecked input may upset any tool)
             _log.debug("tool %s could not describe a call", self.name, exc_info=True)
             plain = plain_info(self.name, input)
-            return ToolInfo(plain.action, visible(plain.details))
+            return ToolInfo(plain.action + warning, visible(plain.details))
 
     def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
         """Return what is wrong with an input, in words for the model, or None where it fits.
@@ -148,6 +163,10 @@ class RegisteredTool:
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input and run the call, as `ToolRegistry.execute` does."""
         return await execute_tool(self, input, context)
+
+
+def _is_name(name: str) -> bool:
+    return len(portable_name(name)) <= _LONGEST and _NAME.fullmatch(name) is not None
 
 
 def _check_members(tool: object) -> None:

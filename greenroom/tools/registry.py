@@ -4,7 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from greenroom.core import AgentContext, ToolDefinition, ToolError, ToolInfo, ToolResult, visible
+from greenroom.core import (
+    AgentContext,
+    ToolDefinition,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    portable_name,
+    visible,
+)
 from greenroom.tools.protocol import Tool, plain_info
 from greenroom.tools.registered_tool import RegisteredTool
 
@@ -62,6 +70,7 @@ class ToolRegistry:
                 f"a tool named {registered.name} is already registered",
                 hint="pass replace=True to put this one in its place",
             )
+        self._check_portable(registered.name)
         self._tools[registered.name] = registered
         return registered
 
@@ -80,6 +89,15 @@ class ToolRegistry:
     def list_tools(self) -> tuple[str, ...]:
         """Return the names, in the order of registration."""
         return tuple(self._all())
+
+    def _check_portable(self, name: str) -> None:
+        wanted = portable_name(name)
+        for other in self._all() if "__" in wanted else ():
+            if other != name and portable_name(other) == wanted:
+                raise ToolError(
+                    f"{name} and {other} are one name to a model: {wanted}",
+                    hint="to most models a dot is written as two underscores; rename one of them",
+                )
 
     def _all(self) -> dict[str, RegisteredTool]:
         return self._tools

@@ -144,6 +144,30 @@ async def test_with_a_retry_what_may_work_later_is_called_again_also_after_a_tim
     assert len(service.times) == 1
 
 
+@pytest.mark.parametrize("outcome", [NetworkError("down"), 11.0])
+@pytest.mark.parametrize(
+    ("says", "calls"),
+    [
+        ({"category": "other"}, 2),
+        ({"category": "other", "idempotent": True, "destructive": True}, 2),
+        ({"category": "other", "idempotent": False}, 1),
+        ({"category": "other", "destructive": True}, 1),
+    ],
+)
+async def test_a_tool_that_says_so_is_not_called_again(says, calls, outcome, autojump_clock):
+    service = Service(outcome, **says)
+    assert (await run(resilient_tool(service.tool, retry=EVEN))).is_error == (calls == 1)
+    assert len(service.times) == calls
+
+
+async def test_an_open_circuit_is_waited_for_also_where_no_call_may_be_repeated(autojump_clock):
+    service, breaker = Service(idempotent=False), a_breaker(failures=1)
+    await run(resilient_tool(Service(NetworkError("down")).tool, breaker=breaker))
+    guarded = resilient_tool(service.tool, breaker=breaker, retry=EVEN)
+    assert (await run(guarded)).text == "fine"
+    assert len(service.times) == 1
+
+
 async def test_the_last_time_out_is_the_result(autojump_clock):
     service = Service(*[11.0] * 2)
     twice = Retry(attempts=2, backoff=Backoff(first=0))

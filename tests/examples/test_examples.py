@@ -226,13 +226,25 @@ def test_a_run_comes_to_a_value(tmp_path):
 
 
 def test_a_conversation_is_passed_on_and_back(tmp_path):
-    assert run("handoffs.py", cwd=tmp_path).splitlines() == [
+    assert run("support_desk.py", cwd=tmp_path).splitlines() == [
         "ann: My lamp came in pieces.",
-        "(desk passes the conversation to refunds)",
+        "(desk passes the conversation to technician)",
+        "(technician passes the conversation to refunds)",
         "shop: The money for a lamp is on its way.",
         "ann: When do you open?",
         "(refunds passes the conversation to desk)",
         "shop: We open at nine.",
+    ]
+
+
+def test_researchers_a_writer_and_an_editor(tmp_path):
+    assert run("newsroom.py", cwd=tmp_path).splitlines() == [
+        "(parallel begins)",
+        "(loop begins)",
+        "editor: Give the hours.",
+        "editor: OK",
+        "newsroom: Cats sleep 13 hours a day, lions 20.",
+        "tokens of all: 120",
     ]
 
 
@@ -302,4 +314,46 @@ def test_a_trip_is_planned_anew_when_the_hotel_is_full(tmp_path):
         "plan: museum executing",
         "plan: museum completed",
         "You fly on Friday and sleep in a hostel: the hotel was full.",
+    ]
+
+
+def test_three_files_are_searched_side_by_side_and_each_change_is_a_line(tmp_path):
+    *told, answer, way = run("bug_hunt.py", cwd=tmp_path).splitlines()
+    told = [line.removeprefix("plan: ") for line in told]
+    hunters = {"basket", "dates", "stack"}
+    assert told[0] == "4 subtasks"
+    assert set(told[1:4]) == {f"{name} executing" for name in hunters}
+    assert set(told[4:7]) == {f"{name} completed" for name in hunters}
+    assert told[7:] == ["report executing", "report completed"]
+    assert answer == "Three files, three bugs: see the report."
+    assert way.startswith("greenroom plan show ")
+
+
+def test_tools_without_an_agent(tmp_path):
+    assert run("own_tool.py", cwd=tmp_path).splitlines() == [
+        "calculator, ship, wait_for_parcel",
+        "success: 45",
+        "success: 10.00 euros",
+        "error: ship was not run: its input does not fit.",
+        "- grams: expected integer, got string 'heavy'",
+        "error: ValueError: 30000 g is too heavy",
+        "timeout: wait_for_parcel was stopped: it did not finish within 0.2 seconds.",
+    ]
+
+
+def test_eighteen_percent_of_250_is_45(tmp_path):
+    assert run("percentage.py", cwd=tmp_path).splitlines() == [
+        "Thought: I need to calculate 18% of 250",
+        "Action: CalculatorTool {'operation': 'percentage', 'value': 250, 'percentage': 18}",
+        "Observation: Result: 45",
+        "Final Answer: 18% of 250 is 45",
+    ]
+
+
+def test_research_and_a_sum(tmp_path):
+    assert run("population.py", cwd=tmp_path).splitlines() == [
+        "Search Tokyo population (search)",
+        "Extract population number: {search} (an agent)",
+        "Calculate 10% (calculator)",
+        "Tokyo has 14000000 inhabitants; 10% of that is 1400000.",
     ]

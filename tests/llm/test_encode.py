@@ -349,7 +349,7 @@ def test_long_ids_are_cut_for_chat_completions_and_keep_their_letters():
 @pytest.mark.parametrize(
     ("name", "sent"),
     [
-        ("multi_tool_use.parallel", "multi_tool_use_parallel"),
+        ("multi_tool_use.parallel", "multi_tool_use__parallel"),
         ("", "unnamed"),
         ("x" * 64, "x" * 64),
         ("größe", "gr__e"),

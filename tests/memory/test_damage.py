@@ -134,6 +134,7 @@ async def test_entries_without_a_vector_get_theirs_once_the_embedder_works(monke
     assert embedder.calls == calls  # nothing is left to embed, and the question is known
 
 
+@pytest.mark.checkpoint("4.3 retrieval by meaning")
 async def test_semantic_retrieval():
     """Meaning finds what words do not."""
     memory = SQLiteMemory(embedder=HashEmbedder(synonyms=[("dog", "hound"), ("buy", "bought")]))

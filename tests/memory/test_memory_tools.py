@@ -90,6 +90,7 @@ async def test_recall_says_whose_words_they_are_and_no_text_passes_for_another_e
     assert {each.get("from") for each in lines} == {None, "session s-1, turn 2"}
 
 
+@pytest.mark.checkpoint("4.5 memory helps")
 @pytest.mark.parametrize(("knows", "answer"), [(True, "2.1 million"), (False, "I don't know.")])
 async def test_memory_aids_reasoning(knows, answer):
     """What an earlier session has learned answers the question of a later one."""

@@ -19,6 +19,7 @@ def texts(messages):
     return [message.text for message in messages]
 
 
+@pytest.mark.checkpoint("4.1 messages in their order")
 def test_message_ordering(session):
     episodes = EpisodicMemory(session)
     for number in range(6):
@@ -47,6 +48,7 @@ async def test_clear_leaves_other_sessions_alone(session):
 turns = st.lists(st.tuples(st.text(max_size=60), st.booleans()), max_size=8)
 
 
+@pytest.mark.checkpoint("4.4 the budget of tokens")
 @given(turns, st.integers(0, 200))
 @settings(deadline=None)
 def test_token_budget_is_never_exceeded_and_calls_stay_with_their_results(said, budget):
@@ -94,6 +96,7 @@ async def test_a_summary_of_the_last_messages_can_be_stored(session):
     assert "Hello Bob." in model.requests[0].messages[0].text
 
 
+@pytest.mark.checkpoint("4.2 state over subtasks")
 async def test_cross_subtask_state(session):
     first = WorkingMemory(session, task="report")
     first.set("capital", "Paris")

@@ -24,6 +24,7 @@ class Planned:
         self.session = session or AgentSession.new("planned", session_id="planned")
         self.limits = limits
         self.run = None
+        self.told = None  # the run as the chunks tell it
         self.steps = []
         self.asked = []
 
@@ -38,6 +39,7 @@ class Planned:
     @asynccontextmanager
     async def spawned(self):
         async with AgentRuntime(self.store, self.limits) as runtime, trio.open_nursery() as nursery:
+            self.runtime = runtime
             handle = runtime.spawn(self.session, self, unattended="deny")
             await nursery.start(self._watch, handle)
             yield handle
@@ -55,6 +57,7 @@ class Planned:
                 self._note(chunk.chunk)
             case Custom(kind="plan.step"):
                 self.steps.append(chunk.text.removeprefix("plan: "))
+                self.told = PlanRun.follow(self.told, chunk.data)
             case PermissionRequest():
                 self.asked.append(chunk)
 

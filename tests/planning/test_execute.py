@@ -52,6 +52,7 @@ def diamond():
     )
 
 
+@pytest.mark.checkpoint("3.3 side by side")
 async def test_what_does_not_wait_runs_side_by_side(autojump_clock):
     planned = Planned(Plan("", [Subtask("a", "A"), Subtask("b", "B")]), worker)
     begun = trio.current_time()
@@ -227,7 +228,7 @@ async def test_the_running_plan_can_be_read_from_outside(autojump_clock):
             assert str(handle.state) in ("processing: executing", "idle")
     assert seen == ["eppp", "ceep", "ccce", "cccc"]
     stored = PlanRun.load(planned.session)
-    assert stored == planned.run
+    assert stored == planned.run == planned.told
     assert msgspec.json.encode(stored) == msgspec.json.encode(planned.run)
 
 
@@ -287,6 +288,7 @@ def trip(chance):
     return plan, other, book, booked
 
 
+@pytest.mark.checkpoint("3.4 a failure leads to another plan")
 async def test_the_hotel_fails_and_something_else_is_booked(autojump_clock):
     plan, other, book, booked = trip(random.Random(0))
     planner = Written(other)
@@ -380,11 +382,13 @@ async def test_a_run_that_has_failed_is_revised_where_it_goes_on_with_a_planner(
     again = Planned(plan, worker, planner=planner, store=failed.store, session=failed.session)
     await again.carry_out()
     assert again.steps == [
+        "goes on, 1 of 2 subtasks done",
         "revised, 2 subtasks",
         "c executing",
         "c completed",
     ]
     assert again.run.results["c"] == {"done": "C of A"}
+    assert again.told.results == {"a": None, "c": {"done": "C of A"}}  # old ones may be long
 
 
 async def test_a_plan_that_was_written_down_is_not_revised(autojump_clock):

@@ -24,6 +24,7 @@ def meaning(outcome):
             return None
 
 
+@pytest.mark.checkpoint("2.2 actions in many spellings")
 def test_the_corpus_is_read_and_nothing_wrong():
     cases = corpus()
     found = {case.name: meaning(parse_action(case.text)) for case in cases}

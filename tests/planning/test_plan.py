@@ -26,6 +26,7 @@ def refusal(*subtasks):
     return str(caught.value)
 
 
+@pytest.mark.checkpoint("3.2 a cycle is refused")
 def test_a_cycle_is_refused_with_its_path():
     said = refusal(
         Subtask("alone", ""),

@@ -13,6 +13,8 @@ from greenroom import (
     Answer,
     Budget,
     BudgetExceededError,
+    Custom,
+    MemoryStorageError,
     MemoryStore,
     PlanError,
     RuleDecision,
@@ -104,6 +106,19 @@ async def test_memories_reach_the_planner():
     async with AgentRuntime(MemoryStore()) as runtime:
         await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
     assert "last time for 'Where is it warm?': Rome" in llm.requests[0].messages[-1].text
+
+
+async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it():
+    async def recall(goal):
+        raise MemoryStorageError("the file is gone")
+
+    llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
+    function = partial(plan_and_execute, recall=recall)
+    async with AgentRuntime(MemoryStore()) as runtime:
+        _, chunks = await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
+    found = [each for each in chunks if isinstance(each, Custom) and each.kind == "memory.failed"]
+    assert "the file is gone" in found[0].text
+    assert "What is known" not in llm.requests[0].messages[-1].text
 
 
 async def test_tasks_are_worked_on_one_after_the_other():

@@ -148,6 +148,25 @@ def test_a_session_without_a_plan_says_so():
         PlanRun.load(session)
 
 
+def test_who_reads_the_steps_alone_has_the_run_once_one_begins():
+    assert PlanRun.follow(None, {"type": "end", "error": "x"}) is None
+    run = PlanRun.follow(None, {"type": "begin", "plan": msgspec.to_builtins(PLAN)})
+    assert run == PlanRun(PLAN)
+    with pytest.raises(PlanError, match="can't start"):
+        PlanRun.follow(run, {"type": "move", "id": "hotel", "status": "executing"})
+
+
+def test_a_drawing_tells_where_each_subtask_is():
+    plan = Plan("", [Subtask("a", "A"), Subtask("2", "B", after=["a"]), Subtask("c", "C")])
+    drawn = PlanRun(plan).start("c", "s").start("a", "s").fail("a", "no").to_mermaid().splitlines()
+    assert drawn[: len(plan.to_mermaid().splitlines())] == plan.to_mermaid().splitlines()
+    assert [line.strip() for line in drawn if "class " in line] == [
+        "class c executing",
+        "class a failed",
+        "class subtask2 blocked",
+    ]
+
+
 moves = st.lists(
     st.tuples(
         st.sampled_from(["start", "complete", "fail", "reset", "revise"]),

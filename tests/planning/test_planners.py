@@ -1,6 +1,7 @@
 """Plans made by a model: what it is asked, asked again, and what is merged."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import trio
@@ -15,6 +16,7 @@ from greenroom import (
     as_tool,
 )
 from greenroom.planning import (
+    ErrorClass,
     Failure,
     FailureReason,
     ModelPlanner,
@@ -142,6 +144,13 @@ async def test_a_revision_is_told_what_is_done_and_what_has_failed_and_redoes_no
     assert run.revise(plan).ready() == ("hostel",)
     nothing_left = await ModelPlanner(ScriptedProvider(draft())).revise(run, failure)
     assert run.revise(nothing_left).is_completed
+
+
+async def test_what_was_too_much_for_one_agent_is_to_be_split():
+    run, failure = half_done()
+    llm = ScriptedProvider(draft(step("hostel", ["flight"])))
+    await ModelPlanner(llm).revise(run, replace(failure, error_class=ErrorClass.REPETITION))
+    assert "several smaller subtasks" in asked(llm)
 
 
 async def test_what_is_completed_does_not_count_and_is_not_merged():

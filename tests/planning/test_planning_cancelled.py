@@ -1,11 +1,18 @@
 """Plans that are interrupted at every checkpoint, and go on."""
 
+from functools import partial
+
+import pytest
 import trio
 
-from greenroom import Agent, tool
+from greenroom import Agent, ModelOverloadedError, tool
 from greenroom.planning import (
+    Component,
+    Decision,
+    ErrorClass,
     Plan,
     PlanRun,
+    RecoveryPolicy,
     Subtask,
     SubtaskStatus,
     execute_plan,
@@ -90,6 +97,35 @@ def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
     assert report.violations == ()
 
 
+def recovering():
+    fails = {"tool": 2, "model": 2}
+
+    def may_fail(what):
+        fails[what] -= 1
+        if fails[what] >= 0:
+            raise ModelOverloadedError("busy") if what == "model" else ValueError("not yet")
+
+    @tool(read_only=True)
+    async def look(at: str) -> str:
+        """Look."""
+        may_fail("tool")
+        return f"saw {at}"
+
+    def model(request):
+        may_fail("model")
+        return "It is there."
+
+    subtasks = [Subtask("a", "", tool="look", arguments={"at": "a"}), Subtask("b", "Look at b")]
+    policy = RecoveryPolicy(rows={(Component.MODEL, ErrorClass.TRANSIENT): [Decision.GIVE_UP]})
+    agent = partial(plan_and_execute, planner=Plan("", subtasks), recovery=policy)
+    return Scenario(agent, ScriptedProvider(*[model] * 50), [look], inputs="Look!")
+
+
+def test_a_recovery_may_be_cancelled_at_any_checkpoint():
+    report = cancel_at_every_checkpoint(recovering, at_most=8)
+    assert report.violations == ()
+
+
 async def interrupted(planned, seconds):
     async with planned.spawned() as handle:
         handle.send_input_nowait("Go.")
@@ -147,10 +183,11 @@ async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
     assert "its agent had begun" in again.run.state("a").error
 
 
-async def test_a_call_that_only_reads_is_made_again_without_a_question(autojump_clock):
+@pytest.mark.parametrize("says", [{"category": "read"}, {"read_only": True}, {"idempotent": True}])
+async def test_a_call_that_may_be_repeated_is_made_again_without_a_question(says, autojump_clock):
     seen = []
 
-    @tool(category="read")
+    @tool(**says)
     async def look() -> str:
         """Look."""
         seen.append(1)

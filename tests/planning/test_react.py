@@ -61,10 +61,12 @@ def steps(run):
     return told
 
 
+@pytest.mark.checkpoint("2.3 a result is in the next prompt")
 async def test_fifteen_times_three_takes_two_iterations():
     llm = ScriptedProvider(*SEED)
     run = await run_agent_async(react, llm, [calculator], inputs="Calculate 15 times 3")
     assert len(llm.requests) == 2
+    assert llm.requests[1].messages[-1].text == "Observation: 45"
     assert run.text == "45"
     assert run.results[0].status is TurnStatus.COMPLETED
     assert steps(run) == [
@@ -152,12 +154,15 @@ async def test_each_transition_of_the_loop(before, after, replies):
     assert found[-1] == "FINISHED"
 
 
+@pytest.mark.checkpoint("2.1 the limit of iterations")
 async def test_it_stops_at_its_limit():
-    llm = ScriptedProvider(*[ACT.replace("Tokyo", f"Tokyo {number}") for number in range(9)])
-    run = await run_agent_async(react, llm, [weather], None, "", 3, inputs="Go.")
-    assert len(llm.requests) == 3
-    assert "can't call tools any more" in llm.requests[-1].messages[-1].text
-    assert run.results[0].status is TurnStatus.COMPLETED
+    for limit in (3, 5):
+        llm = ScriptedProvider(*[ACT.replace("Tokyo", f"Tokyo {number}") for number in range(9)])
+        run = await run_agent_async(react, llm, [weather], None, "", limit, inputs="Go.")
+        assert len(llm.requests) == limit
+        assert len(run.of(ToolStart)) == limit - 1
+        assert "can't call tools any more" in llm.requests[-1].messages[-1].text
+        assert run.results[0].status is TurnStatus.COMPLETED
 
 
 async def test_words_without_end_fail_the_turn():

@@ -96,10 +96,8 @@ async def test_members_wait_for_room(autojump_clock):
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ConfigurationError, match="without agents"):
+    with pytest.raises(ConfigurationError, match="at least one member"):
         committee([])
-    with pytest.raises(ConfigurationError, match="several agents of a team are named ada"):
-        committee([member("ada", ""), member("ada", "")])
     with pytest.raises(ConfigurationError, match="a quorum of 3"):
         committee([member("ada", ""), member("bob", "")], 3)
 

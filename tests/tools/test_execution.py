@@ -44,6 +44,7 @@ async def test_an_unknown_name_is_answered_with_the_names_that_exist(context):
     assert (await ToolRegistry().execute("ad", {}, context)).text.endswith("The tools are: none.")
 
 
+@pytest.mark.checkpoint("1.2 validation rejects")
 async def test_input_that_breaks_the_schema_never_reaches_the_tool(context):
     @tool
     async def add(a: int) -> int:
@@ -56,6 +57,7 @@ async def test_input_that_breaks_the_schema_never_reaches_the_tool(context):
     )
 
 
+@pytest.mark.checkpoint("1.5 an exception is a result")
 async def test_an_exception_gives_the_model_type_and_message_and_the_log_the_traceback(
     context, caplog
 ):
@@ -171,6 +173,7 @@ async def test_a_group_without_failures_passes_unlogged(context, caplog):
     assert not caplog.records
 
 
+@pytest.mark.checkpoint("1.3 time-out enforced")
 async def test_a_call_is_stopped_at_its_time_out(context, autojump_clock):
     @tool(timeout=1.5)
     async def sleep() -> str:

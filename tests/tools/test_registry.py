@@ -151,11 +151,13 @@ def test_definitions_stand_in_the_order_of_names_whatever_came_first():
     assert registry.definitions() == registry.definitions()
 
 
+@pytest.mark.checkpoint("1.1 registration at run time")
 async def test_a_tool_registered_while_agents_run_is_there_at_once(context):
     registry = ToolRegistry()
     assert (await registry.execute("Shout", {"text": "a"}, context)).is_error
     registry.register(Shout())
     assert (await registry.execute("Shout", {"text": "a"}, context)).text == "A"
+    assert registry.list_tools() == ("Shout",)
     assert len(registry.definitions()) == 1
 
 

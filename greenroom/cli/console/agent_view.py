@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom import core
+from greenroom.cli.console.plan_view import PlanView
 from greenroom.cli.console.render_chunk import render_chunk, render_markdown, render_thinking
 from greenroom.cli.drawing.markdown_stream import MarkdownStream
 from greenroom.cli.drawing.prefixed import Prefixed
@@ -36,6 +37,7 @@ from greenroom.core import (
     UsageReport,
     visible,
 )
+from greenroom.planning import PLAN_STEP
 
 __all__ = ["AgentView"]
 
@@ -43,18 +45,30 @@ _PROGRESS = 4_000  # characters of a running tool's output that are kept to be s
 _LIVE_THINKING = 600
 _NAME = 16  # columns of a subagent's name before each of its lines
 
+_GOES_ON = (TextDelta, TextComplete, ThinkingDelta, ThinkingComplete, ToolStart)
+"""What an agent does behind a plan of which nothing is left to do."""
+
 
 class AgentView:
     """Turns the chunks of one agent into what is printed for good, and what is shown meanwhile.
 
     `feed` returns what is finished, to be printed once; `live` is what may still change. It is pure:
-    it draws nothing and waits for nothing.
+    it draws nothing and waits for nothing. Where nothing can be redrawn, a plan is told step by step.
     """
 
-    def __init__(self, scheme: ColorScheme, model: str = "", *, is_nested: bool = False) -> None:
+    def __init__(
+        self,
+        scheme: ColorScheme,
+        model: str = "",
+        *,
+        is_nested: bool = False,
+        redraws: bool = True,
+    ) -> None:
         """Start with nothing shown."""
         self._is_nested = is_nested
+        self._redraws = redraws
         self._scheme = scheme
+        self._plan = PlanView(scheme)
         self._text = MarkdownStream()
         self._thinking = ""
         self._calls: dict[str, tuple[ToolStart, str]] = {}
@@ -69,6 +83,30 @@ class AgentView:
 
     def feed(self, chunk: OutputChunk) -> list[RenderableType]:
         """Take the next chunk and return what is finished by it."""
+        if isinstance(chunk, Custom) and chunk.kind == PLAN_STEP and self._redraws:
+            return self._plan.feed(chunk)
+        return [*self._end_plan(chunk), *self._feed(chunk)]
+
+    def _end_plan(self, chunk: OutputChunk) -> list[RenderableType]:
+        """Print a plan for good that this chunk comes behind."""
+        match chunk:
+            case Lagged():
+                self._lose_plans()
+                return []
+            case Done() | Exited() | Restarted():
+                return self._plan.close()
+            case _ if isinstance(chunk, _GOES_ON) and self._plan.is_over:
+                return self._plan.close()
+            case _:
+                return []
+
+    def _lose_plans(self) -> None:
+        """Follow no plan any more, of this agent and those below: steps of any may have been missed."""
+        self._plan.lose()
+        for _, child in self._children.values():
+            child._lose_plans()
+
+    def _feed(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:
             case TextDelta():
                 return self._blocks(self._text.feed(chunk.text))
@@ -145,7 +183,7 @@ class AgentView:
         parts = self._end_all()
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.finish()]
-        return parts
+        return [*parts, *self._plan.close()]
 
     # -- tools ----------------------------------------------------------------------------------
 
@@ -186,14 +224,17 @@ class AgentView:
         if isinstance(chunk, SubAgentSpawned):
             name = chunk.name or chunk.agent_type
         head = Text(f"{_shortened(visible(name))} │ ", self._scheme.subagent)
-        child = (head, AgentView(self._scheme, is_nested=True))
+        child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))
         self._children[chunk.session_id] = child
         return child
 
     # -- what may still change ------------------------------------------------------------------
 
-    def live(self) -> list[RenderableType]:
-        """Return what is not finished: the end of a thought, of a text, running tools, subagents."""
+    def live(self, rows: int = 12) -> list[RenderableType]:
+        """Return what is not finished: the end of a thought or a text, tools, subagents, a plan.
+
+        The plan comes last, in at most so many rows: so it stands still while the others come and go.
+        """
         parts: list[RenderableType] = []
         if self._thinking:
             parts.append(render_thinking(self._thinking[-_LIVE_THINKING:], self._scheme))
@@ -204,8 +245,8 @@ class AgentView:
             if output:
                 parts.append(render_progress(output, self._scheme))
         for name, child in self._children.values():
-            parts += [Prefixed(name, part) for part in child.live()]
-        return parts
+            parts += [Prefixed(name, part) for part in child.live(rows)]
+        return [*parts, *self._plan.live(rows)]
 
 
 def _shortened(name: str) -> str:

@@ -24,6 +24,7 @@ from greenroom.llm import model_profile
 __all__ = ["Screen", "innermost"]
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
+_PLAN = 12  # lines of a plan that is carried out, in a terminal with room for them
 _FULL = 65_536  # characters of painted text that are printed even by a reader that lags behind
 
 _MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
@@ -51,7 +52,7 @@ class Screen:
         self._terminal = terminal
         self.scheme = scheme
         self._painter = Painter(terminal.colors)
-        self._view = AgentView(scheme, model)
+        self._view = AgentView(scheme, model, redraws=terminal.is_live)
         self._window = model_profile(model).context_window
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._currency = currency
@@ -152,9 +153,9 @@ class Screen:
         queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued]
         if queued:
             queued.append(Text("  Up takes it back into the line", self.scheme.note))
-        parts = [*self._view.live(), *queued]
-        lines = self._painter.paint(parts, self._columns).splitlines()
         room = max(self._terminal.size[1] - _MARGIN, 3)
+        parts = [*self._view.live(min(room, _PLAN)), *queued]
+        lines = self._painter.paint(parts, self._columns).splitlines()
         return "\n".join(lines[-room:])
 
     def _status(self) -> str:

@@ -22,6 +22,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    portable_name,
 )
 from greenroom.llm.anthropic.cache import (
     leaves_marks_to_us,
@@ -184,7 +185,7 @@ def _system(request: ModelRequest) -> str | list[object]:
 def write_tool(tool: ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     made = {
-        "name": tool.name,
+        "name": portable_name(tool.name),
         "description": tool.description,
         "input_schema": tool.parameters,
     }
@@ -193,7 +194,7 @@ def write_tool(tool: ToolDefinition) -> dict[str, object]:
 
 def _tool_choice(choice: ToolChoice) -> dict[str, object] | None:
     if isinstance(choice, NamedTool):
-        return {"type": "tool", "name": choice.name}
+        return {"type": "tool", "name": portable_name(choice.name)}
     return None if choice == "auto" else {"type": choice}
 
 

@@ -11,6 +11,7 @@ from greenroom.core import (
     OutputSchema,
     ToolChoice,
     ToolDefinition,
+    portable_name,
     serde,
 )
 from greenroom.llm.conversation import Turn
@@ -142,7 +143,7 @@ def _system(request: ModelRequest) -> list[object]:
 def write_tool(tool: ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     function = {
-        "name": tool.name,
+        "name": portable_name(tool.name),
         "description": tool.description,
         "parameters": tool.parameters,
     }
@@ -151,7 +152,7 @@ def write_tool(tool: ToolDefinition) -> dict[str, object]:
 
 def _tool_choice(choice: ToolChoice) -> object:
     if isinstance(choice, NamedTool):
-        return {"type": "function", "function": {"name": choice.name}}
+        return {"type": "function", "function": {"name": portable_name(choice.name)}}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 

@@ -32,6 +32,7 @@ from greenroom.core import (
     clip,
     describe_error,
     serde,
+    type_name,
 )
 from greenroom.runtime.caller import require_loop
 from greenroom.runtime.failure import (
@@ -362,6 +363,7 @@ class Turn:
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
             value=self.value,
+            kind=type_name(self._failures[0]) if self._failures else "",
         )
         self._done = Done(
             self.message.id, status, result.stop_reason, result.usage, result.error, self.value

@@ -7,34 +7,21 @@ from pathlib import Path
 from greenroom.core import (
     AgentContext,
     Effect,
-    TextBlock,
-    ToolError,
     ToolInfo,
     ToolResult,
-    ToolStatus,
     usual_effects,
-    valid_unicode,
 )
 from greenroom.tools.builtin.arguments import integer
-from greenroom.tools.builtin.environment import clean_environment
-from greenroom.tools.builtin.output_buffer import OutputBuffer
+from greenroom.tools.builtin.command import check_argument, run_command
 from greenroom.tools.builtin.paths import is_inside
 from greenroom.tools.file_threads import in_thread
-from greenroom.tools.process.contained_process import signal_name
-from greenroom.tools.process.live_output import LiveOutput
-from greenroom.tools.process.process import Exit, run_contained
-from greenroom.tools.sandbox.examination import confined
 from greenroom.tools.sandbox.policy import Sandbox
-from greenroom.tools.sandbox.reporting import described, with_report
+from greenroom.tools.sandbox.reporting import described
 
 __all__ = ["Bash"]
 
 _DEFAULT_MILLISECONDS = 120_000
 _MAX_MILLISECONDS = 600_000
-_KEPT_CHARACTERS = 1_000_000
-# Linux takes 131,072 bytes for one argument, its final NUL included.
-_MAX_COMMAND_BYTES = 131_071
-_ALL_KILLED = "; all it started was killed"
 _STARTUP_FILE = str(Path(__file__).with_name("bash_env.sh"))
 
 
@@ -113,62 +100,20 @@ class Bash:
             ToolError: the command can't be given to bash, or bash can't be started.
             SandboxUnavailableError: the sandbox requires what nothing holds here.
         """
-        command = _checked(str(input["command"]))
+        command = check_argument(str(input["command"]), "command")
         milliseconds = min(integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
         notes: list[str] = []
-        cwd = await in_thread(lambda: _starting_folder(context, notes))
-        stream = _Stream(context)
-        async with await confined(
-            self.sandbox, context.workspace, shown=self.sandbox_files, cleanup=context.cleanup
-        ) as held:
-            ended = await run_contained(
-                [*held.prefix, "bash", "--noprofile", "--norc", "-c", command],
-                cwd=cwd,
-                environment={
-                    **clean_environment(os.environ),
-                    **held.environment,
-                    **self._environment,
-                    "BASH_ENV": _STARTUP_FILE,
-                },
-                on_output=stream.add,
-                timeout=milliseconds / 1000,
-                cleanup=context.cleanup,
-            )
-        stream.end()
-        await in_thread(lambda: _move(ended.note, context, notes))
-        result = _result(ended, stream.buffer, notes, context, milliseconds)
-        return with_report(result, held.report, self.sandbox)
-
-
-class _Stream:
-    """Passes output on as it comes, up to a limit, and records it."""
-
-    def __init__(self, context: AgentContext) -> None:
-        self.buffer = OutputBuffer(_KEPT_CHARACTERS)
-        self._live = LiveOutput(context.progress)
-
-    def add(self, data: bytes, *, final: bool = False) -> None:
-        self._live.show(self.buffer.feed(data, final=final))
-
-    def end(self) -> None:
-        self.add(b"", final=True)
-
-
-def _checked(command: str) -> str:
-    if not command.strip():
-        raise ToolError("the command is empty")
-    if "\0" in command:
-        raise ToolError("the command holds a NUL character, which bash can't take")
-    try:
-        size = len(command.encode())
-    except UnicodeEncodeError as error:
-        raise ToolError(f"the command is no valid Unicode: {error.reason}") from error
-    if size > _MAX_COMMAND_BYTES:
-        raise ToolError(
-            f"the command has {size} bytes, {_MAX_COMMAND_BYTES} is the limit",
-            hint="write it to a file and run that",
+        ended = await run_command(
+            ["bash", "--noprofile", "--norc", "-c", command],
+            context,
+            cwd=await in_thread(lambda: _starting_folder(context, notes)),
+            seconds=milliseconds / 1000,
+            environment={**self._environment, "BASH_ENV": _STARTUP_FILE},
+            sandbox=self.sandbox,
+            shown=self.sandbox_files,
         )
-    return command
+        await in_thread(lambda: _move(ended.exit.note, context, notes))
+        return ended.result(notes, cwd=str(context.workspace.cwd))
 
 
 def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
@@ -197,36 +142,3 @@ def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
         return
     notes.append(f"working directory reset to {root}: {told} is outside the workspace, or gone")
     context.workspace.cwd = root
-
-
-def _result(
-    ended: Exit,
-    output: OutputBuffer,
-    notes: list[str],
-    context: AgentContext,
-    milliseconds: int,
-) -> ToolResult:
-    status = ToolStatus.SUCCESS if ended.code == 0 else ToolStatus.ERROR
-    if ended.timed_out:
-        status = ToolStatus.TIMEOUT
-    ending = _ending(ended, milliseconds)
-    text = output.text().rstrip("\n")
-    left = "it may have left processes running" if ended.left else ""
-    lines = [text or "(no output)", *(f"[{note}]" for note in (ending, left, *notes) if note)]
-    metadata: dict[str, object] = {
-        "exit_code": ended.code,
-        "timed_out": ended.timed_out,
-        "cwd": str(context.workspace.cwd),
-        "characters": output.characters,
-    }
-    return ToolResult((TextBlock(valid_unicode("\n".join(lines))),), status, metadata, ending)
-
-
-def _ending(ended: Exit, milliseconds: int) -> str:
-    if ended.timed_out:
-        return f"timed out after {milliseconds / 1000:g} s{'' if ended.left else _ALL_KILLED}"
-    if ended.code is None:
-        return f"stopped: it interfered with the process that waits for it{'' if ended.left else _ALL_KILLED}"
-    if ended.code < 0:
-        return f"killed by signal {-ended.code} ({signal_name(-ended.code)})"
-    return f"exit code {ended.code}" if ended.code else ""

@@ -34,6 +34,7 @@ class WebFetch:
         " to another host, call it again with that URL."
     )
     category = "network"
+    read_only = True
     concurrent = True
     timeout = 60.0
     parameters: Mapping[str, object] = {

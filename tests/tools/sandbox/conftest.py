@@ -10,7 +10,7 @@ import pytest
 from greenroom.core import AgentContext, Workspace
 from greenroom.tools.sandbox import examination
 from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
-from tests.tools.sandbox.held import Held
+from tests.tools.sandbox.held import Held, in_turns
 
 examined: dict[str, list[Mechanisms]] = {}
 
@@ -42,7 +42,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return leave
 
 
-@pytest.fixture(params=["bubblewrap", "landlock", "limits"])
+@pytest.fixture(params=in_turns("held", "bubblewrap", "landlock", "limits"))
 def held(
     request: pytest.FixtureRequest, only: Callable[[str], None], root: Path, outside: Path
 ) -> Held:

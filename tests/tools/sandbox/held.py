@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import trio
 
 from greenroom.core import AgentContext, SandboxPart, SandboxReport, ToolResult
@@ -32,6 +33,11 @@ class Held:
 
     async def is_missing(self, part: SandboxPart, sandbox: Sandbox | None = None) -> bool:
         return part in (await self.report(sandbox)).missing
+
+
+def in_turns(fixture: str, *tiers: str) -> list[object]:
+    """Return the tiers as parameters of a fixture; a quick run tries each attack in one of them."""
+    return [pytest.param(tier, marks=pytest.mark.in_turns(fixture)) for tier in tiers]
 
 
 def marked(text: str) -> list[int]:

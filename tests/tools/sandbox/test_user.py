@@ -25,7 +25,7 @@ from greenroom.tools.sandbox.cgroup import CgroupPlaces
 from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
 from greenroom.tools.sandbox.user import User
 from tests.tools.sandbox import tools
-from tests.tools.sandbox.held import Held, marked
+from tests.tools.sandbox.held import Held, in_turns, marked
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 PERL = pytest.mark.skipif(not shutil.which("perl"), reason="perl is not installed")
@@ -53,7 +53,7 @@ def examined_without_groups(tier: str) -> Mechanisms:
         return examination._found[0]
 
 
-@pytest.fixture(params=["bubblewrap", "landlock", "limits"])
+@pytest.fixture(params=in_turns("owned", "bubblewrap", "landlock", "limits"))
 def owned(request: pytest.FixtureRequest, outside: Path, monkeypatch: pytest.MonkeyPatch) -> Held:
     """A workspace that belongs to another user, in one tier, without control groups."""
     way = replace(examined_without_groups(request.param), tried_as={})

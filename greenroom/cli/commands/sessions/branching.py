@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from greenroom.agents import RestorePlan, plan_restore
 from greenroom.cli.commands.sessions.restoring import Restored, folder_of, show_plan
 from greenroom.cli.commands.sessions.row import counted
 from greenroom.cli.commands.sessions.showing import show_lines
@@ -16,6 +15,7 @@ from greenroom.core import serde
 from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
+    from greenroom.agents import RestorePlan
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
 __all__ = ["fork_session", "rewind_session"]
@@ -53,7 +53,7 @@ async def rewind_session(options: "SessionsOptions") -> int:
     session = await load_session(options.session_id, open_store(options))
     count = len(session.history)
     gone = max(count - options.to, 0)
-    plan = await plan_restore(session, options.to, folder_of(session)) if options.files else None
+    plan = await _plan_files(session, options.to) if options.files else None
     if not options.yes and not await _is_wanted(session, options.to, gone, plan):
         tell("nothing was taken back")
         return 1
@@ -74,7 +74,13 @@ async def rewind_session(options: "SessionsOptions") -> int:
     return 1 if restored and restored.report.failed else 0
 
 
-async def _is_wanted(session: AgentSession, to: int, gone: int, plan: RestorePlan | None) -> bool:
+async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":
+    from greenroom.agents import plan_restore  # all of the agents; no other verb needs them
+
+    return await plan_restore(session, to, folder_of(session))
+
+
+async def _is_wanted(session: AgentSession, to: int, gone: int, plan: "RestorePlan | None") -> bool:
     """Show what would go, and ask; where nothing would, nobody is asked."""
     files = len(plan.steps) if plan else 0
     if not gone and not files:

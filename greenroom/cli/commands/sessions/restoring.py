@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from greenroom.agents import RestorePlan, RestoreReport
 from greenroom.cli.commands.sessions.row import counted, one_line
 from greenroom.cli.run.folders import working_folder
 from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.session import AgentSession
+
+if TYPE_CHECKING:
+    from greenroom.agents import RestorePlan, RestoreReport
 
 __all__ = ["Restored", "folder_of", "show_plan"]
 
@@ -29,7 +32,7 @@ def folder_of(session: AgentSession) -> Path:
     return Path(told) if isinstance(told, str) else working_folder()
 
 
-async def show_plan(plan: RestorePlan, page: OutputWriter) -> None:
+async def show_plan(plan: "RestorePlan", page: OutputWriter) -> None:
     """Print what would become of each file, and what is not known.
 
     Raises:
@@ -50,8 +53,8 @@ async def show_plan(plan: RestorePlan, page: OutputWriter) -> None:
 class Restored:
     """What became of the files: the plan, and what was done of it."""
 
-    plan: RestorePlan
-    report: RestoreReport
+    plan: "RestorePlan"
+    report: "RestoreReport"
 
     @property
     def not_restored(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Subtasks that go from one agent to the next, and agents that are silent."""
+"""Agents that are silent, and subtasks that go from one agent to the next."""
 
 import pytest
 import trio
@@ -12,11 +12,11 @@ from tests.planning.planned import Planned
 BUSY = Reply("I am", error=ModelOverloadedError("busy"))
 
 
-class HandOver:
-    """A recovery that always hands over."""
+class GoOn:
+    """A recovery that always lets the next agent go on."""
 
     async def recover(self, run, failure):
-        return "hand_over"
+        return "go_on"
 
 
 def alternating(*agents):
@@ -45,7 +45,7 @@ async def test_the_next_agent_goes_on_in_the_conversation(autojump_clock):
 
     second = ScriptedProvider("It is made.")
     first = Agent(ScriptedProvider(call("make", what="a"), BUSY), tools=[make])
-    planned = await carry_out(first, Agent(second), recovery=HandOver())
+    planned = await carry_out(first, Agent(second), recovery=GoOn())
     assert planned.run.results == {"a": "It is made."}
     assert made == ["a"]
     asked = second.requests[0].messages
@@ -60,7 +60,7 @@ async def test_the_next_agent_goes_on_in_the_conversation(autojump_clock):
 
 async def test_an_answer_that_was_refused_is_not_the_result(autojump_clock):
     first = Agent(ScriptedProvider("Many."), output_type=int, output_retries=0)
-    planned = await carry_out(first, Agent(ScriptedProvider("Seven.")), recovery=HandOver())
+    planned = await carry_out(first, Agent(ScriptedProvider("Seven.")), recovery=GoOn())
     assert planned.run.results == {"a": "Seven."}
 
 
@@ -72,7 +72,7 @@ async def test_a_call_that_may_have_had_its_effect_is_asked_about(autojump_clock
         return ""
 
     agents = Agent(ScriptedProvider(call("make")), tools=[make]), Agent(ScriptedProvider())
-    planned = await carry_out(*agents, recovery=HandOver(), patience=10)
+    planned = await carry_out(*agents, recovery=GoOn(), patience=10)
     assert "the call of make had started" in planned.run.state("a").error
     assert [request.action for request in planned.asked] == ["Run the subtask a again"]
     assert trio.current_time() == pytest.approx(10, abs=0.1)
@@ -80,7 +80,7 @@ async def test_a_call_that_may_have_had_its_effect_is_asked_about(autojump_clock
 
 async def test_agents_are_replaced_as_often_as_the_policy_says(autojump_clock):
     agents = [Agent(ScriptedProvider(BUSY)) for _ in range(5)]
-    planned = await carry_out(*agents, recovery=HandOver())
+    planned = await carry_out(*agents, recovery=GoOn())
     assert planned.run.state("a").failures == 3
 
 

@@ -1,0 +1,52 @@
+"""Tools without any agent: a calculator, one of your own, and what comes of calls that go wrong.
+
+python examples/own_tool.py
+"""
+
+import trio
+
+from greenroom import AgentContext, ToolRegistry, tool
+from greenroom.tools import calculator
+
+
+@tool
+async def ship(grams: int, express: bool = False) -> str:
+    """Say what it costs to send a parcel.
+
+    Args:
+        grams: its weight.
+        express: whether it is in a hurry.
+    """
+    if grams > 20_000:
+        raise ValueError(f"{grams} g is too heavy")
+    return f"{grams / 100 * (2 if express else 1):.2f} euros"
+
+
+@tool(timeout=0.2)
+async def wait_for_parcel() -> str:
+    """Wait, for longer than anybody will."""
+    await trio.sleep_forever()
+    return "it is here"
+
+
+async def main() -> None:
+    """Register tools while the program runs, and call them rightly and wrongly."""
+    registry = ToolRegistry([calculator])
+    registry.register(ship)
+    registry.register(wait_for_parcel)
+    print(", ".join(registry.list_tools()))
+    context = AgentContext(session_id="s-1", agent_type="shop")
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("calculator", {"expression": "15 * 3"}),
+        ("ship", {"grams": 500, "express": True}),
+        ("ship", {"grams": "heavy"}),
+        ("ship", {"grams": 30_000}),
+        ("wait_for_parcel", {}),
+    ]
+    for name, arguments in calls:
+        result = await registry.execute(name, arguments, context)
+        print(f"{result.status}: {result.text}")
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,6 @@
+"""`greenroom plan`: the plans of stored sessions.
+
+Modules: `arguments` (what may stand on the command line), `showing` (what it prints).
+"""
+
+__all__: list[str] = []

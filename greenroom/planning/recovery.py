@@ -1,0 +1,272 @@
+"""`RecoveryPolicy`: one table that says what is done about an error, within an error budget.
+
+A row stands for what has failed and what kind of error it was; its answers are those to the first time, the
+second, and so on. Three places ask it: `execute_plan` about a subtask that has failed, the retry of a
+model call, and the stream of a model that is watched. Each answer is an `ErrorContext`.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from types import MappingProxyType
+from typing import TypeAlias
+
+import trio
+from msgspec.structs import replace
+
+from greenroom.core import MAX_ERROR_TEXT, ConfigurationError, clip
+from greenroom.llm import LLMProvider, resilient
+from greenroom.planning.error_context import (
+    Cause,
+    Component,
+    Decision,
+    ErrorClass,
+    ErrorContext,
+)
+from greenroom.planning.plan_run import FailureReason, PlanRun
+from greenroom.planning.revision import Failure
+from greenroom.planning.text_tools import TextTools
+from greenroom.planning.watched_model import WatchedModel
+from greenroom.resilience import Backoff, Retry, is_retryable
+from greenroom.tools import RegisteredTool, may_repeat
+
+__all__ = ["RECOVERY_TABLE", "RecoveryPolicy"]
+
+Row: TypeAlias = tuple[Component, ErrorClass]
+Rows: TypeAlias = Mapping[Row, Sequence[Decision]]
+
+_M, _A, _T, _E, _P = Component
+_C, _D = ErrorClass, Decision
+_TRIES = (_D.RETRY,) * 4
+_PERSON = (_D.ASK_PERSON, _D.REPLAN, _D.GIVE_UP)
+_PLAN = (_D.REPLAN, _D.GIVE_UP)
+
+RECOVERY_TABLE: Rows = MappingProxyType(
+    {
+        (_M, _C.TRANSIENT): (_D.RETRY, _D.RETRY, _D.RETRY, _D.OTHER_MODEL, _D.GIVE_UP),
+        (_M, _C.UNUSABLE): (_D.OTHER_MODEL, _D.GIVE_UP),
+        (_M, _C.OVERFLOW): (_D.COMPACT, _D.GIVE_UP),
+        (_M, _C.FORMAT): (_D.ASK_AGAIN, _D.ASK_AGAIN, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.REFUSAL): (_D.GIVE_UP,),
+        (_M, _C.UNKNOWN_TOOL): (_D.ASK_AGAIN, _D.OTHER_MODEL, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.INVALID_INPUT): (_D.ASK_AGAIN, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.REPETITION): (_D.ASK_AGAIN, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.ENDLESS): (_D.ASK_AGAIN,),
+        (_A, _C.TRANSIENT): (_D.GO_ON,) * 4 + _PLAN,
+        (_A, _C.UNUSABLE): (_D.GIVE_UP,),
+        (_A, _C.OVERFLOW): _PLAN,
+        (_A, _C.FORMAT): _PLAN,
+        (_A, _C.REFUSAL): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_A, _C.REPETITION): (_D.GO_ON, *_PLAN),
+        (_A, _C.FAILED): _PLAN,
+        (_A, _C.CRASH): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_A, _C.DENIED): _PLAN,
+        (_A, _C.SPENT): (_D.GIVE_UP,),
+        (_T, _C.TIMEOUT): (_D.RETRY, *_PLAN),
+        (_T, _C.FAILED): (*_TRIES, *_PLAN),
+        (_T, _C.CRASH): (*_TRIES, *_PLAN),
+        (_T, _C.INVALID_INPUT): _PLAN,
+        (_T, _C.DENIED): _PLAN,
+        (_T, _C.SPENT): (_D.GIVE_UP,),
+        (_E, _C.TIMEOUT): _PERSON,
+        (_E, _C.FAILED): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_E, _C.CRASH): _PERSON,
+        (_E, _C.INVALID_INPUT): _PLAN,
+        (_E, _C.DENIED): _PLAN,
+        (_E, _C.SPENT): (_D.GIVE_UP,),
+        (_P, _C.MISSING): _PLAN,
+    }
+)
+"""What is done about the first error of a row, the second, and so on; the last answer holds from there on."""
+
+_FEASIBLE = {
+    _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
+    _A: {_D.GO_ON, _D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _T: {_D.RETRY, _D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _E: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _P: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+}
+_BACKOFF = Backoff(first=0.5, limit=30.0, jitter=1.0)
+
+
+class RecoveryPolicy:
+    """Decides what is done about errors; a `Recovery` for plans, and more.
+
+    Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. Those that are
+    given a model ask it through `model(llm)`: do the same for workers and planners of your own.
+
+    An answer that is not possible is passed over: without a planner nothing is replanned, without another
+    model none is asked. A call of a tool that may not be made twice is never made again without a
+    person's yes. An agent that is tried again goes on in its conversation, so no call of it is repeated.
+
+    Each error that is handled counts in the error budget; once it is spent, the next ones are given up
+    (`Cause.BUDGET`), until the oldest are `seconds` ago. A policy is one budget: share it, or don't.
+
+    Args:
+        rows: rows in place of those of `RECOVERY_TABLE`.
+        errors: how many errors are handled in any `seconds`.
+        seconds: how long an error counts.
+        backoff: the waits before retries.
+        fallback: models that are asked where the first is given up.
+        repeats: says of a tool whether a call of it may be made twice.
+
+    Raises:
+        ConfigurationError: a row is empty or has an answer that its component does not have; or a number
+            makes no sense.
+
+    Example:
+        >>> from greenroom.planning import Component, Decision, ErrorClass
+        >>> policy = RecoveryPolicy(rows={(Component.PLAN, ErrorClass.MISSING): [Decision.GIVE_UP]})
+        >>> policy.decide(Component.PLAN, ErrorClass.MISSING, attempt=1).decision.value
+        'give_up'
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Rows | None = None,
+        errors: int = 50,
+        seconds: float = 600.0,
+        backoff: Backoff = _BACKOFF,
+        fallback: Sequence[LLMProvider] = (),
+        repeats: Callable[[RegisteredTool], bool] = may_repeat,
+    ) -> None:
+        """Take the rows that are other than by default, and the bounds."""
+        if errors < 0 or not 0 < seconds < math.inf:
+            raise ConfigurationError("RecoveryPolicy wants errors >= 0, and seconds above 0")
+        self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
+        for (component, error), answers in self._rows.items():
+            wrong = set(answers) - _FEASIBLE[component]
+            if wrong or not answers:
+                text = (
+                    f"{', '.join(sorted(wrong)) or 'nothing'} is no answer to {component} {error}"
+                )
+                raise ConfigurationError(
+                    text, hint=f"give {', '.join(sorted(_FEASIBLE[component]))}"
+                )
+        self._errors = errors
+        self._seconds = seconds
+        self._backoff = backoff
+        self._fallback = (*fallback,)
+        self._repeats = repeats
+        self._handled: deque[float] = deque()
+
+    # -- the table ------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        component: Component,
+        error: ErrorClass,
+        attempt: int,
+        *,
+        possible: AbstractSet[Decision] = frozenset(Decision),
+        detail: str = "",
+        correlation_id: str = "",
+        subtask: str = "",
+    ) -> ErrorContext:
+        """Look up what is done about an error, and count it in the error budget where it is handled.
+
+        Args:
+            component: what has failed.
+            error: what kind of error it was.
+            attempt: how often it has come by now, counted from 1.
+            possible: what can be done here; other answers of the row are passed over.
+            detail: what went wrong, in words.
+            correlation_id: the session in which it happened.
+            subtask: the id of the subtask that it is about.
+        """
+        row = self._rows.get((component, error), (_D.GIVE_UP,))
+        left = row[min(attempt, len(row)) - 1 :]
+        decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
+        if decision is not _D.GIVE_UP and not self._count():
+            decision, cause = _D.GIVE_UP, Cause.BUDGET
+        waits = decision in (_D.RETRY, _D.GO_ON)
+        return ErrorContext(
+            component,
+            error,
+            attempt,
+            decision,
+            cause,
+            correlation_id=correlation_id,
+            subtask=subtask,
+            detail=clip(detail, MAX_ERROR_TEXT),
+            seconds=self._backoff.delay(attempt) if waits else 0.0,
+        )
+
+    @property
+    def errors_left(self) -> int:
+        """How many more errors would be handled now."""
+        begin = trio.current_time() - self._seconds
+        while self._handled and self._handled[0] <= begin:
+            self._handled.popleft()
+        return self._errors - len(self._handled)
+
+    def _count(self) -> bool:
+        """Count an error; False where the budget is spent."""
+        if self.errors_left < 1:
+            return False
+        self._handled.append(trio.current_time())
+        return True
+
+    # -- plans ----------------------------------------------------------------------------------
+
+    async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:
+        """Say what comes of a failed subtask."""
+        await trio.lowlevel.checkpoint()
+        return self.decide(
+            self._component(failure),
+            failure.error_class,
+            failure.attempt,
+            possible=failure.possible,
+            detail=failure.error,
+            correlation_id=failure.session_id,
+            subtask=failure.subtask.id,
+        )
+
+    def _component(self, failure: Failure) -> Component:
+        if failure.reason is FailureReason.INPUT:
+            return Component.PLAN
+        tool = failure.tools.get(failure.subtask.tool)
+        if tool is None:
+            return Component.AGENT
+        return Component.TOOL if self._repeats(tool) else Component.EFFECT
+
+    # -- models ---------------------------------------------------------------------------------
+
+    def model(self, llm: LLMProvider, *, in_words: bool = False) -> LLMProvider:
+        """Put a model under this policy: retried, replaced where it is given up, and watched.
+
+        Each error that is handled is published by the agent that asks it. What a model does again and
+        again beyond its row (a tool that is not there, the same call) ends the turn with an error.
+
+        Args:
+            llm: the model.
+            in_words: for a model without tool calls: it speaks by `TextTools`.
+
+        Raises:
+            TypeError: it is only the name of a model.
+        """
+        row = self._rows[_M, _C.TRANSIENT]
+        tries = next((n for n, each in enumerate(row) if each is not _D.RETRY), len(row))
+        retry = Retry(attempts=tries + 1, backoff=self._backoff, retryable=self._may_retry)
+        made = resilient(llm, retry=retry, fallback=self._fallback, after_output="restart")
+        others = [TextTools(each) if in_words else each for each in self._fallback]
+        return WatchedModel(TextTools(made) if in_words else made, self._judge, others)
+
+    def _judge(
+        self,
+        error: ErrorClass,
+        attempt: int,
+        detail: str,
+        session_id: str,
+        possible: frozenset[Decision],
+    ) -> ErrorContext:
+        """Say what is done about an error of a model, beside what `resilient` has done."""
+        found = self.decide(
+            _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
+        )
+        is_retried = error is _C.TRANSIENT and found.decision is _D.GIVE_UP
+        return replace(found, cause=Cause.BUDGET) if is_retried and self.errors_left < 1 else found
+
+    def _may_retry(self, error: Exception) -> bool:
+        return is_retryable(error) and self._count()
