@@ -11,7 +11,7 @@ agent. `committee` puts one question to several agents, and `conflict` has the s
 of theirs.
 """
 
-from greenroom.teams.committee import Committee as Committee, committee as committee
+from greenroom.teams.committee import committee as committee
 from greenroom.teams.composite import Composite as Composite, composite as composite
 from greenroom.teams.conflict import (
     AgentAnswer as AgentAnswer,
@@ -60,7 +60,6 @@ __all__ = [
     "LOOP_ROUND",
     "AgentAnswer",
     "AgentReport",
-    "Committee",
     "Composite",
     "HandoffTeam",
     "Member",

@@ -1,32 +1,16 @@
 """`committee`: several agents that answer the same question, and one answer that comes of it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import trio
-from msgspec import UNSET
 
-from greenroom.core import (
-    ConfigurationError,
-    ConflictError,
-    Message,
-    TextComplete,
-    TurnStatus,
-    serde,
-)
-from greenroom.runtime import AgentInternals, TurnResult
-from greenroom.teams.conflict import (
-    AgentAnswer,
-    Resolution,
-    Strategy,
-    majority,
-    resolve,
-    text_of,
-)
-from greenroom.teams.members import Member, ask_member
-from greenroom.teams.worker import Worker
+from greenroom.core import ConfigurationError, ConflictError, TeamError
+from greenroom.teams.conflict import AgentAnswer, Strategy, majority, resolve
+from greenroom.teams.members import Member, name_members
+from greenroom.teams.pattern import Pattern, TeamTurn
 
-__all__ = ["Committee", "committee"]
+__all__ = ["committee"]
 
 
 def committee(
@@ -35,15 +19,14 @@ def committee(
     tie: Strategy | None = None,
     *,
     name: str = "committee",
-    capabilities: Iterable[str] = (),
     description: str = "",
-) -> "Committee":
+    capabilities: Iterable[str] = (),
+) -> Pattern:
     """Make an agent of several: it puts each input to all of them, and answers with what they agree on.
 
-    All members are asked at once, each in a session of its own; where the agent has room for fewer
-    subagents, the others wait for their turn. What more than half of those who have answered say holds, else what
-    `tie` decides. The result of the turn is a `Resolution`, which says who has decided; its text is the
-    answer alone.
+    All members are asked at once; where there is no room for one more (`RuntimeLimits.subagents`), it waits.
+    What more than half of those who have answered say holds, else what `tie` decides. The output is a
+    `Resolution`, which says who has decided.
 
     A member whose turn fails has not answered. The turn ends with a `ConflictError` where fewer than the
     quorum have answered, or where they contradict each other and nothing decides.
@@ -53,22 +36,26 @@ def committee(
             how sure it is, and why.
         quorum: how many have to answer; by default more than half of them.
         tie: decides where no answer has a majority, such as `by_authority` or `ask_person`.
-        name: for people, logs, and a team of which it is a part.
-        capabilities: what it is good at, for a team of which it is a part.
-        description: the same for the model that plans there.
+        name: for people, logs and models.
+        description: what it is good for, for a model that may call it.
+        capabilities: what it is good at, for an orchestrator of which it is a worker.
 
     Raises:
-        ConfigurationError: there are no agents, one can't be called by its name, or the quorum can't be reached.
+        ConfigurationError: there are no agents, one has a name that nobody can be called by, or the quorum
+            can't be reached.
+        TypeError: one of them is not an agent function.
 
     Example:
-        ```python
-        jury = committee([senior, junior, reviewer], quorum=2, tie=by_authority)
-        handle = runtime.spawn(AgentSession.new("jury"), jury)
-        result = await handle.ask("Tabs or spaces?")
-        print(result.text, result.value)
-        ```
+        >>> from greenroom import Agent
+        >>> from greenroom.teams import by_authority, committee
+        >>> from greenroom.testing import ScriptedProvider
+        >>> senior = Agent(ScriptedProvider("tabs"), name="senior")
+        >>> junior = Agent(ScriptedProvider("spaces"), name="junior")
+        >>> jury = committee([senior, junior], tie=by_authority)
+        >>> jury.run_sync("Tabs or spaces?").output["decided_by"]
+        'by_authority'
     """
-    members = Worker.gather(agents)
+    members = name_members(agents)
     least = len(members) // 2 + 1 if quorum is None else quorum
     if not 1 <= least <= len(members):
         raise ConfigurationError(
@@ -76,53 +63,28 @@ def committee(
             hint=f"give a number from 1 to {len(members)}",
         )
     strategies = (majority,) if tie is None else (majority, tie)
-    return Committee(members, least, strategies, name, tuple(capabilities), description)
 
+    async def work(team: TeamTurn) -> object:
+        said: dict[str, AgentAnswer] = {}
+        silent: list[str] = []
 
-@dataclass(frozen=True, eq=False)
-class Committee:
-    """The agent function that `committee` makes; a team may have it as one of its agents."""
-
-    members: tuple[Worker, ...]
-    quorum: int
-    strategies: tuple[Strategy, ...]
-    name: str
-    capabilities: tuple[str, ...]
-    description: str
-
-    async def __call__(self, agent: AgentInternals) -> None:
-        """Answer each input: the agent function."""
-        async for message in agent.inputs():
-            async with agent.turn(message) as turn:
-                resolution = await self._decide(agent, message.text)
-                text = text_of(resolution.value)
-                agent.session.add_message(Message.assistant(text))
-                await agent.send(TextComplete(text))
-                turn.set_result(serde.loads(serde.encode(resolution)))
-
-    async def _decide(self, agent: AgentInternals, question: str) -> Resolution:
-        results = await self._ask(agent, question)
-        answers = [
-            AgentAnswer.of(name, result.text if result.value is UNSET else result.value)
-            for name, result in results.items()
-            if result.status is TurnStatus.COMPLETED
-        ]
-        if len(answers) < self.quorum:
-            silent = (f"{name}: {each.error}" for name, each in results.items() if each.error)
-            raise ConflictError(
-                f"{len(answers)} of {len(self.members)} agents have answered, and the quorum is"
-                f" {self.quorum} ({'; '.join(silent)})"
-            )
-        return await resolve(answers, *self.strategies)
-
-    async def _ask(self, agent: AgentInternals, question: str) -> dict[str, TurnResult]:
-        """Ask all members, and return how their turns ended, in their order."""
-        results: dict[str, TurnResult] = {}
-
-        async def ask(member: Worker) -> None:
-            results[member.name] = await ask_member(agent, member.run, question, name=member.name)
+        async def ask(each: str) -> None:
+            question = team.message.content
+            try:
+                output = await team.ask(members[each], question, name=each, sender=team.sender)
+                said[each] = AgentAnswer.of(each, output)
+            except TeamError as error:
+                silent.append(error.message)
 
         async with trio.open_nursery() as nursery:
-            for member in self.members:
-                nursery.start_soon(ask, member)
-        return {member.name: results[member.name] for member in self.members}
+            for each in members:
+                nursery.start_soon(ask, each)
+        if len(said) < least:
+            raise ConflictError(
+                f"{len(said)} of {len(members)} agents have answered, and the quorum is {least}"
+                f" ({'; '.join(silent)})"
+            )
+        answers = [said[each] for each in members if each in said]
+        return msgspec.to_builtins(await resolve(answers, *strategies))
+
+    return Pattern(name, work, description=description, capabilities=capabilities)

@@ -14,9 +14,10 @@ import msgspec
 import trio
 
 from greenroom.agents import Agent, AskPerson
-from greenroom.core import ConfigurationError, ConflictError, TurnStatus, Wire, clip, serde
+from greenroom.core import ConfigurationError, ConflictError, TurnStatus, Wire, clip
 from greenroom.runtime import AgentInternals, spawn_subagent
 from greenroom.session import AgentSession
+from greenroom.teams.pattern import as_text
 
 __all__ = [
     "AgentAnswer",
@@ -211,7 +212,7 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
     Raises:
         ConflictError: this is not called in an agent.
     """
-    options = list(dict.fromkeys(text_of(each.value) for each in answers))
+    options = list(dict.fromkeys(as_text(each.value) for each in answers))
     question: dict[str, object] = {
         "question": f"These answers contradict each other. Which one holds?\n{describe(answers)}",
         "options": options,
@@ -258,15 +259,10 @@ def describe(answers: Sequence[AgentAnswer]) -> str:
     """Write down who has answered what, one a line, each cut to a readable length."""
     return "\n".join(
         clip(
-            f"- {each.agent}: {text_of(each.value)}{each.reason and f' ({each.reason})'}", _LONGEST
+            f"- {each.agent}: {as_text(each.value)}{each.reason and f' ({each.reason})'}", _LONGEST
         )
         for each in answers
     )
-
-
-def text_of(value: object) -> str:
-    """Return a text as it is, and any other value as JSON."""
-    return value if isinstance(value, str) else serde.dumps(value).decode()
 
 
 def _chosen(answers: Sequence[AgentAnswer], value: object, by: str, reason: str = "") -> Resolution:
@@ -284,13 +280,13 @@ def _chosen(answers: Sequence[AgentAnswer], value: object, by: str, reason: str 
 
 def _key(value: object) -> str:
     """Return what equal answers have in common."""
-    return " ".join(text_of(value).split()).removesuffix(".").casefold()
+    return " ".join(as_text(value).split()).removesuffix(".").casefold()
 
 
 def _number(value: object) -> float | None:
     """Return a number, also one that is written out, with or without a per cent sign."""
     try:
-        number = float(text_of(value).strip().removesuffix("%"))
+        number = float(as_text(value).strip().removesuffix("%"))
     except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -19,7 +19,6 @@ from greenroom.planning import (
     open_run,
 )
 from greenroom.runtime import AgentInternals
-from greenroom.teams.conflict import text_of
 from greenroom.teams.members import Member
 from greenroom.teams.orchestrator_crew import Crew, describe_workers, with_help
 from greenroom.teams.orchestrator_report import (
@@ -29,6 +28,7 @@ from greenroom.teams.orchestrator_report import (
     read_stints,
     report,
 )
+from greenroom.teams.pattern import as_text
 from greenroom.teams.worker import Worker
 from greenroom.tools import ToolRegistry
 
@@ -190,13 +190,13 @@ async def _synthesise(
     """Answer with the one result of a plan, or let the model make one answer of all."""
     agent.set_state(AgentState.processing("answering"))
     if run.is_completed and len(sources) == 1:
-        text = text_of(sources[0].result)
+        text = as_text(sources[0].result)
         agent.session.add_message(Message.assistant(text))
         await agent.send(TextComplete(text))
         return text
     results = "\n\n".join(
         f"[{each.subtask}] by {each.agent}, asked to: {run.plan[each.subtask].goal}\n"
-        f"{clip(text_of(each.result), _LONGEST_RESULT)}"
+        f"{clip(as_text(each.result), _LONGEST_RESULT)}"
         for each in sources
     )
     told = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
