@@ -1,10 +1,17 @@
 """`orchestrator`: an agent that plans, gives the work to other agents, and answers with what they find."""
 
 from collections.abc import Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from greenroom.agents import find_model, stream_reply
+from greenroom.agents import (
+    Runnable,
+    RunReport,
+    caller_of,
+    check_depth,
+    find_model,
+    noting,
+    stream_reply,
+)
 from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, clip, serde
 from greenroom.llm import LLMProvider
 from greenroom.planning import (
@@ -69,8 +76,8 @@ def orchestrator(
     A worker that crashes, fails, or is silent for longer than `patience` is replaced, four times at the
     most: the next one goes on in its conversation, so that it sees what is done. Where a call had started
     and has no result, a person is asked first. Then the plan is revised. A plan of one subtask is answered
-    with its result; otherwise the model makes one answer of all results, with their sources. The result of
-    the turn is a `TeamResult`.
+    with its result; otherwise the model makes one answer of all results, with their sources. The output
+    is a `TeamResult`.
 
     Each `Agent` has the tool `ask_for_help` besides its own, by which it asks another one for something
     that it is good at. Give a `committee` a capability, and what needs several opinions goes to it.
@@ -95,9 +102,8 @@ def orchestrator(
     Example:
         ```python
         team = orchestrator([researcher, writer], "anthropic:claude-sonnet-5", deadline=600, patience=60)
-        handle = runtime.spawn(AgentSession.new("team"), team)
-        result = await handle.ask("What became of the ozone layer?")
-        print(result.text, msgspec.convert(result.value, TeamResult).sources)
+        result = await team.run("What became of the ozone layer?")
+        print(result.text, msgspec.convert(result.output, TeamResult).sources)
         ```
     """
     for what, number in (("deadline", deadline), ("limit", limit), ("patience", patience)):
@@ -110,8 +116,8 @@ def orchestrator(
 
 
 @dataclass(frozen=True, eq=False)
-class Orchestrator:
-    """The agent function that `orchestrator` makes; a team may have it as one of its agents."""
+class Orchestrator(Runnable[object, object]):
+    """What `orchestrator` makes: an agent function that is run, nested and delegated to like an `Agent`."""
 
     workers: tuple[Worker, ...]
     llm: LLMProvider | str
@@ -121,29 +127,41 @@ class Orchestrator:
     planner: Planner | None
     name: str
     description: str
+    deps_type: type[object] | None = field(
+        default=None, init=False
+    )  # each worker says what it wants
 
     @property
     def capabilities(self) -> tuple[str, ...]:
         """What its agents can."""
         return tuple({each: 0 for worker in self.workers for each in worker.capabilities})
 
-    async def __call__(self, agent: AgentInternals) -> None:
-        """Answer each input: the agent function."""
-        async for message in agent.inputs():
-            run = open_run(agent.session, message.text)
-            time = nullcontext() if self.deadline is None else agent.budget(seconds=self.deadline)
-            async with agent.turn(message) as turn:
-                with time:
-                    result = await self._answer(agent, message.text, run)
-                    turn.set_result(serde.loads(serde.encode(result)))
+    async def __call__(
+        self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
+    ) -> None:
+        """Answer each input: the agent function, for `runtime.spawn(session, team)`."""
+        check_depth(self, caller_of(internals.context).agents)
+        report = report or RunReport()
+        async for message in internals.inputs():
+            run = open_run(internals.session, message.text)
+            limits = internals.budget(seconds=self.deadline)
+            async with internals.turn(message) as turn:
+                with noting(report, self, internals.context), limits:
+                    result = await self._answer(internals, message.text, run, deps)
+                    report.output = serde.loads(serde.encode(result))
+                    turn.set_result(report.output)
+            report = RunReport()
 
-    async def _answer(self, agent: AgentInternals, goal: str, run: PlanRun | None) -> TeamResult:
+    async def _answer(
+        self, agent: AgentInternals, goal: str, run: PlanRun | None, deps: object
+    ) -> TeamResult:
         llm = find_model(self.llm, agent.context.resources)
         number = _plans(agent) + (run is None)
         crew = Crew(
             agent,
             self.workers,
             self.planner or _make_planner(llm, self.workers),
+            deps,
             number=number,
             limit=self.limit,
             patience=self.patience,

@@ -15,7 +15,7 @@ from inspect import isawaitable
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext
+from greenroom.agents import Agent, RunContext, Runnable
 from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus
 from greenroom.planning import (
     ErrorClass,
@@ -46,6 +46,7 @@ class Crew:
         agent: AgentInternals,
         workers: Sequence[Worker],
         planner: Planner,
+        deps: object,
         *,
         number: int,
         limit: int,
@@ -55,6 +56,7 @@ class Crew:
         self._agent = agent
         self._workers = workers
         self._planner = planner
+        self._deps = deps
         self._number = number
         self._limit = limit
         self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
@@ -139,12 +141,13 @@ class Crew:
     ) -> None:
         """Let a worker be this agent, and write down what it has used."""
         agent.context.resources.insert(Seat(self, agent, chain))
-        if not isinstance(worker.run, Agent):
+        run = worker.run
+        if not isinstance(run, Agent):
             # What it does may go through no call, although the agent before it has asked a model.
             agent.session.set_model("", "")
         begun = trio.current_time()
         try:
-            await worker.run(agent)
+            await (run(agent, self._deps) if isinstance(run, Runnable) else run(agent))
         finally:
             seconds = trio.current_time() - begun
             stint = Stint(

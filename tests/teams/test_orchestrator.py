@@ -283,6 +283,19 @@ async def test_one_that_fails_to_help_is_an_error_of_the_call(autojump_clock):
     assert told.answer == "It is done."
 
 
+async def test_a_team_is_run_like_an_agent_and_its_workers_get_what_the_run_was_given():
+    def instructions(context: RunContext[str]) -> str:
+        return f"Work for {context.deps}."
+
+    llm = says("It is done.")
+    worker = Agent(llm, instructions=instructions, deps_type=str)
+    team = orchestrator([worker], says("?"), planner=Plan("", [Subtask("a", "Do a")]))
+    result = await team.run("Go.", deps="ada")
+    assert result.text == "It is done."
+    assert result.output["sources"][0]["agent"] == "agent"
+    assert llm.requests[0].system == "Work for ada."
+
+
 async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
     first = {"id": "a", "goal": "Cook", "capability": "cooking"}
     second = {"id": "b", "goal": "Order", "capability": "code"}
