@@ -100,6 +100,9 @@ from greenroom.core.failure import (
     type_name as type_name,
 )
 from greenroom.core.ids import (
+    RECALLED as RECALLED,
+    RUNTIME as RUNTIME,
+    SUMMARY as SUMMARY,
     check_sender as check_sender,
     check_session_id as check_session_id,
     new_id as new_id,
