@@ -105,7 +105,7 @@ def test_a_committee_may_be_cancelled_at_any_checkpoint():
         members = [member("ada", "tabs"), member("bob", "spaces"), member("eve", "tabs")]
         return Scenario(committee(members), inputs="Tabs or spaces?")
 
-    assert cancel_at_every_checkpoint(scenario, at_most=30).violations == ()
+    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
 
 
 async def test_an_interrupt_ends_the_members(autojump_clock):
