@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from greenroom import Agent, Answer, FileStore, ModelRequest, RuleDecision
-from greenroom.teams import END, START, Workflow, ask_person
+from greenroom.teams import END, START, Workflow, request_approval
 from greenroom.testing import ScriptedProvider
 
 
@@ -22,7 +22,7 @@ class State(msgspec.Struct):
 
 
 async def approve(state: State) -> dict[str, object]:
-    answer = await ask_person("Publish this", state.draft)
+    answer = await request_approval("Publish this", state.draft)
     brief = state.brief if answer.allowed else f"{state.brief}; but {answer.message}"
     return {"is_approved": answer.allowed, "brief": brief}
 

@@ -3,7 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
-    teams              several agents as one: patterns, handoffs, composite tools
+    teams              several agents as one: patterns, handoffs, orchestrators, committees
     planning           from a goal to finished work: plans, and what carries them out
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     memory             what the model sees of a long conversation, and what outlives it
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         CircuitOpenError as CircuitOpenError,
         ConfigurationError as ConfigurationError,
         ConfigurationFileError as ConfigurationFileError,
+        ConflictError as ConflictError,
         ContentBlock as ContentBlock,
         ConversationInput as ConversationInput,
         Credential as Credential,
@@ -279,6 +280,7 @@ _HOMES = {
         "CassetteError",
         "ConfigurationError",
         "ConfigurationFileError",
+        "ConflictError",
         "ContentBlock",
         "ConversationInput",
         "Credential",

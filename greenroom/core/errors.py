@@ -37,6 +37,7 @@
     ├── PlanError                      a plan makes no sense, or can't be carried out
     ├── WorkflowError                  a workflow makes no sense, or can't go on
     │   └── WorkflowLimitError         its steps, or the seconds of a node, are used up
+    ├── ConflictError                  agents contradict each other, or too few have answered
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -69,6 +70,7 @@ __all__ = [
     "CircuitOpenError",
     "ConfigurationError",
     "ConfigurationFileError",
+    "ConflictError",
     "EventLoopError",
     "GreenroomError",
     "GuardError",
@@ -437,6 +439,12 @@ class WorkflowLimitError(WorkflowError):
     """A workflow has taken as many steps as it may, or one of its nodes as many seconds."""
 
     remedy = "give it more steps or seconds and go on with resume=True, or let the cycle end sooner"
+
+
+class ConflictError(GreenroomError):
+    """Several agents come to no common answer: too few have answered, or they contradict each other."""
+
+    remedy = "pass strategies of which one can always tell, such as by_authority or ask_person"
 
 
 class CircuitOpenError(GreenroomError):

@@ -2,10 +2,10 @@
 
 `plan` is a graph of subtasks, `plan_run` what became of them, a value that is read back from the session.
 `execute` carries a plan out, with `references` (results in goals and arguments), `subtask_call` (a subtask
-with a tool) and `trace` (what a subtask that was cut off has left behind). `revision` says who makes and
-revises plans and when; `model_planner` lets a model do it, and `merge` makes fewer subtasks of too many.
-`recovery` is the table of what is done about errors, `error_context` its words, and `watched_model` looks up
-in it what a model does wrong.
+with a tool), `silence` (an agent that does nothing) and `trace` (what a subtask that was cut off has left
+behind). `revision` says who makes and revises plans and when; `model_planner` lets a model do it, and
+`merge` makes fewer subtasks of too many. `recovery` is the table of what is done about errors,
+`error_context` its words, and `watched_model` looks up in it what a model does wrong.
 `plan_and_execute` is an agent of all of these.
 
 `react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that
@@ -24,11 +24,15 @@ from greenroom.planning.error_context import (
     classify as classify,
 )
 from greenroom.planning.execute import execute_plan as execute_plan
-from greenroom.planning.model_planner import ModelPlanner as ModelPlanner
+from greenroom.planning.model_planner import (
+    ModelPlanner as ModelPlanner,
+    describe_errors as describe_errors,
+)
 from greenroom.planning.outcome import Action as Action, Fault as Fault, FinalAnswer as FinalAnswer
 from greenroom.planning.parse_action import parse_action as parse_action
 from greenroom.planning.plan import Plan as Plan, Subtask as Subtask
 from greenroom.planning.plan_and_execute import (
+    open_run as open_run,
     plan_and_execute as plan_and_execute,
     run_task as run_task,
 )
@@ -88,9 +92,11 @@ __all__ = [
     "TextTools",
     "Trace",
     "classify",
+    "describe_errors",
     "execute_plan",
     "fill",
     "find_trace",
+    "open_run",
     "parse_action",
     "plan_and_execute",
     "react",

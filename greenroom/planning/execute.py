@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import TypeAlias, TypeVarTuple, Unpack
 
@@ -46,6 +47,7 @@ from greenroom.planning.plan_run import (
 )
 from greenroom.planning.references import fill
 from greenroom.planning.revision import Failure, Planner, Recovered, Recovery, ReplanPolicy
+from greenroom.planning.silence import unless_silent
 from greenroom.planning.subtask_call import SubtaskCall
 from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, try_ask
@@ -63,6 +65,7 @@ _POLICY = ReplanPolicy()
 _TRIES = {Decision.RETRY, Decision.GO_ON, Decision.ASK_PERSON}
 _POSSIBLE = frozenset({*_TRIES, Decision.GIVE_UP})
 _GO_ON = "Go on where you left off."
+_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing of it twice."
 
 
 async def execute_plan(
@@ -74,6 +77,7 @@ async def execute_plan(
     policy: ReplanPolicy = _POLICY,
     planner: Planner | None = None,
     recovery: Recovery | None = None,
+    patience: float | None = None,
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
 ) -> PlanRun:
@@ -107,6 +111,9 @@ async def execute_plan(
         planner: who revises it; without one it is not.
         recovery: decides first what comes of a failed subtask, such as a `RecoveryPolicy`; without it no
             subtask is tried twice.
+        patience: seconds of silence after which a subtask's agent is interrupted, and the subtask has
+            failed: no chunk of it or of an agent below it. They count from its first chunk on, and not
+            while a person is asked. None waits for as long as it takes.
         tools: what subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, to which agents below are held as well. By default the
             functions among the tools may run, since the program has passed them; others are asked about.
@@ -147,6 +154,7 @@ async def execute_plan(
         policy=policy,
         planner=planner,
         recovery=recovery,
+        patience=patience,
         tools=box.registry,
         permissions=box.permissions(held, agent.context),
     )
@@ -193,6 +201,7 @@ class _Execution:
         policy: ReplanPolicy,
         planner: Planner | None,
         recovery: Recovery | None,
+        patience: float | None,
         tools: ToolRegistry,
         permissions: PermissionManager,
     ) -> None:
@@ -204,6 +213,7 @@ class _Execution:
         self._policy = policy
         self._planner = planner
         self._recovery = recovery
+        self._patience = patience
         self._tools = tools
         self._running = 0
         self._in_a_row = 0  # failures since something was completed
@@ -314,8 +324,14 @@ class _Execution:
             failures = None if is_counted else failure.failures - 1
             if not is_counted:  # something may have been completed while a person was asked
                 self._in_a_row = max(0, self._in_a_row - 1)
-            pending = SubtaskStatus.PENDING
-            self._write(SubtaskMove(subtask.id, pending, session_id=session_id, failures=failures))
+            pending = SubtaskMove(
+                subtask.id,
+                SubtaskStatus.PENDING,
+                error=failure.error if session_id else "",  # so what it has said is no result
+                session_id=session_id,
+                failures=failures,
+            )
+            self._write(pending)
             return found.seconds if isinstance(found, ErrorContext) else 0.0
         if decision == "give_up":
             self._given_up.add(subtask.id)
@@ -359,10 +375,10 @@ class _Execution:
 
     async def _attempt(self, subtask: Subtask) -> SubtaskMove:
         """Run a subtask, or find out what became of it; return the move that it ends with."""
-        trace = Trace("nothing")
-        if cut_off_in := self.run.state(subtask.id).session_id:
+        trace, before = Trace("nothing"), self.run.state(subtask.id)
+        if cut_off_in := before.session_id:
             trace = await self._look_back(cut_off_in, subtask)
-            if trace.kind == "result":
+            if trace.kind == "result" and not before.error:
                 self._write(SubtaskMove(subtask.id, SubtaskStatus.EXECUTING, session_id=cut_off_in))
                 return _known(trace, subtask)
         try:
@@ -379,7 +395,7 @@ class _Execution:
         self._write(start)
         try:
             await self._agent.session.save()
-            return await self._run(filled, session, goes_on=trace.session is not None)
+            return await self._run(filled, session, _words(filled, session, before.error))
         except BaseException:
             self._cut_off(subtask, session)
             raise
@@ -426,7 +442,7 @@ class _Execution:
             )
         return _failed(subtask, error, FailureReason.CUT_OFF)
 
-    async def _run(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> SubtaskMove:
+    async def _run(self, subtask: Subtask, session: AgentSession, text: str) -> SubtaskMove:
         """Run a subtask in its session, and end its agent."""
         call = SubtaskCall(subtask, self._tools, self.permissions) if subtask.tool else None
         if call is not None:
@@ -434,7 +450,6 @@ class _Execution:
         else:
             handle = self._spawn(session, subtask.id)
         try:
-            text = _GO_ON if goes_on else subtask.goal or subtask.tool
             end = await self._result(handle, text, subtask)
             await handle.shutdown()
             if call is not None and self._error_classes.get(subtask.id) is ErrorClass.FAILED:
@@ -446,7 +461,11 @@ class _Execution:
 
     async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskMove:
         metadata = {"subtask": subtask.id}
-        result = await try_ask(handle, text, sender="plan", metadata=metadata)
+        ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
+        result = await unless_silent(handle, self._patience, ask)
+        if result is None:
+            self._error_classes[subtask.id] = ErrorClass.TIMEOUT
+            return _failed(subtask, f"it was silent for {self._patience:g} seconds")
         if result.status is not TurnStatus.COMPLETED:
             is_stopped = result.status is TurnStatus.INTERRUPTED
             error_class = ErrorClass.DENIED if is_stopped else classify(result.kind)
@@ -516,6 +535,13 @@ class _Execution:
             f"the plan was revised {self.run.revisions} times, and {again}",
             hint="a smaller goal may be within reach",
         )
+
+
+def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
+    """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
+    if not session.history:
+        return subtask.goal or subtask.tool
+    return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 
 def _failed(subtask: Subtask, error: str, reason: FailureReason | None = None) -> SubtaskMove:

@@ -37,7 +37,7 @@ from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_s
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.tools import ToolRegistry
 
-__all__ = ["plan_and_execute", "run_task"]
+__all__ = ["open_run", "plan_and_execute", "run_task"]
 
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 """Finds what is known that may help with a goal."""
@@ -115,7 +115,7 @@ async def plan_and_execute(
         recovery=recovery,
     )
     async for message in agent.inputs():
-        run = _open_run(agent.session, message.text)
+        run = open_run(agent.session, message.text)
         async with agent.turn(message):
             await work.answer(agent, message.text, run)
 
@@ -283,8 +283,12 @@ class _Work:
         return plan
 
 
-def _open_run(session: AgentSession, goal: str) -> PlanRun | None:
-    """Return the run for this goal that was not brought to its end, and to an answer."""
+def open_run(session: AgentSession, goal: str) -> PlanRun | None:
+    """Return the run for this goal that was not brought to its end, and to an answer; None if there is none.
+
+    Raises:
+        PlanError: the last run of the session can't be read.
+    """
     if not session.records(PLAN_STEP):
         return None
     run, last = PlanRun.load(session), session.history[-1]

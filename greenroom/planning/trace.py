@@ -23,7 +23,7 @@ class Trace:
 
     Attributes:
         kind: "nothing" has happened that can't be repeated; it has a "result"; or it is "unsure".
-        session: the session to go on with, or None where it begins anew.
+        session: the conversation to go on with, or None where there is none.
         result: the result, if it has one.
         error: its error, where that is the result.
         doubt: what may have happened.
@@ -100,7 +100,8 @@ def trace_worker(session: AgentSession) -> Trace:
         names = ", ".join(calls.get(each.tool_use_id, "a tool") for each in doubtful)
         return Trace("unsure", session, doubt=f"the call of {names} had started")
     if reply and not answer and not reply.tool_uses and reply.stop_reason not in _UNFINISHED:
-        return Trace("result", result=reply.text)  # the last word: it was not asked again
+        # The last word: it was not asked again.
+        return Trace("result", session, result=reply.text)
     if session.model:
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")

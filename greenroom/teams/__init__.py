@@ -2,15 +2,34 @@
 
 `members` starts agents where there is room for them, and ends them: the one place for all that start
 several. `pattern` is several agents as one agent function; `patterns` has those that are one after the
-other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several as one (`team_model`). `composite`
-makes one tool of several.
+other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several
+as one (`team_model`). `composite` makes one tool of several.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (its nodes and edges, and
 whether they make sense), `workflow_state` (fields, reducers), `workflow_execution` (step by step) and
 `workflow_run` (what is on record, and read back).
+
+`orchestrator` plans, gives subtasks to workers and answers with what they find: `orchestrator_crew` says who
+does what, and who takes over; `orchestrator_report` has what it comes to; `worker` is what it knows of an
+agent. `committee` puts one question to several agents, and `conflict` has the strategies that make one answer
+of theirs.
 """
 
+from greenroom.teams.committee import committee as committee
 from greenroom.teams.composite import Composite as Composite, composite as composite
+from greenroom.teams.conflict import (
+    AgentAnswer as AgentAnswer,
+    Opinion as Opinion,
+    Resolution as Resolution,
+    Strategy as Strategy,
+    ask_person as ask_person,
+    by_authority as by_authority,
+    majority as majority,
+    most_confident as most_confident,
+    resolve as resolve,
+    verify as verify,
+    within as within,
+)
 from greenroom.teams.handoff_team import HandoffTeam as HandoffTeam, handoff_team as handoff_team
 from greenroom.teams.members import (
     Member as Member,
@@ -18,6 +37,12 @@ from greenroom.teams.members import (
     name_members as name_members,
     name_of as name_of,
     working as working,
+)
+from greenroom.teams.orchestrator import Orchestrator as Orchestrator, orchestrator as orchestrator
+from greenroom.teams.orchestrator_report import (
+    AgentReport as AgentReport,
+    Source as Source,
+    TeamResult as TeamResult,
 )
 from greenroom.teams.pattern import (
     Pattern as Pattern,
@@ -33,8 +58,9 @@ from greenroom.teams.patterns import (
     pipeline as pipeline,
 )
 from greenroom.teams.team_model import TeamModel as TeamModel
+from greenroom.teams.worker import Worker as Worker
 from greenroom.teams.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
-from greenroom.teams.workflow_execution import ask_person as ask_person
+from greenroom.teams.workflow_execution import request_approval as request_approval
 from greenroom.teams.workflow_run import (
     WORKFLOW_NODE as WORKFLOW_NODE,
     WORKFLOW_STEP as WORKFLOW_STEP,
@@ -53,13 +79,22 @@ __all__ = [
     "START",
     "WORKFLOW_NODE",
     "WORKFLOW_STEP",
+    "AgentAnswer",
+    "AgentReport",
     "Composite",
     "HandoffTeam",
     "Member",
+    "Opinion",
+    "Orchestrator",
     "Pattern",
+    "Resolution",
+    "Source",
+    "Strategy",
     "TeamModel",
+    "TeamResult",
     "TeamTurn",
     "Work",
+    "Worker",
     "Workflow",
     "WorkflowRun",
     "WorkflowStep",
@@ -68,13 +103,22 @@ __all__ = [
     "as_text",
     "ask_member",
     "ask_person",
+    "by_authority",
+    "committee",
     "composite",
     "handoff_team",
     "loop",
+    "majority",
+    "most_confident",
     "name_members",
     "name_of",
+    "orchestrator",
     "output_of",
     "parallel",
     "pipeline",
+    "request_approval",
+    "resolve",
+    "verify",
+    "within",
     "working",
 ]

@@ -107,6 +107,7 @@ class Pattern(Runnable[object, object]):
         name: for people, logs and models.
         work: an async function of a `TeamTurn` that returns the output.
         description: what it is good for, for a model that may call it (`as_tool`).
+        capabilities: words for what it is good at, by which an orchestrator chooses one of several agents.
 
     Example:
         ```python
@@ -118,10 +119,18 @@ class Pattern(Runnable[object, object]):
         ```
     """
 
-    def __init__(self, name: str, work: Work, *, description: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Work,
+        *,
+        description: str = "",
+        capabilities: Iterable[str] = (),
+    ) -> None:
         """Take a function that answers one input."""
         self.name = name
         self.description = description
+        self.capabilities = tuple(capabilities)
         self.deps_type = None  # each of the members says what it wants
         self._work = work
 

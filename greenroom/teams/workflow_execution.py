@@ -40,7 +40,7 @@ from greenroom.teams.workflow_run import (
 )
 from greenroom.teams.workflow_state import START, Changes
 
-__all__ = ["Execution", "ask_person"]
+__all__ = ["Execution", "request_approval"]
 
 StateT = TypeVar("StateT")
 
@@ -49,7 +49,7 @@ _ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroo
 """Asks a person about the node that runs here."""
 
 
-async def ask_person(action: str, details: str = "") -> Answer:
+async def request_approval(action: str, details: str = "") -> Answer:
     """Ask a person, from a function of a workflow, and wait for the answer.
 
     The request reaches whoever answers for the workflow's agent; its `input` names the node. Let a node
@@ -66,13 +66,13 @@ async def ask_person(action: str, details: str = "") -> Answer:
     Example:
         ```python
         async def approve(state: State) -> dict[str, object]:
-            answer = await ask_person("Publish this", state.draft)
+            answer = await request_approval("Publish this", state.draft)
             return {"is_approved": answer.allowed, "remark": answer.message}
         ```
     """
     ask = _ask.get(None)
     if ask is None:
-        raise WorkflowError("ask_person is for the nodes of a workflow")
+        raise WorkflowError("request_approval is for the nodes of a workflow")
     return await ask(action, details)
 
 

@@ -21,7 +21,7 @@ from greenroom import (
     WorkflowError,
     WorkflowLimitError,
 )
-from greenroom.teams import END, START, Workflow, ask_person
+from greenroom.teams import END, START, Workflow, request_approval
 from greenroom.testing import Reply, ScriptedProvider
 
 
@@ -348,7 +348,7 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
         is_approved: bool
 
     async def approve(state: Draft) -> dict[str, object]:
-        answer = await ask_person("Publish this", state["text"])
+        answer = await request_approval("Publish this", state["text"])
         return {"is_approved": answer.allowed}
 
     workflow = Workflow(Draft).node("approve", approve, repeatable=True)
@@ -367,7 +367,7 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
     run = await workflow.run(session=session, resume=True, answers={node: True})
     assert run.state["is_approved"]
     with pytest.raises(WorkflowError, match="for the nodes of a workflow"):
-        await ask_person("Hm")
+        await request_approval("Hm")
     with pytest.raises(WorkflowError, match="answers for 'nobody'"):
         await workflow.run({"text": "Hello"}, answers={"nobody": True})
 
