@@ -3,6 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
+    teams              several agents: what they say to each other, and what they share
     planning           from a goal to finished work: plans, and what carries them out
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     memory             what the model sees of a long conversation, and what outlives it
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         AgentNotRunningError as AgentNotRunningError,
         AgentState as AgentState,
         Answer as Answer,
+        BlackboardFullError as BlackboardFullError,
         BudgetExceededError as BudgetExceededError,
         CassetteError as CassetteError,
         CircuitOpenError as CircuitOpenError,
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
         SessionNotFoundError as SessionNotFoundError,
         SessionStorageError as SessionStorageError,
         Shutdown as Shutdown,
+        StaleWriteError as StaleWriteError,
         StateChange as StateChange,
         StateKind as StateKind,
         StopReason as StopReason,
@@ -271,6 +274,7 @@ _HOMES = {
         "AgentNotRunningError",
         "AgentState",
         "Answer",
+        "BlackboardFullError",
         "BudgetExceededError",
         "CassetteError",
         "ConfigurationError",
@@ -350,6 +354,7 @@ _HOMES = {
         "SessionNotFoundError",
         "SessionStorageError",
         "Shutdown",
+        "StaleWriteError",
         "StateChange",
         "StateKind",
         "StopReason",

@@ -53,6 +53,7 @@ from greenroom.core.effects import (
 from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
     AgentNotRunningError as AgentNotRunningError,
+    BlackboardFullError as BlackboardFullError,
     BudgetExceededError as BudgetExceededError,
     CassetteError as CassetteError,
     CircuitOpenError as CircuitOpenError,
@@ -83,6 +84,7 @@ from greenroom.core.errors import (
     SessionLockedError as SessionLockedError,
     SessionNotFoundError as SessionNotFoundError,
     SessionStorageError as SessionStorageError,
+    StaleWriteError as StaleWriteError,
     SupervisionError as SupervisionError,
     ToolError as ToolError,
     TurnError as TurnError,
@@ -98,6 +100,7 @@ from greenroom.core.failure import (
     type_name as type_name,
 )
 from greenroom.core.ids import (
+    check_sender as check_sender,
     check_session_id as check_session_id,
     new_id as new_id,
     seed_ids as seed_ids,
@@ -259,6 +262,7 @@ __all__ = [
     "AgentNotRunningError",
     "AgentState",
     "Answer",
+    "BlackboardFullError",
     "BudgetExceededError",
     "CassetteError",
     "Checkpoint",
@@ -358,6 +362,7 @@ __all__ = [
     "SessionStorageError",
     "ShellCommand",
     "Shutdown",
+    "StaleWriteError",
     "StateChange",
     "StateKind",
     "StopReason",
@@ -396,6 +401,7 @@ __all__ = [
     "Workspace",
     "WritePath",
     "as_blocks",
+    "check_sender",
     "check_session_id",
     "clip",
     "clock",

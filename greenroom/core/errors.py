@@ -34,6 +34,8 @@
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none of them answers
     ├── PlanError                      a plan makes no sense, or can't be carried out
+    ├── StaleWriteError                somebody else has written since it was read
+    ├── BlackboardFullError            no room on a blackboard for a key or a value
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -61,6 +63,7 @@ tree is a bug in somebody's code and crashes the agent that raised it, never its
 __all__ = [
     "AddressRefusedError",
     "AgentNotRunningError",
+    "BlackboardFullError",
     "BudgetExceededError",
     "CassetteError",
     "CircuitOpenError",
@@ -91,6 +94,7 @@ __all__ = [
     "SessionLockedError",
     "SessionNotFoundError",
     "SessionStorageError",
+    "StaleWriteError",
     "SupervisionError",
     "ToolError",
     "TurnError",
@@ -409,6 +413,31 @@ class PlanError(GreenroomError, ValueError):
     """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
 
     remedy = "correct the subtask that the message names, or let a planner make another plan"
+
+
+class StaleWriteError(GreenroomError):
+    """A value was to be written over a version that is not the present one; nothing was written.
+
+    Attributes:
+        key: which value.
+        version: its present version, 0 where there is none.
+    """
+
+    remedy = "read the value again, and write over its present `version`"
+
+    def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
+        """Keep which value it is about."""
+        super().__init__(message, hint=hint)
+        self.key = key
+        self.version = version
+
+
+class BlackboardFullError(GreenroomError):
+    """A blackboard has as many keys as its limit allows, or a value is too long for one."""
+
+    remedy = (
+        "write over keys that are there, or keep long values in files and their names on the board"
+    )
 
 
 class CircuitOpenError(GreenroomError):

@@ -78,20 +78,33 @@ class Mailbox:
     def __contains__(self, input_id: object) -> bool:
         return input_id in self._sending or any(item.id == input_id for item in self._items)
 
-    def put_nowait(self, message: UserInput) -> bool:
+    def put_nowait(
+        self, message: UserInput, instead_of: Callable[[UserInput], bool] = lambda _: False
+    ) -> tuple[bool, str]:
         """Hand an input to the waiting agent (then True), or queue it.
+
+        Where there is no room, the oldest input that waits and for which `instead_of` is true gives up
+        its place; senders who wait for room go on waiting.
+
+        Returns:
+            Whether it was handed over; and the id of the input that is gone for it, or an empty text.
 
         Raises:
             MailboxFullError: there is no room.
             AgentNotRunningError: the mailbox is closed.
         """
         self._refuse_if_closed()
-        if not self.has_room:
+        if self.has_room:
+            return self._push(message), ""
+        waiting = (item for item in self._items if isinstance(item, UserInput))
+        replaced = next(filter(instead_of, waiting), None)
+        if replaced is None:
             raise MailboxFullError(
                 f"the mailbox holds {self._limit} inputs that the agent has not taken",
                 hint="use `await handle.send_input(...)`, which waits for room",
             )
-        return self._push(message)
+        self._items.remove(replaced)
+        return self._push(message), replaced.id
 
     async def put(self, message: UserInput) -> bool:
         """Hand an input to the waiting agent (then True), or queue it when there is room.
