@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from greenroom.core import ConversationInput, UserInput, Wire, check_sender, clock, serde
+from greenroom.core import InputMessage, UserInput, Wire, check_sender, clock, serde
 
 __all__ = [
     "AgentMessage",
@@ -156,7 +156,7 @@ class AgentMessage(Wire, frozen=True):
         return AgentMessage(sender or self.to, self.sender, kind, content, self.correlation_id)
 
     @staticmethod
-    def of(message: ConversationInput) -> "AgentMessage | None":
+    def of(message: InputMessage) -> "AgentMessage | None":
         """Return the message that came as this input; None where it came from no topic.
 
         Raises:
