@@ -91,12 +91,13 @@ class Blackboard:
                 self._entries[stored.entry.key] = stored.entry
 
     def get(self, key: str) -> BlackboardEntry | None:
-        """Return what is there; None where nothing was written."""
-        return self._entries.get(key)
+        """Return a copy of what is there; None where nothing was written."""
+        entry = self._entries.get(key)
+        return None if entry is None else _copy(entry)
 
     def entries(self) -> tuple[BlackboardEntry, ...]:
-        """Return all that is there, and who wrote what, in the order of the keys' first values."""
-        return tuple(self._entries.values())
+        """Return a copy of all that is there, and who wrote what, in the order of the keys' first values."""
+        return tuple(map(_copy, self._entries.values()))
 
     async def put(
         self, key: str, value: object, version: int, *, author: str = ""
@@ -133,7 +134,7 @@ class Blackboard:
             lot.unpark_all()
         if self._session is not None:
             await self._session.save()
-        return entry
+        return _copy(entry)
 
     def _check(self, key: str, version: int, value: serde.JSON) -> None:
         present = self._entries.get(key)
@@ -171,6 +172,11 @@ class Blackboard:
         """Return figures about what is kept, and what was refused."""
         watching = sum(map(len, self._lots.values()))
         return BlackboardStatistics(len(self._entries), watching, self._refused)
+
+
+def _copy(entry: BlackboardEntry) -> BlackboardEntry:
+    """Make one that a reader may change: what is on the board is changed by `put` alone."""
+    return serde.decode(serde.encode(entry), BlackboardEntry)
 
 
 class _Record(Wire, frozen=True):

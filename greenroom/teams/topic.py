@@ -183,9 +183,8 @@ class Topic(Generic[T]):
         """
         author = calling_agent()
         message = content if isinstance(content, AgentMessage) else AgentMessage(content=content)
-        if not message.sender:
-            name = sender or (author.name if author else "")
-            message = msgspec.structs.replace(message, sender=name)
+        name = message.sender or sender or (author.name if author else "")
+        message = msgspec.structs.replace(message, sender=name)  # and a copy of its content
         await trio.lowlevel.checkpoint()
         self._published += 1
         self._log.append(message)
@@ -213,8 +212,9 @@ class Topic(Generic[T]):
                 for member, place in lines:
                     nursery.start_soon(self._wait, member, place, letter, found)
         got = tuple(each for each, status in found.items() if status is DeliveryStatus.DELIVERED)
-        missed = {each: status for each, status in found.items() if each not in got}
-        return Delivery(letter.number, got, missed)
+        for each in got:
+            del found[each]
+        return Delivery(letter.number, got, missed=found)
 
     async def _wait(
         self,
@@ -279,7 +279,7 @@ class _Member:
         self.handle = handle
         self.counts = Counter[DeliveryStatus]()
         # Who waits for room, the first one in the mailbox's own line. Without this one, a publication
-        # could overtake another between the moment when there is room and that when its sender runs.
+        # could overtake another that has found the mailbox full and does not wait there yet.
         self.line: deque[_Place] = deque()
 
     def offer(self, letter: _Letter, when_full: WhenFull) -> DeliveryStatus | None:

@@ -289,10 +289,12 @@ async def test_what_can_t_be_published_is_refused_before_anybody_gets_it(runtime
     with pytest.raises(ValueError, match="can't name a sender"):
         await topic.publish("x", sender="[x]")
     await topic.publish("a")
-    await topic.publish("b")
+    message = AgentMessage(content=["b"])
+    await topic.publish(message)
+    message.content.append("c")
     await wait_all_tasks_blocked()
     assert member.heard == [1, 2]
-    assert [message.content for message in topic.log] == ["b"]
+    assert [message.content for message in topic.log] == [["b"]]
     for options in ({"keep": -1}, {"when_full": "explode"}, {"name": ""}):
         with pytest.raises(ConfigurationError):
             Topic(**{"name": "x", **options})
