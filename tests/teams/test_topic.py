@@ -422,3 +422,37 @@ async def test_each_gets_each_once_and_in_order_while_members_come_go_and_crash(
         crowd.check()
         for member in crowd.all:
             member.handle.kill()
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_all_hear_the_same_order_from_publishers_that_wait_beside_each_other(seed):
+    """Members that take several inputs at once, and publishers that come when there is room again."""
+    chance, topic = random.Random(seed), Topic("talk", keep=200)
+
+    async def pause(most):
+        for _ in range(chance.randrange(most)):
+            await trio.lowlevel.checkpoint()
+
+    async def listener(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message, steer=True):
+                await pause(5)
+                await agent.step()  # takes all that waits
+
+    async def publish(name):
+        for number in range(40):
+            await pause(8)
+            await topic.publish(f"{name}: {number}")
+
+    limits = RuntimeLimits(mailbox=3, watchdog=None)
+    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+        for _ in range(4):
+            topic.join(runtime.spawn(AgentSession.new("listener"), listener))
+        async with trio.open_nursery() as nursery:
+            for name in range(5):
+                nursery.start_soon(publish, name)
+        await wait_all_tasks_blocked()
+        histories = [await handle.history() for handle in topic.members]
+    said = [message.content for message in topic.log]
+    assert len(said) == 200
+    assert [[message.text for message in history] for history in histories] == [said] * 4
