@@ -3,7 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
-    teams              several agents as one: patterns, handoffs, orchestrators, committees
+    teams              several agents: patterns, workflows, orchestrators, and how they speak to each other
     planning           from a goal to finished work: plans, and what carries them out
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     memory             what the model sees of a long conversation, and what outlives it
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         AgentNotRunningError as AgentNotRunningError,
         AgentState as AgentState,
         Answer as Answer,
+        BlackboardFullError as BlackboardFullError,
         BudgetExceededError as BudgetExceededError,
         CassetteError as CassetteError,
         CircuitOpenError as CircuitOpenError,
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
         SessionNotFoundError as SessionNotFoundError,
         SessionStorageError as SessionStorageError,
         Shutdown as Shutdown,
+        StaleWriteError as StaleWriteError,
         StateChange as StateChange,
         StateKind as StateKind,
         StopReason as StopReason,
@@ -276,6 +278,7 @@ _HOMES = {
         "AgentNotRunningError",
         "AgentState",
         "Answer",
+        "BlackboardFullError",
         "BudgetExceededError",
         "CassetteError",
         "ConfigurationError",
@@ -356,6 +359,7 @@ _HOMES = {
         "SessionNotFoundError",
         "SessionStorageError",
         "Shutdown",
+        "StaleWriteError",
         "StateChange",
         "StateKind",
         "StopReason",

@@ -38,6 +38,8 @@
     ├── WorkflowError                  a workflow makes no sense, or can't go on
     │   └── WorkflowLimitError         its steps, or the seconds of a node, are used up
     ├── ConflictError                  agents contradict each other, or too few have answered
+    ├── StaleWriteError                somebody else has written since it was read
+    ├── BlackboardFullError            no room on a blackboard for a key or a value
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -65,6 +67,7 @@ tree is a bug in somebody's code and crashes the agent that raised it, never its
 __all__ = [
     "AddressRefusedError",
     "AgentNotRunningError",
+    "BlackboardFullError",
     "BudgetExceededError",
     "CassetteError",
     "CircuitOpenError",
@@ -96,6 +99,7 @@ __all__ = [
     "SessionLockedError",
     "SessionNotFoundError",
     "SessionStorageError",
+    "StaleWriteError",
     "SupervisionError",
     "TeamError",
     "ToolError",
@@ -445,6 +449,31 @@ class ConflictError(GreenroomError):
     """Several agents come to no common answer: too few have answered, or they contradict each other."""
 
     remedy = "pass strategies of which one can always tell, such as by_authority or ask_person"
+
+
+class StaleWriteError(GreenroomError):
+    """A value was to be written over a version that is not the present one; nothing was written.
+
+    Attributes:
+        key: which value.
+        version: its present version, 0 where there is none.
+    """
+
+    remedy = "read the value again, and write over its present `version`"
+
+    def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
+        """Keep which value it is about."""
+        super().__init__(message, hint=hint)
+        self.key = key
+        self.version = version
+
+
+class BlackboardFullError(GreenroomError):
+    """A blackboard has as many keys as its limit allows, or a value is too long for one."""
+
+    remedy = (
+        "write over keys that are there, or keep long values in files and their names on the board"
+    )
 
 
 class CircuitOpenError(GreenroomError):

@@ -13,8 +13,25 @@ whether they make sense), `workflow_state` (fields, reducers), `workflow_executi
 does what, and who takes over; `orchestrator_report` has what it comes to; `worker` is what it knows of an
 agent. `committee` puts one question to several agents, and `conflict` has the strategies that make one answer
 of theirs.
+
+`topic` tells all members what one has said, each through its mailbox; `agent_message` is what is said.
+`blackboard` keeps values that several agents read and write.
 """
 
+from greenroom.teams.agent_message import (
+    AgentMessage as AgentMessage,
+    ErrorReport as ErrorReport,
+    Payload as Payload,
+    SharedInformation as SharedInformation,
+    StatusUpdate as StatusUpdate,
+    TaskRequest as TaskRequest,
+    TaskResponse as TaskResponse,
+)
+from greenroom.teams.blackboard import (
+    Blackboard as Blackboard,
+    BlackboardEntry as BlackboardEntry,
+    BlackboardStatistics as BlackboardStatistics,
+)
 from greenroom.teams.committee import committee as committee
 from greenroom.teams.composite import Composite as Composite, composite as composite
 from greenroom.teams.conflict import (
@@ -58,6 +75,13 @@ from greenroom.teams.patterns import (
     pipeline as pipeline,
 )
 from greenroom.teams.team_model import TeamModel as TeamModel
+from greenroom.teams.topic import (
+    Delivery as Delivery,
+    DeliveryStatus as DeliveryStatus,
+    Topic as Topic,
+    TopicStatistics as TopicStatistics,
+    WhenFull as WhenFull,
+)
 from greenroom.teams.worker import Worker as Worker
 from greenroom.teams.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
 from greenroom.teams.workflow_execution import request_approval as request_approval
@@ -80,19 +104,34 @@ __all__ = [
     "WORKFLOW_NODE",
     "WORKFLOW_STEP",
     "AgentAnswer",
+    "AgentMessage",
     "AgentReport",
+    "Blackboard",
+    "BlackboardEntry",
+    "BlackboardStatistics",
     "Composite",
+    "Delivery",
+    "DeliveryStatus",
+    "ErrorReport",
     "HandoffTeam",
     "Member",
     "Opinion",
     "Orchestrator",
     "Pattern",
+    "Payload",
     "Resolution",
+    "SharedInformation",
     "Source",
+    "StatusUpdate",
     "Strategy",
+    "TaskRequest",
+    "TaskResponse",
     "TeamModel",
     "TeamResult",
     "TeamTurn",
+    "Topic",
+    "TopicStatistics",
+    "WhenFull",
     "Work",
     "Worker",
     "Workflow",

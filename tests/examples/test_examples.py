@@ -372,3 +372,17 @@ def test_research_and_a_sum(tmp_path):
         "Calculate 10% (calculator)",
         "Tokyo has 14000000 inhabitants; 10% of that is 1400000.",
     ]
+
+
+def test_a_report_is_written_over_a_desk_that_logs_its_messages(tmp_path):
+    said = run("climate_report.py", cwd=tmp_path).splitlines()
+    report, log = said[: said.index("The message log:")], said[said.index("The message log:") + 1 :]
+    assert len(" ".join(line or "|" for line in report).strip(" |").split("|")) == 3
+    assert "The sea rises 3.7 mm a year." in report  # what the researcher has found
+    assert [line.partition(": {")[0] for line in log] == [
+        "lead → researcher: task_request",
+        "researcher → lead: task_response",
+        "lead → writer: task_request",
+        "writer → lead: task_response",
+    ]
+    assert "3.7 mm" in log[2]  # the writer is told of it
