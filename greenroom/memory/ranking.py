@@ -10,7 +10,7 @@ import msgspec
 
 from greenroom.memory.database import stored_keys, stored_rows
 from greenroom.memory.protocol import Recalled
-from greenroom.memory.rows import Totals, read, read_totals
+from greenroom.memory.rows import FITS, Totals, read, read_totals
 from greenroom.memory.vectors import find_by_meaning
 from greenroom.memory.word_search import Filter, Ranked, find_by_words
 
@@ -76,7 +76,7 @@ def recall(connection: sqlite3.Connection, question: Question) -> Answer:
         _read(connection, answer, ((0.0, key) for key in newest), question.limit)
         return answer
     scores = _fused([each for each in (by_words, by_meaning) if each])
-    times = stored_rows(connection, "key, created", scores)
+    times = stored_rows(connection, "key, ifnull(CAST(created AS INTEGER), 0)", scores)
     final = [(scores[key] * _freshness(int(made), question), key) for key, made in times]
     final.sort(reverse=True)
     wanted = ((score, key) for score, key in final if score >= question.threshold)
@@ -126,7 +126,7 @@ def _freshness(created: int, question: Question) -> float:
 def _newest(connection: sqlite3.Connection, only: Filter, limit: int) -> list[int]:
     return stored_keys(
         connection,
-        "SELECT key FROM entries WHERE created >= ? AND (? = '' OR fits(about, ?))"
+        f"SELECT key FROM entries WHERE created >= ? AND (? = '' OR {FITS})"  # noqa: S608
         " ORDER BY key DESC LIMIT ?",
         only.since,
         only.where,

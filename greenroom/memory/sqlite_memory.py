@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from sqlite3 import Connection
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -22,10 +23,13 @@ from greenroom.memory.word_search import Filter
 
 __all__ = ["MemoryStatistics", "SQLiteMemory"]
 
+T = TypeVar("T")
+
 _log = logging.getLogger("greenroom.memory")
 
 _LONGEST = 64_000  # characters of an entry
 _MOST_METADATA = 4_096  # bytes of its metadata as JSON
+_LONGEST_QUERY = 8_000  # characters of a question that are looked at
 _MOST_RECALLED = 200  # as many candidates are ranked
 _MOST_USED = 1_000  # notes of what was recalled, kept until the next write
 _PATIENCE = 10.0  # seconds for the embedder
@@ -72,6 +76,9 @@ class SQLiteMemory:
     more than 10 seconds, words alone decide, it is left alone for 30 seconds, and entries without a
     vector get theirs later. If the index of words fails, it is made anew, and `recall` gives the newest
     entries with a score of 0. Each is logged and counted in `statistics`.
+
+    What `forget` and `clear` remove is overwritten in the file and its log, where no other process reads
+    the file at that moment; else once the log is emptied, as when the last process closes it.
 
     Args:
         path: the file; it is made when it is first needed, for its owner alone. By default in memory.
@@ -136,9 +143,11 @@ class SQLiteMemory:
         if not text.strip() or len(text) > _LONGEST:
             raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
         text, about = valid_unicode(text), _about(metadata)
-        used, self._used = self._used, {}
-        work = partial(_add, text=text, about=about, used=list(used), oldest=self._oldest())
-        added = await self._database.run(partial(work, bounds=self._bounds), writes=True)
+        used = list(self._used)
+        work = partial(_add, text=text, about=about, used=used, oldest=self._oldest())
+        added = await self._change(partial(work, bounds=self._bounds))
+        for key in used:
+            self._used.pop(key, None)
         self._hold(added.totals)
         if added.evicted or added.expired:
             self._report_removed(added)
@@ -153,7 +162,7 @@ class SQLiteMemory:
         threshold: float = 0.0,
         where: Mapping[str, MetadataValue] | None = None,
     ) -> Sequence[Recalled]:
-        """Find the entries that fit a question, the best first; any text is a question.
+        """Find the entries that fit a question, the best first; any text is one: its first 8,000 characters.
 
         Of entries with the same text and origin it returns one. The score is the entry's relevance (the
         share of the question's words that it has, weighed by rarity, or the cosine of the vectors, if
@@ -165,7 +174,7 @@ class SQLiteMemory:
         """
         if not 1 <= limit <= _MOST_RECALLED:
             raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit}")
-        query, only = valid_unicode(query), self._filter(where)
+        query, only = valid_unicode(query[:_LONGEST_QUERY]), self._filter(where)
         vector = await self._embed(query)
         question = Question(
             text=query,
@@ -190,7 +199,7 @@ class SQLiteMemory:
         Raises:
             MemoryStorageError: SQLite or the disk refused.
         """
-        return await self._database.run(partial(_forget, entry_id=id), writes=True)
+        return await self._change(partial(_forget, entry_id=id), erases=True)
 
     async def clear(self, **where: MetadataValue) -> int:
         """Remove all entries that have these fields and metadata, or all; return how many.
@@ -200,7 +209,7 @@ class SQLiteMemory:
             MemoryStorageError: SQLite or the disk refused; all is as it was.
         """
         wanted = self._filter(where).where
-        return await self._database.run(partial(_clear, where=wanted), writes=True)
+        return await self._change(partial(_clear, where=wanted), erases=True)
 
     async def entries(
         self, *, limit: int = 100, where: Mapping[str, MetadataValue] | None = None
@@ -208,9 +217,11 @@ class SQLiteMemory:
         """Return the newest entries, the newest first.
 
         Raises:
-            ValueError: `where` holds what metadata can't.
+            ValueError: the limit is less than 0, or `where` holds what metadata can't.
             MemoryStorageError: SQLite or the disk refused.
         """
+        if limit < 0:
+            raise ValueError(f"the limit is 0 entries or more, not {limit}")
         only = self._filter(where)
         answer = await self._database.run(partial(recent, only=only, limit=limit))
         await self._settle(answer)
@@ -227,35 +238,54 @@ class SQLiteMemory:
         """Return when an entry must have been made at the earliest."""
         return 0 if self._max_age is None else math.ceil(clock.now().timestamp() - self._max_age)
 
+    async def _change(self, work: Callable[[Connection], T], *, erases: bool = False) -> T:
+        """Write; where the index of words does not let it, make that anew first."""
+        run = partial(self._database.run, work, writes=True, erases=erases)
+        try:
+            return await run()
+        except MemoryStorageError as error:
+            if not rows.is_damage(error.__cause__):
+                raise
+            self._report(f"words could not be indexed: {error}", index_failures=1)
+        await self._database.run(rows.rebuild_index, writes=True)
+        return await run()
+
     # -- vectors --------------------------------------------------------------------------------
 
     async def _embed(self, query: str) -> bytes:
         """Return the question's vector, and give entries without one theirs; empty if that fails."""
-        known = self._questions.get(query, b"")
         embedder = self._embedder
-        if embedder is None or time.monotonic() < self._embed_from:
-            return known
+        if embedder is not None and time.monotonic() >= self._embed_from:
+            try:
+                await self._make_vectors(embedder, query)
+            except MemoryStorageError as error:  # a question needs none, and an entry is there
+                self._embed_from = time.monotonic() + _PAUSE
+                self._report(f"vectors could not be kept: {error}")
+        return self._questions.get(query, b"")
+
+    async def _make_vectors(self, embedder: Embedder, query: str) -> None:
         find = partial(vectors.pending, name=embedder.name, most=_BATCH + len(self._embedding))
         found = await self._database.run(find)
         batch = [(k, text) for k, text in found if k not in self._embedding][:_BATCH]
-        texts = [text for _, text in batch] + ([query] if query and not known else [])
+        texts = [text for _, text in batch]
+        if query and query not in self._questions:
+            texts.append(query)
         if not texts:
-            return known
+            return
         keys = [key for key, _ in batch]
         self._embedding.update(keys)
         try:
             made = await self._vectors(embedder, texts)
+            if len(made) > len(keys):
+                self._questions[query] = made.pop()
+                while len(self._questions) > _CACHED:
+                    self._questions.popitem(last=False)
             if made:
-                pairs = list(zip(keys, made, strict=False))
+                pairs = list(zip(keys, made, strict=True))
                 store = partial(vectors.store, name=embedder.name, vectors=pairs)
                 await self._database.run(store, writes=True)
         finally:
             self._embedding.difference_update(keys)
-        if made and len(made) > len(keys):
-            known = self._questions[query] = made[-1]
-            while len(self._questions) > _CACHED:
-                self._questions.popitem(last=False)
-        return known
 
     async def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
         """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
@@ -346,14 +376,18 @@ def _add(
 def _forget(connection: Connection, entry_id: str) -> bool:
     connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,))
     found = stored_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
-    return rows.remove(connection, found) > 0
+    removed = rows.remove(connection, found)
+    rows.scrub_index(connection)
+    return removed > 0
 
 
 def _clear(connection: Connection, where: str) -> int:
     if not where:
         return rows.clear(connection)
-    query = "SELECT key FROM entries WHERE fits(about, ?)"
-    return rows.remove(connection, stored_keys(connection, query, where))
+    query = f"SELECT key FROM entries WHERE {rows.FITS}"  # noqa: S608
+    removed = rows.remove(connection, stored_keys(connection, query, where))
+    rows.scrub_index(connection)
+    return removed
 
 
 def _about(metadata: Mapping[str, MetadataValue]) -> rows.About:

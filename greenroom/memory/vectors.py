@@ -13,7 +13,7 @@ from importlib import import_module
 from operator import mul
 from types import ModuleType
 
-from greenroom.memory.rows import Totals
+from greenroom.memory.rows import FITS, Totals
 from greenroom.memory.word_search import Filter, Ranked
 
 __all__ = ["find_by_meaning", "find_numpy", "pending", "store", "unit"]
@@ -48,7 +48,7 @@ def unit(vector: Sequence[float]) -> bytes:
 def pending(connection: sqlite3.Connection, name: str, most: int) -> list[tuple[int, str]]:
     """Return the newest entries that have no vector of this name yet: keys and texts."""
     return connection.execute(
-        "SELECT key, text FROM entries AS e WHERE NOT EXISTS"
+        "SELECT key, ifnull(CAST(text AS TEXT), '') FROM entries AS e WHERE NOT EXISTS"
         " (SELECT 1 FROM vectors WHERE key = e.key AND name = ?) ORDER BY key DESC LIMIT ?",
         (name, most),
     ).fetchall()
@@ -96,8 +96,8 @@ def _all_vectors(
         yield from connection.execute(f"{query} WHERE v.name = ?", (name,))
     else:
         yield from connection.execute(
-            f"{query} JOIN entries AS e ON e.key = v.key WHERE v.name = ?"
-            " AND e.created >= ? AND (? = '' OR fits(e.about, ?))",
+            f"{query} JOIN entries ON entries.key = v.key WHERE v.name = ?"
+            f" AND created >= ? AND (? = '' OR {FITS})",
             (name, only.since, only.where, only.where),
         )
 
@@ -116,7 +116,7 @@ def _pages(
 ) -> Iterator[list[tuple[int, bytes]]]:
     page: list[tuple[int, bytes]] = []
     for key, vector, checksum in rows:
-        if len(vector) == length and zlib.crc32(vector) == checksum:
+        if isinstance(vector, bytes) and len(vector) == length and zlib.crc32(vector) == checksum:
             page.append((key, vector))
         if len(page) == _PAGE:
             yield page
