@@ -14,7 +14,14 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from greenroom.core import MemoryStorageError, clock, serde, valid_unicode
+from greenroom.core import (
+    MemoryStorageError,
+    ModelBadRequestError,
+    ModelContextTooLongError,
+    clock,
+    serde,
+    valid_unicode,
+)
 from greenroom.memory import rows, vectors
 from greenroom.memory.database import Database, stored_keys
 from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
@@ -35,6 +42,7 @@ _MOST_USED = 1_000  # notes of what was recalled, kept until the next write
 _PATIENCE = 10.0  # seconds for the embedder
 _PAUSE = 30.0  # seconds in which an embedder that has failed is not asked
 _BATCH = 32  # entries without a vector that are embedded along
+_REFUSALS = (ModelBadRequestError, ModelContextTooLongError)
 _CACHED = 128  # vectors of questions
 
 
@@ -74,7 +82,7 @@ class SQLiteMemory:
     Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries, beyond
     that those of the best 200 by words), and both rankings are fused. If the embedder fails or takes
     more than 10 seconds, words alone decide, it is left alone for 30 seconds, and entries without a
-    vector get theirs later. If the index of words fails, it is made anew, and `recall` gives the newest
+    vector get theirs later. A text that it refuses, alone among others, is found by words. If the index of words fails, it is made anew, and `recall` gives the newest
     entries with a score of 0. Each is logged and counted in `statistics`.
 
     What `forget` and `clear` remove is overwritten in the file and its log, where no other process reads
@@ -291,10 +299,15 @@ class SQLiteMemory:
         """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
         try:
             with trio.fail_after(_PATIENCE):
-                made = await embedder.embed(texts)
+                made = await _ask(embedder, texts)
             if len(made) != len(texts):
                 raise ValueError(f"{len(made)} vectors for {len(texts)} texts")  # noqa: TRY301
-            return await trio.to_thread.run_sync(lambda: [vectors.unit(each) for each in made])
+            if refused := made.count(None):
+                text = f"the embedder {embedder.name} refused {refused} of {len(made)} texts"
+                self._report(text, embedder_failures=1)
+            return await trio.to_thread.run_sync(
+                lambda: [b"" if each is None else vectors.unit(each) for each in made]
+            )
         except Exception as error:  # noqa: BLE001  # whatever it is, words are still there
             self._embed_from = time.monotonic() + _PAUSE
             reason = f"{type(error).__name__}: {error}"[:500]
@@ -353,6 +366,32 @@ class _Added(msgspec.Struct, frozen=True):
     expired: int
     evicted: int
     totals: rows.Totals
+
+
+async def _ask(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
+    """Ask for vectors; a text that is refused, as too long, gets None and costs the others nothing.
+
+    Raises:
+        Exception: what the embedder raises; a refusal only where it refuses the shortest text too.
+    """
+    try:
+        return list(await embedder.embed(texts))
+    except _REFUSALS:
+        if len(texts) == 1:
+            raise
+    await embedder.embed([min(texts, key=len)])
+    return await _ask_in_halves(embedder, texts)
+
+
+async def _ask_in_halves(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
+    half = len(texts) // 2
+    found: list[Sequence[float] | None] = []
+    for part in (texts[:half], texts[half:]):
+        try:
+            found += await embedder.embed(part)
+        except _REFUSALS:
+            found += [None] if len(part) == 1 else await _ask_in_halves(embedder, part)
+    return found
 
 
 def _add(

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from greenroom.core import MemoryStorageError
+from greenroom.core import MemoryStorageError, ModelBadRequestError
 from greenroom.memory import SQLiteMemory
 from greenroom.testing import HashEmbedder
 
@@ -204,3 +204,40 @@ def test_a_connection_is_not_used_by_a_fork(tmp_path):
     told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert told.splitlines()[0].endswith("or the process forked")
     assert told.splitlines()[1] == "2"
+
+
+class Refusing(HashEmbedder):
+    """Refuses texts of more than a number of characters, as models do."""
+
+    longest = 20
+    calls = 0
+
+    async def embed(self, texts, /):
+        self.calls += 1
+        if any(len(text) > self.longest for text in texts):
+            raise ModelBadRequestError("the input is too long")
+        return await super().embed(texts)
+
+
+async def test_a_text_that_the_embedder_refuses_costs_the_others_nothing(monkeypatch):
+    monkeypatch.setattr("greenroom.memory.sqlite_memory._PAUSE", 0.0)
+    embedder = Refusing(synonyms=[("dog", "hound")])
+    memory = SQLiteMemory(embedder=embedder)
+    await memory.add("something about parrots that is too long for the model")
+    for number in range(10):
+        await memory.add(f"the hound barks {number}")
+    assert len(await memory.recall("dog", limit=20)) == 10
+    assert "refused 1 of" in memory.statistics().last_failure
+    calls = embedder.calls
+    assert "something about parrots" in str(texts(await memory.recall("parrots", limit=20)))
+    assert embedder.calls == calls + 1  # for the question alone
+
+
+async def test_an_embedder_that_refuses_everything_is_left_alone():
+    embedder = Refusing()
+    embedder.longest = 0
+    memory = SQLiteMemory(embedder=embedder)
+    for number in range(3):
+        await memory.add(f"fact {number}")
+    assert texts(await memory.recall("2")) == ["fact 2"]
+    assert embedder.calls == memory.statistics().embedder_failures == 1
