@@ -210,10 +210,10 @@ class Refusing(HashEmbedder):
     """Refuses texts of more than a number of characters, as models do."""
 
     longest = 20
-    calls = 0
+    asked = 0
 
     async def embed(self, texts, /):
-        self.calls += 1
+        self.asked += 1
         if any(len(text) > self.longest for text in texts):
             raise ModelBadRequestError("the input is too long")
         return await super().embed(texts)
@@ -228,9 +228,9 @@ async def test_a_text_that_the_embedder_refuses_costs_the_others_nothing(monkeyp
         await memory.add(f"the hound barks {number}")
     assert len(await memory.recall("dog", limit=20)) == 10
     assert "refused 1 of" in memory.statistics().last_failure
-    calls = embedder.calls
+    asked = embedder.asked
     assert "something about parrots" in str(texts(await memory.recall("parrots", limit=20)))
-    assert embedder.calls == calls + 1  # for the question alone
+    assert embedder.asked == asked + 1  # for the question alone
 
 
 async def test_an_embedder_that_refuses_everything_is_left_alone():
@@ -240,4 +240,4 @@ async def test_an_embedder_that_refuses_everything_is_left_alone():
     for number in range(3):
         await memory.add(f"fact {number}")
     assert texts(await memory.recall("2")) == ["fact 2"]
-    assert embedder.calls == memory.statistics().embedder_failures == 1
+    assert embedder.asked == memory.statistics().embedder_failures == 1
