@@ -51,7 +51,7 @@ class Answer:
         recalled: the entries, the best first.
         keys: their keys.
         damaged: keys of rows that are not what was written.
-        failure: why words could not be searched, or None.
+        failure: why words, or vectors, could not be searched, or None.
         totals: how much there is.
     """
 
@@ -66,12 +66,17 @@ def recall(connection: sqlite3.Connection, question: Question) -> Answer:
     """Find entries by words and by meaning; where neither can be searched, the newest, which score 0."""
     answer = Answer(read_totals(connection))
     by_words: list[Ranked] = []
+    by_meaning: list[Ranked] = []
     try:
         by_words = find_by_words(connection, question.text, answer.totals, question.only)
     except sqlite3.Error as error:
         answer.failure = error
-    by_meaning = _by_meaning(connection, question, answer.totals, by_words)
-    if answer.failure is not None and not by_meaning:
+    has_words = answer.failure is None
+    try:
+        by_meaning = _by_meaning(connection, question, answer.totals, by_words)
+    except sqlite3.Error as error:
+        answer.failure = error
+    if not has_words and not by_meaning:
         newest = _newest(connection, question.only, question.limit)
         _read(connection, answer, ((0.0, key) for key in newest), question.limit)
         return answer

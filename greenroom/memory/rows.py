@@ -215,6 +215,7 @@ def clear(connection: sqlite3.Connection) -> int:
 
 def rebuild_index(connection: sqlite3.Connection) -> int:
     """Index all entries anew, from their rows; return how many there are."""
+    connection.execute("REINDEX")  # those of single columns
     _drop_index(connection)
     connection.execute(WORD_INDEX)
     connection.execute("DELETE FROM counts")
@@ -228,9 +229,9 @@ def rebuild_index(connection: sqlite3.Connection) -> int:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether SQLite has found something broken, as FTS5 says it of an index."""
+    """Whether SQLite has found something broken, maybe an index; FTS5 has several words for it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
 
 
 def scrub_index(connection: sqlite3.Connection) -> None:

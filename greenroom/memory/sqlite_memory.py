@@ -57,7 +57,7 @@ class MemoryStatistics:
         expired: entries removed because of their age.
         damaged: rows set aside because they were not what was written.
         embedder_failures: calls of the embedder that failed; recalls went by words.
-        index_failures: recalls whose words could not be searched; they got the newest entries.
+        index_failures: calls that found words or vectors impossible to search, or words to index.
         last_failure: what failed last, in words; empty for nothing.
     """
 
@@ -320,7 +320,9 @@ class SQLiteMemory:
         """Set damaged rows aside, and make a broken index anew, once."""
         self._hold(answer.totals)
         if answer.failure is not None:
-            self._report(f"words could not be searched: {answer.failure}", index_failures=1)
+            self._report(
+                f"words or vectors could not be searched: {answer.failure}", index_failures=1
+            )
             if not self._has_rebuilt:
                 self._has_rebuilt = True
                 await self._mend(rows.rebuild_index)
@@ -413,10 +415,11 @@ def _add(
 
 
 def _forget(connection: Connection, entry_id: str) -> bool:
-    connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,))
+    aside = connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,)).rowcount
     found = stored_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
     removed = rows.remove(connection, found)
-    rows.scrub_index(connection)
+    if removed or aside:
+        rows.scrub_index(connection)
     return removed > 0
 
 

@@ -61,6 +61,24 @@ async def test_no_entry_is_lost_by_damage_to_what_is_derived_from_entries(tmp_pa
     assert memory.statistics().evicted == 0
 
 
+async def test_an_index_out_of_step_with_its_table_is_made_anew(tmp_path):
+    path = tmp_path / "memory.db"
+    _, ids = await filled(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA writable_schema = ON")
+        query = "SELECT * FROM sqlite_master WHERE name = 'entries_by_use'"
+        described = database.execute(query).fetchone()
+        database.execute("DELETE FROM sqlite_master WHERE name = 'entries_by_use'")
+    change(path, "UPDATE entries SET used = used + 1")  # which the index is not told
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", described)
+    memory = SQLiteMemory(path)
+    assert await memory.forget(ids[0])
+    assert memory.statistics().index_failures == 1
+    assert len(await memory.entries()) == 19
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -103,6 +121,18 @@ async def test_vectors_that_cannot_be_kept_take_nothing_from_add_and_recall(tmp_
         memory = SQLiteMemory(path, Locking())
         assert texts(await memory.recall("hound")) == ["the hound barks"]
         assert "vectors could not be kept" in memory.statistics().last_failure
+
+
+async def test_vectors_that_cannot_be_searched_leave_words(monkeypatch):
+    def fail(*_):
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr("greenroom.memory.ranking.find_by_meaning", fail)
+    memory = SQLiteMemory(embedder=HashEmbedder())
+    await memory.add("the hound barks")
+    assert texts(await memory.recall("hound")) == ["the hound barks"]
+    assert await memory.recall("zebra") == ()
+    assert memory.statistics().index_failures == 2
 
 
 async def test_which_vectors_are_there_is_known_without_reading_them(tmp_path):
