@@ -1,6 +1,7 @@
 """How entries stand in the database: checked when they are read, counted, and kept within bounds."""
 
 import hashlib
+import math
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from greenroom.core import new_id, serde
+from greenroom.core import new_id, serde, valid_unicode
 from greenroom.memory.database import WORD_INDEX, stored_keys
 from greenroom.memory.protocol import Entry, EntryOrigin, MetadataValue
 from greenroom.memory.words import words
@@ -18,6 +19,7 @@ __all__ = [
     "WORDS",
     "About",
     "Totals",
+    "about_of",
     "add",
     "clear",
     "evict",
@@ -58,12 +60,51 @@ WORDS = "ifnull(CAST(words AS TEXT), '')"
 _SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
 _LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
 
+_MOST_METADATA = 4_096  # bytes of it as JSON
+
 FIELDS = frozenset(About.__struct_fields__) - {"metadata"}
 
 
+def about_of(metadata: Mapping[str, MetadataValue]) -> About:
+    """Sort what was given with a text into fields and metadata.
+
+    Raises:
+        ValueError: it can't be said of an entry, or is too much.
+    """
+    values = _checked(metadata)
+    fields: dict[str, object] = {name: values.pop(name) for name in FIELDS & values.keys()}
+    try:
+        about = msgspec.convert(fields | {"metadata": values}, About)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"this can't be said of an entry: {error}") from error
+    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
+        raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
+    return about
+
+
+def _checked(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
+    """Return them with valid Unicode, and enums as the words that they are."""
+    checked: dict[str, MetadataValue] = {}
+    for name, value in values.items():
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        is_short = not isinstance(value, int) or abs(value) < 1 << 63
+        if not (isinstance(value, str | int | float | None) and is_finite and is_short):
+            raise ValueError(
+                f"{name}={value!r}: metadata are texts, finite numbers of 64 bits, booleans or None"
+            )
+        checked[valid_unicode(name)] = (
+            valid_unicode(str(value)) if isinstance(value, str) else value
+        )
+    return checked
+
+
 def wanted(where: Mapping[str, MetadataValue]) -> str:
-    """Write a filter as the text that `fits` takes; empty where everything fits."""
-    return serde.encode(dict(where)).decode() if where else ""
+    """Write a filter as the text that `fits` takes; empty where everything fits.
+
+    Raises:
+        ValueError: it holds what metadata can't.
+    """
+    return serde.encode(_checked(where)).decode() if where else ""
 
 
 def fits(about: bytes | None, where: str) -> bool:

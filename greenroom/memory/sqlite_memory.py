@@ -16,10 +16,7 @@ import trio
 
 from greenroom.core import (
     MemoryStorageError,
-    ModelBadRequestError,
-    ModelContextTooLongError,
     clock,
-    serde,
     valid_unicode,
 )
 from greenroom.memory import rows, vectors
@@ -35,14 +32,12 @@ T = TypeVar("T")
 _log = logging.getLogger("greenroom.memory")
 
 _LONGEST = 64_000  # characters of an entry
-_MOST_METADATA = 4_096  # bytes of its metadata as JSON
 _LONGEST_QUERY = 8_000  # characters of a question that are looked at
 _MOST_RECALLED = 200  # as many candidates are ranked
 _MOST_USED = 1_000  # notes of what was recalled, kept until the next write
 _PATIENCE = 10.0  # seconds for the embedder
 _PAUSE = 30.0  # seconds in which an embedder that has failed is not asked
 _BATCH = 32  # entries without a vector that are embedded along
-_REFUSALS = (ModelBadRequestError, ModelContextTooLongError)
 _CACHED = 128  # vectors of questions
 
 
@@ -150,7 +145,7 @@ class SQLiteMemory:
         """
         if not text.strip() or len(text) > _LONGEST:
             raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
-        text, about = valid_unicode(text), _about(metadata)
+        text, about = valid_unicode(text), rows.about_of(metadata)
         used = list(self._used)
         work = partial(_add, text=text, about=about, used=used, oldest=self._oldest())
         added = await self._change(partial(work, bounds=self._bounds))
@@ -240,7 +235,7 @@ class SQLiteMemory:
         return self._statistics
 
     def _filter(self, where: Mapping[str, MetadataValue] | None) -> Filter:
-        return Filter(self._oldest(), rows.wanted(_checked(where or {})))
+        return Filter(self._oldest(), rows.wanted(where or {}))
 
     def _oldest(self) -> int:
         """Return when an entry must have been made at the earliest."""
@@ -299,7 +294,7 @@ class SQLiteMemory:
         """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
         try:
             with trio.fail_after(_PATIENCE):
-                made = await _ask(embedder, texts)
+                made = await vectors.ask(embedder, texts)
             if len(made) != len(texts):
                 raise ValueError(f"{len(made)} vectors for {len(texts)} texts")  # noqa: TRY301
             if refused := made.count(None):
@@ -370,32 +365,6 @@ class _Added(msgspec.Struct, frozen=True):
     totals: rows.Totals
 
 
-async def _ask(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
-    """Ask for vectors; a text that is refused, as too long, gets None and costs the others nothing.
-
-    Raises:
-        Exception: what the embedder raises; a refusal only where it refuses the shortest text too.
-    """
-    try:
-        return list(await embedder.embed(texts))
-    except _REFUSALS:
-        if len(texts) == 1:
-            raise
-    await embedder.embed([min(texts, key=len)])
-    return await _ask_in_halves(embedder, texts)
-
-
-async def _ask_in_halves(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
-    half = len(texts) // 2
-    found: list[Sequence[float] | None] = []
-    for part in (texts[:half], texts[half:]):
-        try:
-            found += await embedder.embed(part)
-        except _REFUSALS:
-            found += [None] if len(part) == 1 else await _ask_in_halves(embedder, part)
-    return found
-
-
 def _add(
     connection: Connection,
     text: str,
@@ -430,32 +399,3 @@ def _clear(connection: Connection, where: str) -> int:
     removed = rows.remove(connection, stored_keys(connection, query, where))
     rows.scrub_index(connection)
     return removed
-
-
-def _about(metadata: Mapping[str, MetadataValue]) -> rows.About:
-    """Sort what was given with a text into fields and metadata."""
-    values = _checked(metadata)
-    fields: dict[str, object] = {name: values.pop(name) for name in rows.FIELDS & values.keys()}
-    try:
-        about = msgspec.convert(fields | {"metadata": values}, rows.About)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"this can't be said of an entry: {error}") from error
-    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
-        raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
-    return about
-
-
-def _checked(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
-    """Return them with valid Unicode, and enums as the words that they are."""
-    checked: dict[str, MetadataValue] = {}
-    for name, value in values.items():
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        is_short = not isinstance(value, int) or abs(value) < 1 << 63
-        if not (isinstance(value, str | int | float | None) and is_finite and is_short):
-            raise ValueError(
-                f"{name}={value!r}: metadata are texts, finite numbers of 64 bits, booleans or None"
-            )
-        checked[valid_unicode(name)] = (
-            valid_unicode(str(value)) if isinstance(value, str) else value
-        )
-    return checked
