@@ -112,7 +112,13 @@ def describe_recalled(found: Sequence[Recalled]) -> str:
 
     As JSON, no text can close its own line and pass for another entry.
     """
-    return "\n".join(serde.encode(_described(each.entry)).decode() for each in found)
+    return "\n".join(_as_line(_described(each.entry)) for each in found)
+
+
+def _as_line(value: dict[str, object]) -> str:
+    """Write JSON in one line, also for those to whom Unicode has other ends of lines."""
+    text = serde.encode(value).decode()
+    return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _described(entry: Entry) -> dict[str, object]:
@@ -134,29 +140,31 @@ def _origin(text: str, history: Sequence[Message], context: AgentContext) -> Ent
         return EntryOrigin.AGENT
     if context.parent_session_id is None and len(context.lineage) <= 1:
         for message in reversed(history):
-            if said_by_person(message) and _quotes(wanted, message.text):
+            if said_by_person(message) and _quotes(text, message.text):
                 return EntryOrigin.USER
     from_tools = (_plain(result.text) for each in history for result in each.tool_results)
     return EntryOrigin.TOOL if any(wanted in said for said in from_tools) else EntryOrigin.AGENT
 
 
-def _quotes(wanted: str, said: str) -> bool:
-    """Whether a text is one whole sentence or several in a row, word for word.
+def _quotes(text: str, said: str) -> bool:
+    """Whether a text is one whole sentence or several in a row, sign for sign; case does not count.
 
     Example:
-        >>> [_quotes(_plain(each), "Never push!  A. B.") for each in ("never push", "push", "a; b")]
-        [True, False, True]
+        >>> [_quotes(each, "Never push!  A. B.") for each in ("never push", "push", "a. b", "push?")]
+        [True, False, True, False]
     """
-    sentences = [_plain(each).rstrip() for each in _SENTENCE.split(said)]
-    for start in range(len(sentences)):
-        run = ""
-        for sentence in sentences[start:]:
-            run += sentence
-            if run == wanted.rstrip():
-                return True
-            if len(run) > len(wanted):
-                break
-    return False
+    wanted = _sentences(text)
+    sentences = _sentences(said)
+    return any(
+        sentences[start : start + len(wanted)] == wanted
+        for start in range(len(sentences) - len(wanted) + 1)
+    )
+
+
+def _sentences(text: str) -> list[str]:
+    """Split a text into sentences, without the mark at the end unless they ask something."""
+    found = (" ".join(each.split()).casefold() for each in _SENTENCE.split(text))
+    return [each.rstrip(".!\u2026\u3002\uff01") for each in found if each]
 
 
 def _plain(text: str) -> str:
