@@ -1,15 +1,15 @@
 """Objects as models write them: JSON, or nearly so; read in one pass, and never guessed.
 
 What is put right is punctuation, never words: other quotes, quotes that are not escaped, names
-without quotes, Python's literals, commas too many or too few, doubled braces, and one bracket that is
-missing at the end. An object whose reading is not plain is broken.
+without quotes, Python's literals, comments, commas too many or too few, doubled braces, and one bracket
+that is missing at the end; an object whose quotes are all escaped is read as the text that it is in. An object whose reading is not plain is broken.
 
 Each character is passed once: what stands behind a quote says whether it ends its text, and that is
 looked at for a bounded number of characters.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from greenroom.core import InvalidJSONError, serde
 
@@ -49,7 +49,9 @@ class Broken:
     is_open: bool = False
 
 
-_BLANK = r"(?:[\s\u200b\u2060\ufeff]|//[^\n]{0,200}+)*+"
+_BLANK = (
+    r"(?:[\s\u200b\u2060\ufeff]|(?://|(?<![\n#])#(?!#))[^\n]{0,200}+|/\*(?:(?!\*/).){0,200}+\*/)*+"
+)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "“”", "”": "“”", "„": "“”", "‘": "‘’", "’": "‘’"}
 _KEY = "|".join(
     [rf"[{open_}](?:[^{close}\\]|\\.){{0,500}}+[{close}]" for open_, close in _QUOTES.items()]
@@ -62,6 +64,8 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.DOTALL | re.IGNORECASE)
 
 
+_ESCAPED_NAME = _compile(r'\s*+\\"')
+_ESCAPED = _compile(r'(?:[^"\\]++|\\.)*+')
 _SKIP = _compile(_BLANK)
 _MEMBER = _compile(rf"(?P<key>{_KEY}){_SEPARATOR}")
 _COMMA = _compile(rf"[,，](?:{_BLANK}[,，])*+")
@@ -106,7 +110,13 @@ def read_object(text: str, at: int, closer: str = "}") -> Object | Broken:
         >>> read_object('{"path": "/tm', 1).reason
         'a text does not end: its closing quote is missing'
     """
-    return _Reader(text, at, closer).read()
+    if not (_ESCAPED_NAME.match(text, at) and (escaped := _ESCAPED.match(text, at))):
+        return _Reader(text, at, closer).read()
+    try:
+        inside = serde.decode(_json_text(escaped[0]), str)
+    except InvalidJSONError as error:
+        return Broken(error.message, escaped.end())
+    return replace(_Reader(inside, 0, closer).read(), end=escaped.end())
 
 
 class _Reader:
@@ -181,7 +191,7 @@ class _Reader:
         is_quoted = key[0] in _QUOTES
         if self._has_quoted_names not in {None, is_quoted}:
             self._break("a name in double quotes is missing")
-        self._has_quoted_names = is_quoted
+        self._has_quoted_names = is_quoted if self._open != [")"] else None
         self._write(_json_text(key[1:-1] if is_quoted else key) + ":", end)
         self._expects = "value"
 

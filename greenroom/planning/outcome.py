@@ -22,6 +22,7 @@ __all__ = [
     "Outcome",
     "action_of",
     "find_meaning",
+    "is_call_of",
 ]
 
 
@@ -68,14 +69,14 @@ _ARGUMENTS = (
     *("params", "kwargs", "input"),
 )
 _CERTAIN = {"tool", "tool_name", "action", *_ARGUMENTS[:6]}
-"""What an object that is about something else hardly has, a tool and its arguments together."""
+"""What an object that is about something else hardly has: both of these, or one and nothing besides."""
 
 _BESIDE = {"thought", "thoughts", "reasoning", "id", "type", "call_id"}
 _ANSWERS = ("final_answer", "answer")
 _ALMOST = re.compile(r"\w+\s*=\s*[\"'\d\[{]|\w+:[^\n]*\n\s*\w+:")
 """A text that is arguments rather than one of them."""
 
-_AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action")
+_AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action", "command")
 """What an object may stand in that means a call."""
 
 
@@ -106,13 +107,20 @@ def find_meaning(
     if not tool:
         return None
     is_alone = not set(fields) - {tool, arguments, *_BESIDE}
-    is_certain = {tool, arguments} <= _CERTAIN or (is_alone and bool(arguments))
+    certain = len({tool, arguments} & _CERTAIN)
+    is_certain = certain == 2 or (certain == 1 and is_alone and bool(arguments))
     if not is_labelled and not is_certain:
         return None
     if len({*given} & _CERTAIN) > 1 or not (arguments or is_alone):
         return Fault(NO_ARGUMENTS)
     found = action_of(name, fields.get(arguments))
     return replace(found, thought=said)
+
+
+def is_call_of(value: Mapping[str, object], tool: str) -> bool:
+    """Whether an object that stands behind a tool's name is the whole call, not only its arguments."""
+    names = {_plain(key) for key in value} - _BESIDE
+    return len(names & _CERTAIN) == 2 == len(names) or tool in map(value.get, _TOOLS)
 
 
 def _plain(key: str) -> str:

@@ -20,6 +20,7 @@ from greenroom.planning.outcome import (
     Outcome,
     action_of,
     find_meaning,
+    is_call_of,
 )
 
 __all__ = ["EVENT", "Reading", "open_mark", "parse_action", "read_reply", "thought_end"]
@@ -70,10 +71,10 @@ def parse_action(text: str) -> Outcome:
 
 _LINE = r"(?<![^\n])[^\w\n{}\[\]<\"'“]*+_*+"
 _LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_]*+)"
-_COLON = r"[\"'`*_ \t]*+[:：][ \t\u00a0\u200b]*+"
+_COLON = r"[\"'`*_✿ \t]*+[:：][ \t\u00a0\u200b]*+"
 _FENCE = r"(?:```[\w-]*+\s*+)?"
 _THOUGHTS = ("think", "thinking", "thought", "reasoning")
-_TAGS = r"tool_calls?|function_calls?|tool_use|action|tools?|functools"
+_TAGS = r"tool_calls?|function_calls?|tool_use|action|tools?"
 
 EVENT = re.compile(
     rf"""
@@ -85,11 +86,13 @@ EVENT = re.compile(
     ) )
   | (?P<action> {_FENCE} (?:
         {_LABEL} (?:next[ ])?(?:action|tool|function)(?:[ _](?:call|name))?(?:[ ]?\d+)? {_COLON}
+      | \b action {_COLON} (?={_FENCE}\{{)
       | <(?:{_TAGS})\s*> | <[|｜](?:python_tag|tool_call\w*|tool▁sep)[|｜]> | \[TOOL_CALLS\]
-      | <function= | \bto=functions\. | ```tool_code\b
+      | <function= | \bto=functions\. | ```tool_code\b | functools(?=\[)
+      | {_LINE} \[(?=[^\W\d][\w.-]*+\((?:\)|\w++=))
     ) )
   | (?P<observation> {_LINE} observation {_COLON} )
-  | (?P<object> {_FENCE} \{{ (?=\s*+(?:\{{\s*+)?["'“‘`a-z_]) )
+  | (?P<object> {_FENCE} \{{ (?=[ \t]*+(?:/[/*]|\#)|\s*+(?:\{{\s*+)?(?:["'“‘`\\]|(?-i:[a-z]))) )
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -97,10 +100,13 @@ EVENT = re.compile(
 
 # What may stand between a label and what it is about, and between a tool's name and its arguments.
 _TAG = r"</?[|｜]?[\w▁]{1,40}[|｜]?>"
-_OPENING = re.compile(rf"(?:[\s`*]|```[\w-]*+|json\b|\[(?=\s*+\{{)|{_TAG})*+")
+_ALONE = re.compile(rf"\W*+(?:\w++[ ]?[:：,.!]\W*+)?|.*{_TAG}[\s\[]*+")
+_OPENING = re.compile(
+    rf"(?:```[\w-]*+\s|[\s`*]|json\b|print\((?=[\w.-]+\()|\[(?=\s*+\{{)|{_TAG})*+"
+)
 _NAME = re.compile(r"[\"'“\[]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)(?:[\"'”]|\](?!\w))?")
 _INPUT = re.compile(
-    rf"(?:[\s,*`;:：(>]|{_TAG})*+(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
+    rf"(?:[\s,*`;:：(>✿]|{_TAG})*+(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
     rf"(?: ?\d+)?{_COLON})?(?:[\s*]|```[\w-]*+|json\b|\[ARGS\]|{_TAG})*+",
     re.IGNORECASE,
 )
@@ -112,7 +118,7 @@ _KEYWORD = re.compile(r"\(\s*+[^\W\d]\w*+\s*+=(?!=)")
 _NEXT_LABEL = re.compile(
     r"\Z|```|</|<[|｜]|\n[ \t*#>]*+(?:observation|thought|action|final[ _]answer)\b", re.IGNORECASE
 )
-_CLAIM = re.compile(r"\{?\s*+[\"'“‘`]*+(?:tool|action|thought|name|function)", re.IGNORECASE)
+_CLAIM = re.compile(r"\{?\s*+\\?[\"'“‘`]*+(?:tool|arg|action|thought|name|function)", re.IGNORECASE)
 _THOUGHT = re.compile(r"[\s*#>_]*+(?:thoughts?|reasoning)[ *_]*+[:：][ *_]*+", re.IGNORECASE)
 _THOUGHT_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in _THOUGHTS}
 _ORPHAN = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
@@ -126,6 +132,7 @@ _MARK = re.compile(r"(\*{1,3}|_{1,3})(?=final|answer)", re.IGNORECASE)
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
 _UNENDED = "it ended before its <think> did, and nothing in there counts"
 _UNPLAIN = "an action stands in a sentence before its Final Answer, and only one of them can count"
+_UNREAD = "its call of a tool has no JSON object with the arguments"
 _UNCLOSED = "its action is not whole: the last closing bracket is missing"
 
 
@@ -169,7 +176,7 @@ class _Scan:
             case "final":
                 return Fault(_UNPLAIN) if self._mentioned else self._answer(event)
             case "action":
-                return self._labelled(event.end())
+                return self._labelled(event)
             case "object" if self._mentioned is None:
                 outcome = self._object(event)
                 if not isinstance(outcome, Action) or not self._is_in_sentence(event):
@@ -180,8 +187,7 @@ class _Scan:
     def _is_in_sentence(self, event: re.Match[str]) -> bool:
         """Whether an object stands behind words, which may only speak of an earlier action."""
         line = self._text.rfind("\n", 0, event.start()) + 1
-        before = self._text[line : event.start()]
-        return "`" not in event[0] and any(map(str.isalpha, before))
+        return "`" not in event[0] and not _ALONE.fullmatch(self._text, line, event.start())
 
     def _reading(self, outcome: Outcome, start: int) -> Reading:
         before = "".join([*self._said, self._text[self._unsaid : start]]).strip()
@@ -222,9 +228,10 @@ class _Scan:
         claims = found.is_open or _CLAIM.match(self._text, event.end())
         return Fault(found.reason) if claims else None
 
-    def _labelled(self, at: int) -> Outcome | None:
+    def _labelled(self, event: re.Match[str]) -> Outcome | None:
         """Read what stands behind a label: an object, or a name and its arguments."""
-        text, at = self._text, _skip(_OPENING, self._text, at)
+        is_tag = not event[0].rstrip().endswith((":", "："))
+        text, at = self._text, _skip(_OPENING, self._text, event.end())
         if text.startswith("{", at) or _FIRST_KEY.match(text, at):
             found = self._read_object(at)
             if isinstance(found, Fault):
@@ -233,15 +240,16 @@ class _Scan:
             return means or Fault(NO_TOOL if found.is_closed else _UNCLOSED)
         if final := _FINAL_NAME.match(text, at):
             return self._answer(final)
-        if name := _NAME.match(text, at):
-            return self._named(name["name"], name.end())
-        return None
+        name = _NAME.match(text, at)
+        outcome = self._named(name["name"], name.end(), is_tag) if name else None
+        # A label may begin a sentence, a tag does not.
+        return outcome or (Fault(_UNREAD) if is_tag else None)
 
-    def _named(self, tool: str, at: int) -> Outcome | None:
+    def _named(self, tool: str, at: int, is_tag: bool) -> Outcome | None:
         """Read the arguments of a tool whose name was read."""
         text = self._text
-        if text.startswith("()", at):
-            return Action(tool)
+        is_empty = text.startswith("()", at)
+        at += 2 * is_empty
         if _KEYWORD.match(text, at):
             found = self._read_object(at + 1, ")")
             return found if isinstance(found, Fault) else Action(tool, found.value)
@@ -252,9 +260,12 @@ class _Scan:
             found = self._read_object(at)
             if isinstance(found, Fault):
                 return found
-            means = None if has_label else find_meaning(found.value, is_labelled=False)
+            is_call = not (has_label or is_tag) and is_call_of(found.value, tool)
+            means = find_meaning(found.value, is_labelled=True) if is_call else None
             return means or Action(tool, found.value)
-        return self._plain_input(tool, at) if has_label else None
+        if has_label:
+            return self._plain_input(tool, at)
+        return Action(tool) if is_empty else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
         """Read an object, whose opening bracket may be missing."""

@@ -37,6 +37,35 @@ READ = {
     'Action: [search]\nAction Input: {"query": "Tokyo"}': SEARCH,
     "Action: " + CALL[:-1] + "\nObservation: sun": SEARCH,
     "Action: " + CALL[:-1] + "\n\nNote: I wait for it.": SEARCH,
+    # A name that is followed by arguments which look like a call themselves.
+    'Action: search()\nAction Input: {"query": "Tokyo"}': SEARCH,
+    '[TOOL_CALLS]add[ARGS]{"name": "Bob", "input": "x"}': Action(
+        "add", {"name": "Bob", "input": "x"}
+    ),
+    '<function=add>{"tool": "x", "args": {}}</function>': Action("add", {"tool": "x", "args": {}}),
+    'Action: add {"name": "Bob", "input": "x"}': Action("add", {"name": "Bob", "input": "x"}),
+    f"Action: WebSearch {CALL}": SEARCH,
+    "Action: ```text\n" + CALL[:-1] + ', "id": "call_1"}\n```': SEARCH,
+    # Calls as Python writes them, and other forms of their own.
+    '[search(query="Tokyo")]': SEARCH,
+    '```tool_code\nprint(search(query="Tokyo"))\n```': SEARCH,
+    'Action: search(query="Tokyo", where={"k": [1]})': Action(
+        "search", {"query": "Tokyo", "where": {"k": [1]}}
+    ),
+    f"functools[{CALL}]\nAction: {OLD}": SEARCH,
+    f"I look.<|action_start|><|plugin|>{CALL}<|action_end|>\nAction: {OLD}": SEARCH,
+    f"Assistant: {CALL}\nAction: {OLD}": SEARCH,
+    '{"thoughts": {"text": "hm"}, "command": {"name": "search", "args": {"query": "Tokyo"}}}': SEARCH,
+    '✿FUNCTION✿: search\n✿ARGS✿: {"query": "Tokyo"}\n✿RESULT✿: ': SEARCH,
+    # Comments, and quotes that are all escaped.
+    "Action: {  # it's a call\n" + CALL[1:]: SEARCH,
+    "{ /* it's {one} */" + CALL[1:]: SEARCH,
+    "{ // it's one\n" + CALL[1:] + f"\nAction: {OLD}": SEARCH,
+    "Action: " + CALL[:-1] + "\n## Observation: sun\n": SEARCH,
+    "Action: " + CALL.replace('"', '\\"') + "\nObservation: sun": SEARCH,
+    # A thought without an end, or with a bracket too many.
+    f"I search, it's odd {{\nAction: {CALL}\nFinal Answer: sun": SEARCH,
+    f"I need to search Action: {CALL}\nAction: {OLD}": SEARCH,
     # Objects in objects, and objects as texts.
     'Action: {"tool": {"name": "search"}, "arguments": {"query": "Tokyo"}}': SEARCH,
     '{"tool_calls": [{"type": "function", "function": {"name": "search", "arguments": {"query": "Tokyo"}}}]}': SEARCH,
@@ -131,6 +160,10 @@ FAULTS = {
     'Action: {"tool": "a", "arguments": {"json": "{"a": "b"}"}}': "not plain",
     "Action: " + '{"a": ' * 60 + "1" + "}" * 60: "50 levels",
     f"I search: {CALL}. Final Answer: sun": "only one",
+    # A form that is not read, before what the model made up.
+    f"<tool_call>\n<function=a>\n<parameter=b>\n1\n</parameter>\n</tool_call>\nAction: {CALL}": "no JSON",
+    '<function_calls>\n<invoke name="a">\n</invoke>\nFinal Answer: 3': "no JSON",
+    'The user is {"name": "Bob", "input": "x"}.': "neither",
     # A later action may rest upon what the model made up.
     f"Action: {{'tool': 'a', 'args': {{x}}}}\nObservation: 3\nAction: {CALL}": "a name in",
 }
