@@ -86,7 +86,7 @@ class LiveText:
     def _say(self) -> str:
         """Show all that is before an event, or before what may become one."""
         event = EVENT.search(self._text, self._shown)
-        if event is None or event.lastgroup == "observation":
+        if event is None or event.lastgroup in {"observation", "mention"}:
             return self._show(self._safe())
         said = self._show(event.start(), rest=event.end())
         self._mark = open_mark(event[0])

@@ -69,7 +69,7 @@ def parse_action(text: str) -> Outcome:
 
 # -- where a reply may say something -------------------------------------------------------------------
 
-_LINE = r"(?<![^\n])[^\w\n{}\[\]<\"'“]*+_*+"
+_LINE = r"(?<![^\n>])[^\w\n{}\[\]<\"'“]*+_*+"
 _LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_]*+)"
 _COLON = r"[\"'`*_✿ \t]*+[:：][ \t\u00a0\u200b]*+"
 _FENCE = r"(?:```[\w-]*+\s*+)?"
@@ -86,11 +86,12 @@ EVENT = re.compile(
     ) )
   | (?P<action> {_FENCE} (?:
         {_LABEL} (?:next[ ])?(?:action|tool|function)(?:[ _](?:call|name))?(?:[ ]?\d+)? {_COLON}
-      | \b action {_COLON} (?={_FENCE}\{{)
+      | \b action {_COLON} (?={_FENCE}\{{|\W*+[\w.-]++\W*+action[ _]?input\b)
       | <(?:{_TAGS})\s*> | <[|｜](?:python_tag|tool_call\w*|tool▁sep)[|｜]> | \[TOOL_CALLS\]
       | <function= | \bto=functions\. | ```tool_code\b | functools(?=\[)
       | {_LINE} \[(?=[^\W\d][\w.-]*+\((?:\)|\w++=))
     ) )
+  | (?P<mention> \b(?-i:Final[ ]Answer) {_COLON} )
   | (?P<observation> {_LINE} observation {_COLON} )
   | (?P<object> {_FENCE} \{{ (?=[ \t]*+(?:/[/*]|\#)|\s*+(?:\{{\s*+)?(?:["'“‘`\\]|(?-i:[a-z]))) )
     """,
@@ -174,7 +175,11 @@ class _Scan:
             case "think":
                 return self._pass_over(event)
             case "final":
-                return Fault(_UNPLAIN) if self._mentioned else self._answer(event)
+                is_action = self._mentioned and isinstance(self._mentioned.outcome, Action)
+                return Fault(_UNPLAIN) if is_action else self._answer(event)
+            case "mention" if self._mentioned is None:
+                self._mentioned = self._reading(self._answer(event), event.start())
+                self._at = event.end()
             case "action":
                 return self._labelled(event)
             case "object" if self._mentioned is None:

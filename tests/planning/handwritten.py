@@ -66,6 +66,9 @@ READ = {
     # A thought without an end, or with a bracket too many.
     f"I search, it's odd {{\nAction: {CALL}\nFinal Answer: sun": SEARCH,
     f"I need to search Action: {CALL}\nAction: {OLD}": SEARCH,
+    f"<think>hm</think>Action: {CALL}": SEARCH,
+    'I look Action: search Action Input: {"query": "Tokyo"} Observation: sun': SEARCH,
+    f"No Final Answer: I look first.\nAction: {CALL}": SEARCH,
     # Objects in objects, and objects as texts.
     'Action: {"tool": {"name": "search"}, "arguments": {"query": "Tokyo"}}': SEARCH,
     '{"tool_calls": [{"type": "function", "function": {"name": "search", "arguments": {"query": "Tokyo"}}}]}': SEARCH,
@@ -120,6 +123,10 @@ READ = {
     "✅ **Final Answer:** 45": FinalAnswer("45"),
     "Thought: I know.\nAnswer: Paris": FinalAnswer("Paris"),
     "Final answer is: 45": FinalAnswer("45"),
+    "<think>hm</think>Final Answer: 45": FinalAnswer("45"),
+    "</think> **Final Answer:** 45": FinalAnswer("45"),
+    "Thought: I know it Final Answer: 45": FinalAnswer("45"),
+    "No Final Answer: not yet.\nFinal Answer: 45": FinalAnswer("45"),
     "Final Answer: 45\n\nQuestion: and 46?\nThought: hm": FinalAnswer(
         "45\n\nQuestion: and 46?\nThought: hm"
     ),

@@ -214,6 +214,7 @@ HARD = {
     "escaped quotes": '{\\"a\\": {',
     "calls in lists": "\n[a(b=",
     "actions in a sentence": "an action: {",
+    "mentions of answers": "a Final Answer: ",
     "mentions": 'so {"tool": "a", "args": {}} ',
 }
 
