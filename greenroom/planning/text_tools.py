@@ -263,10 +263,13 @@ class _TextToolsStream(ModelStream):
         outcome = reading.outcome
         if isinstance(outcome, Fault):
             return self._ask_again(message, outcome)
+        rest = self._live.rest()
         others = [block for block in message.content if not isinstance(block, TextBlock)]
         said = _said(reading)
         made = self._made(outcome)
         events: list[StreamEvent] = []
+        if rest:
+            events.append(BlockDelta(self._place("said"), "text", rest))
         if said is not None:
             events.append(BlockEnd(self._place("said"), said))
         is_new = said is not None or "answer" in self._places
@@ -320,7 +323,7 @@ class _TextToolsStream(ModelStream):
         self._reformats += 1
         self._is_over = True
         again = _REFORMAT.format(reason=fault.reason)
-        shown = Message.assistant(clip(message.text, _TOLD) or "(empty)")
+        shown = Message.assistant(clip(message.text.strip(), _TOLD) or "(empty)")
         messages = [*self._first.messages, shown, Message.user(again)]
         self._request = with_fields(self._first, messages=messages)
         data: dict[str, object] = {"reason": fault.reason, "attempt": self._reformats}
