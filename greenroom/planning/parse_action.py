@@ -261,6 +261,8 @@ class _Scan:
         opening = _INPUT.match(text, at)
         at = opening.end() if opening else at
         has_label = bool(opening and opening["label"])
+        if not has_label and is_empty:
+            return Action(tool)
         if text.startswith("{", at) or (has_label and _FIRST_KEY.match(text, at)):
             found = self._read_object(at)
             if isinstance(found, Fault):
@@ -268,9 +270,7 @@ class _Scan:
             is_call = not (has_label or is_tag) and is_call_of(found.value, tool)
             means = find_meaning(found.value, is_labelled=True) if is_call else None
             return means or Action(tool, found.value)
-        if has_label:
-            return self._plain_input(tool, at)
-        return Action(tool) if is_empty else None
+        return self._plain_input(tool, at) if has_label else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
         """Read an object, whose opening bracket may be missing."""

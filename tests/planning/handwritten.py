@@ -42,6 +42,7 @@ READ = {
     '[TOOL_CALLS]add[ARGS]{"name": "Bob", "input": "x"}': Action(
         "add", {"name": "Bob", "input": "x"}
     ),
+    f"Action: get_time()\n\n{OLD}": Action("get_time", {}),
     '<function=add>{"tool": "x", "args": {}}</function>': Action("add", {"tool": "x", "args": {}}),
     'Action: add {"name": "Bob", "input": "x"}': Action("add", {"name": "Bob", "input": "x"}),
     f"Action: WebSearch {CALL}": SEARCH,
