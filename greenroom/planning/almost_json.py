@@ -84,7 +84,7 @@ _STRUCTURE = _compile(
 )
 # Where a reply goes on behind an object whose last bracket is missing.
 _END = _compile(
-    r"\s*+(?:\Z|```|</|<[|｜]|\]\s*+(?:\Z|```|</)|(?<![^\n])[ \t*#]*+"
+    r"\s*+(?:\Z|`|</|<[|｜]|\]\s*+(?:\Z|`|</)|(?<![^\n])[ \t*#]*+"
     r"(?:thought|action|observation|final[ _]answer|question)\b[^\n:：]{0,20}[:：])"
 )
 _UNTIL = {

@@ -103,7 +103,7 @@ EVENT = re.compile(
 _TAG = r"</?[|｜]?[\w▁]{1,40}[|｜]?>"
 _ALONE = re.compile(rf"\W*+(?:\w++[ ]?[:：,.!]\W*+)?|.*{_TAG}[\s\[]*+")
 _OPENING = re.compile(
-    rf"(?:```[\w-]*+\s|[\s`*]|json\b|print\((?=[\w.-]+\()|\[(?=\s*+\{{)|{_TAG})*+"
+    rf"(?:```[\w-]*+\s|[\s`*]|_(?=\s)|json\b|print\((?=[\w.-]+\()|\[(?=\s*+\{{)|{_TAG})*+"
 )
 _NAME = re.compile(r"[\"'“\[]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)(?:[\"'”]|\](?!\w))?")
 _INPUT = re.compile(
@@ -128,7 +128,7 @@ _TRAILERS = (
     *("<end_of_turn>", "</answer>", "</final_answer>"),
 )
 
-_MARK = re.compile(r"(\*{1,3}|_{1,3})(?=final|answer)", re.IGNORECASE)
+_MARK = re.compile(r"(\*{1,3}|_{1,3}|`)(?=final|answer)", re.IGNORECASE)
 
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
 _UNENDED = "it ended before its <think> did, and nothing in there counts"

@@ -48,6 +48,8 @@ READ = {
     f"Action: WebSearch {CALL}": SEARCH,
     "Action: ```text\n" + CALL[:-1] + ', "id": "call_1"}\n```': SEARCH,
     # Calls as Python writes them, and other forms of their own.
+    '_Action:_ search()\nArguments: {"query": "Tokyo"}': SEARCH,
+    'Action: `{"tool": "add", "args": {"a": 1}`': Action("add", {"a": 1}),
     '[search(query="Tokyo")]': SEARCH,
     '```tool_code\nprint(search(query="Tokyo"))\n```': SEARCH,
     'Action: search(query="Tokyo", where={"k": [1]})': Action(
@@ -116,6 +118,7 @@ READ = {
     "*Final Answer:* 45": FinalAnswer("45"),
     "Final Answer: **45** it is": FinalAnswer("**45** it is"),
     "**Final Answer:** **45** it is": FinalAnswer("**45** it is"),
+    "`Final Answer:` 45": FinalAnswer("45"),
     "* Final Answer: * one\n* two": FinalAnswer("* one\n* two"),
     "### Final Answer\n\nline 1\n\nAction: none\nline 3": FinalAnswer(
         "line 1\n\nAction: none\nline 3"
