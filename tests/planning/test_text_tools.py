@@ -264,6 +264,8 @@ async def test_a_model_that_has_calls_after_all():
     call = ToolUseBlock("1", "add", {"a": 1})
     reply = await TextTools(ScriptedProvider(call)).generate(request())
     assert reply.tool_uses == (call,)
+    events, _ = await read(TextTools(ScriptedProvider([TextBlock("I look."), call])))
+    assert said(events) == "I look."
 
 
 @pytest.mark.parametrize(
