@@ -178,6 +178,10 @@ class _Reader:
         is_first = True
         while not self._closes():
             if not is_first:
+                if self._at == len(self._text):
+                    raise _BrokenError(
+                        "it is not whole: something is missing behind its last comma"
+                    )
                 if self._ends_open(bool(_END.match(self._text, self._at))):
                     break
                 self._written.append(",")

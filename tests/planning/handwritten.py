@@ -149,6 +149,7 @@ FAULTS = {
     'Action: {"tool": "pay", "arguments": {"euros": 15': "bracket is missing",
     'Action: {"tool": "pay", "arguments": {"to": "Ann"': "more than one",
     'Action: {"tool": "pay"': "not whole",
+    'Action: pay\nAction Input: {"euros": 15,': "behind its last comma",
     'Action: {"tool": "a", "arguments": {}, "tool": "b"}': "stands twice",
     'Action: {"tool": "a", "arguments": [1]}': 'needs "arguments"',
     'Action: {"tool": "a", "query": "b"}': 'needs "arguments"',
