@@ -69,7 +69,7 @@ def parse_action(text: str) -> Outcome:
 
 # -- where a reply may say something -------------------------------------------------------------------
 
-_LINE = r"(?<![^\n>])[^\w\n{}\[\]<\"'“]*+_*+"
+_LINE = r"(?:(?<![^\n])|(?<=[\w|｜]>))[^\w\n(){}\[\]<\"'“]*+_*+"
 _LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_]*+)"
 _COLON = r"[\"'`*_✿ \t]*+[:：][ \t\u00a0\u200b]*+"
 _FENCE = r"(?:```[\w-]*+\s*+)?"
@@ -81,7 +81,7 @@ EVENT = re.compile(
     (?P<think> <(?:{"|".join(_THOUGHTS)})> )
   | (?P<final> {_FENCE} (?:
         {_LABEL} final[ _-]?answer (?:[ ]is(?=[ ]?[:：]))? (?:[ ]\([^)\n]{{1,40}}\))? (?: {_COLON} | [ \t*_]*+(?=\r?\n) )
-      | {_LINE} answer {_COLON}
+      | {_LINE} (?-i:A)nswer {_COLON}
       | <(?:final_)?answer>
     ) )
   | (?P<action> {_FENCE} (?:
@@ -91,7 +91,7 @@ EVENT = re.compile(
       | <function= | \bto=functions\. | ```tool_code\b | functools(?=\[)
       | {_LINE} \[(?=[^\W\d][\w.-]*+\((?:\)|\w++=))
     ) )
-  | (?P<mention> \b(?-i:Final[ ]Answer) {_COLON} )
+  | (?P<mention> (?<![\w"'`“])(?-i:Final[ ]Answer) {_COLON} )
   | (?P<observation> {_LINE} observation {_COLON} )
   | (?P<object> {_FENCE} \{{ (?=[ \t]*+(?:/[/*]|\#)|\s*+(?:\{{\s*+)?(?:["'“‘`\\]|(?-i:[a-z]))) )
     """,
@@ -119,7 +119,10 @@ _KEYWORD = re.compile(r"\(\s*+[^\W\d]\w*+\s*+=(?!=)")
 _NEXT_LABEL = re.compile(
     r"\Z|```|</|<[|｜]|\n[ \t*#>]*+(?:observation|thought|action|final[ _]answer)\b", re.IGNORECASE
 )
-_CLAIM = re.compile(r"\{?\s*+\\?[\"'“‘`]*+(?:tool|arg|action|thought|name|function)", re.IGNORECASE)
+_WORDS = "(?:tool|arg|action|thought|name|function)"
+_CLAIM = re.compile(
+    rf"\{{?\s*+(?:\\?[\"'“‘`]++{_WORDS}|{_WORDS}\w*+[\"'”’`]*+\s*+[:：])", re.IGNORECASE
+)
 _THOUGHT = re.compile(r"[\s*#>_]*+(?:thoughts?|reasoning)[ *_]*+[:：][ *_]*+", re.IGNORECASE)
 _THOUGHT_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in _THOUGHTS}
 _ORPHAN = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
@@ -246,11 +249,11 @@ class _Scan:
         if final := _FINAL_NAME.match(text, at):
             return self._answer(final)
         name = _NAME.match(text, at)
-        outcome = self._named(name["name"], name.end(), is_tag) if name else None
+        outcome = self._named(name["name"], name.end(), event[0], is_tag) if name else None
         # A label may begin a sentence, a tag does not.
         return outcome or (Fault(_UNREAD) if is_tag else None)
 
-    def _named(self, tool: str, at: int, is_tag: bool) -> Outcome | None:
+    def _named(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
         """Read the arguments of a tool whose name was read."""
         text = self._text
         is_empty = text.startswith("()", at)
@@ -270,7 +273,8 @@ class _Scan:
             is_call = not (has_label or is_tag) and is_call_of(found.value, tool)
             means = find_meaning(found.value, is_labelled=True) if is_call else None
             return means or Action(tool, found.value)
-        return self._plain_input(tool, at) if has_label else None
+        # What begins with "tool:" may be code.
+        return self._plain_input(tool, at) if has_label and "action" in label.lower() else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
         """Read an object, whose opening bracket may be missing."""

@@ -105,6 +105,7 @@ READ = {
     f"Perhaps Action: {OLD}\n</think>\n\nAction: {CALL}": SEARCH,
     "Action: " + CALL.replace("Tokyo", "a </think> b"): Action("search", {"query": "a </think> b"}),
     f"Action: I will search the web.\n{CALL}": SEARCH,
+    f"Thought: it greets with f'{{name}}: {{tool.name}}'.\nAction: {CALL}": SEARCH,
     # Answers.
     f"Thought: body {{ color: red; }} and {{'x', 'y'}}\nFinal Answer: use {CALL}": FinalAnswer(
         f"use {CALL}"
@@ -140,6 +141,9 @@ FAULTS = {
     "": "neither",
     "I need to think more": "neither",
     "The capital of France is Paris.": "neither",
+    'I go on until I can write "Final Answer:" at its end.': "neither",
+    "def check(\n    tool: AnyTool,\n    input: Mapping[str, object],\n) -> Answer:\n    pass": "neither",
+    "It says why there is no\nanswer: nobody can be asked.": "neither",
     "Final Answer:": "nothing stands",
     "Action: get_time": "neither",
     "<think>Action: " + CALL: "<think>",
