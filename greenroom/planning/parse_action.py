@@ -89,7 +89,7 @@ EVENT = re.compile(
       | \b action {_COLON} (?={_FENCE}\{{|\W*+[\w.-]++\W*+action[ _]?input\b)
       | <(?:{_TAGS})\s*> | <[|｜](?:python_tag|tool_call\w*|tool▁sep)[|｜]> | \[TOOL_CALLS\]
       | <function= | \bto=functions\. | ```tool_code\b | functools(?=\[)
-      | {_LINE} \[(?=[^\W\d][\w.-]*+\((?:\)|\w++=))
+      | (?<![^\n]) \[(?=[^\W\d][\w.-]*+\((?:\)|\w++=))
     ) )
   | (?P<mention> (?<![\w"'`“])(?-i:Final[ ]Answer) {_COLON} )
   | (?P<observation> {_LINE} observation {_COLON} )
@@ -114,6 +114,7 @@ _INPUT = re.compile(
 _FINAL_NAME = re.compile(
     rf"final answer\b[\"'`]?(?:\s*+action[ _]?input)?(?:{_COLON})?", re.IGNORECASE
 )
+_LISTED = re.compile(r"[^\n]*\][ \t]*+(?:[\r\n<]|\Z)")
 _FIRST_KEY = re.compile(r"[\"'“]\w+[\"'”]\s*+[:：]")
 _KEYWORD = re.compile(r"\(\s*+[^\W\d]\w*+\s*+=(?!=)")
 _NEXT_LABEL = re.compile(
@@ -238,6 +239,8 @@ class _Scan:
 
     def _labelled(self, event: re.Match[str]) -> Outcome | None:
         """Read what stands behind a label: an object, or a name and its arguments."""
+        if event[0].endswith("[") and not _LISTED.match(self._text, event.end()):
+            return None  # a list in code
         is_tag = not event[0].rstrip().endswith((":", "："))
         text, at = self._text, _skip(_OPENING, self._text, event.end())
         if text.startswith("{", at) or _FIRST_KEY.match(text, at):

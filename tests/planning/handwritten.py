@@ -143,6 +143,8 @@ FAULTS = {
     "The capital of France is Paris.": "neither",
     'I go on until I can write "Final Answer:" at its end.': "neither",
     "def check(\n    tool: AnyTool,\n    input: Mapping[str, object],\n) -> Answer:\n    pass": "neither",
+    "[\n    [Fake(x=1), 2],\n]": "neither",
+    "[Fake(\n    x=1,\n)]": "neither",
     "It says why there is no\nanswer: nobody can be asked.": "neither",
     "Final Answer:": "nothing stands",
     "Action: get_time": "neither",
