@@ -70,7 +70,7 @@ def parse_action(text: str) -> Outcome:
 # -- where a reply may say something -------------------------------------------------------------------
 
 _LINE = r"(?:(?<![^\n])|(?<=[\w|｜]>))[^\w\n(){}\[\]<\"'“]*+_*+"
-_LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_]*+)"
+_LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_✿]*+)"
 _COLON = r"[\"'`*_✿ \t]*+[:：][ \t\u00a0\u200b]*+"
 _FENCE = r"(?:```[\w-]*+\s*+)?"
 _THOUGHTS = ("think", "thinking", "thought", "reasoning")
