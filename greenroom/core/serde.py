@@ -60,7 +60,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     """
     try:
         return _decoder(kind).decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidJSONError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
 
 

@@ -1,15 +1,15 @@
 """Objects as models write them: JSON, or nearly so; read in one pass, and never guessed.
 
 What is put right is punctuation, never words: other quotes, quotes that are not escaped, names
-without quotes, Python's literals, commas too many or too few, doubled braces, and one bracket that is
-missing at the end. An object whose reading is not plain is broken.
+without quotes, Python's literals, comments, commas too many or too few, doubled braces, and one bracket
+that is missing at the end; an object whose quotes are all escaped is read as the text that it is in. An object whose reading is not plain is broken.
 
 Each character is passed once: what stands behind a quote says whether it ends its text, and that is
 looked at for a bounded number of characters.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from greenroom.core import InvalidJSONError, serde
 
@@ -49,7 +49,9 @@ class Broken:
     is_open: bool = False
 
 
-_BLANK = r"(?:[\s\u200b\u2060\ufeff]|//[^\n]{0,200}+)*+"
+_BLANK = (
+    r"(?:[\s\u200b\u2060\ufeff]|(?://|(?<![\n#])#(?!#))[^\n]{0,200}+|/\*(?:(?!\*/).){0,200}+\*/)*+"
+)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "“”", "”": "“”", "„": "“”", "‘": "‘’", "’": "‘’"}
 _KEY = "|".join(
     [rf"[{open_}](?:[^{close}\\]|\\.){{0,500}}+[{close}]" for open_, close in _QUOTES.items()]
@@ -62,6 +64,8 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.DOTALL | re.IGNORECASE)
 
 
+_ESCAPED_NAME = _compile(r'\s*+\\"')
+_ESCAPED = _compile(r'(?:[^"\\]++|\\.)*+')
 _SKIP = _compile(_BLANK)
 _MEMBER = _compile(rf"(?P<key>{_KEY}){_SEPARATOR}")
 _COMMA = _compile(rf"[,，](?:{_BLANK}[,，])*+")
@@ -80,7 +84,7 @@ _STRUCTURE = _compile(
 )
 # Where a reply goes on behind an object whose last bracket is missing.
 _END = _compile(
-    r"\s*+(?:\Z|```|</|<[|｜]|\]\s*+(?:\Z|```|</)|(?<![^\n])[ \t*#]*+"
+    r"\s*+(?:\Z|`|</|<[|｜]|\]\s*+(?:\Z|`|</)|(?<![^\n])[ \t*#]*+"
     r"(?:thought|action|observation|final[ _]answer|question)\b[^\n:：]{0,20}[:：])"
 )
 _UNTIL = {
@@ -94,8 +98,6 @@ _CLAIMS_MORE = _compile(r"[ \t]*+[\"'“”,，:：]")
 _NO_END = "a text does not end: its closing quote is missing"
 _UNPLAIN = 'it is not plain where a text ends: write quotes inside of a text as \\"'
 
-_JSON_LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
-
 
 def read_object(text: str, at: int, closer: str = "}") -> Object | Broken:
     """Read the members of an object, from behind its opening bracket to behind its `closer`.
@@ -106,186 +108,184 @@ def read_object(text: str, at: int, closer: str = "}") -> Object | Broken:
         >>> read_object('{"path": "/tm', 1).reason
         'a text does not end: its closing quote is missing'
     """
-    return _Reader(text, at, closer).read()
+    if not (_ESCAPED_NAME.match(text, at) and (escaped := _ESCAPED.match(text, at))):
+        return _Reader(text, at).read(closer)
+    try:
+        inside = serde.decode(_json_text(escaped[0]), str)
+    except InvalidJSONError as error:
+        return Broken(error.message, escaped.end())
+    return replace(_Reader(inside, 0).read(closer), end=escaped.end())
+
+
+class _BrokenError(Exception):
+    """Reading can't go on."""
 
 
 class _Reader:
     """Writes an object once more, as strict JSON."""
 
-    def __init__(self, text: str, at: int, closer: str) -> None:
+    def __init__(self, text: str, at: int) -> None:
         self._text = text
         self._at = at
-        self._open = [closer]  # what closes each level
-        self._written = ["{"]
-        self._expects = "member"  # or "value", or what is "next": a comma or the end
-        self._is_bare = False  # whether the last value could go on: a number
+        self._written: list[str] = []
+        self._open: list[str] = []  # what closes each level
         self._is_closed = True
         self._has_quoted_names: bool | None = None
         self._loose_quotes = 0
-        self._broken: Broken | None = None
 
-    def read(self) -> Object | Broken:
-        steps = {"member": self._member, "value": self._value, "next": self._next}
-        while self._open and self._broken is None:
-            before = self._at
-            self._at = self._skip(before)
-            steps[self._expects](before)
-        if self._loose_quotes and _CLAIMS_MORE.match(self._text, self._at):
-            self._break(_UNPLAIN)
-        if _GOES_ON.match(self._text, self._at):
-            self._break("it goes on behind its last closing bracket")
-        if self._broken is not None:
-            return self._broken
+    def read(self, closer: str) -> Object | Broken:
         try:
+            self._members("{", closer)
+            self._check_end()
             value = serde.loads_object("".join(self._written), DEPTH)
+        except _BrokenError as error:
+            is_open = error.args == (_NO_END,)
+            return Broken(str(error), len(self._text) if is_open else self._at, is_open)
         except InvalidJSONError as error:
             return Broken(error.message, self._at)
         return Object(value, self._at, self._is_closed)
 
-    def _skip(self, at: int) -> int:
-        found = _SKIP.match(self._text, at)
-        return found.end() if found else at
+    def _check_end(self) -> None:
+        if self._loose_quotes and _CLAIMS_MORE.match(self._text, self._at):
+            raise _BrokenError(_UNPLAIN)
+        if _GOES_ON.match(self._text, self._at):
+            raise _BrokenError("it goes on behind its last closing bracket")
 
-    def _break(self, reason: str, *, is_open: bool = False) -> None:
-        end = len(self._text) if is_open else self._at
-        self._broken = self._broken or Broken(reason, end, is_open)
+    def _skip(self) -> int:
+        """Pass over blanks; return where they began."""
+        before = self._at
+        self._take(_SKIP)
+        return before
 
-    @property
-    def _in_list(self) -> bool:
-        return self._open[-1] == "]"
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        if found := pattern.match(self._text, self._at):
+            self._at = found.end()
+        return found
 
     # -- what may come ---------------------------------------------------------------------------
 
-    def _member(self, _before: int) -> None:
-        """Read a name or an item, or the end of what has none left."""
-        if self._closes():
-            return
-        is_first = self._written[-1] in "{["
-        if is_first and self._open[-1] == "}" and self._text.startswith("{", self._at):
-            self._open[-1] = "}}"  # doubled, as in the source of a template
+    def _members(self, bracket: str, closer: str) -> None:
+        """Read what stands behind a bracket, and the one that closes it."""
+        if len(self._open) == DEPTH:
+            raise _BrokenError(f"it has more than {DEPTH} levels")
+        self._skip()
+        if bracket == "{" and closer == "}" and self._text.startswith("{", self._at):
+            closer = "}}"  # doubled, as in the source of a template
             self._at += 1
-            return
-        if not is_first and _END.match(self._text, self._at):
-            self._end_open(self._at)
-            return
-        if not is_first:
-            self._written.append(",")
-        if self._in_list:
-            self._value(self._at)
-        elif found := _MEMBER.match(self._text, self._at):
-            self._name(found["key"], found.end())
-        else:
-            self._break("a name in double quotes is missing")
-
-    def _name(self, key: str, end: int) -> None:
-        is_quoted = key[0] in _QUOTES
-        if self._has_quoted_names not in {None, is_quoted}:
-            self._break("a name in double quotes is missing")
-        self._has_quoted_names = is_quoted
-        self._write(_json_text(key[1:-1] if is_quoted else key) + ":", end)
-        self._expects = "value"
-
-    def _value(self, _before: int) -> None:
-        char = self._text[self._at : self._at + 1]
-        self._expects = "next"
-        self._is_bare = False
-        if char in ("{", "["):
-            self._open.append("}" if char == "{" else "]")
-            self._write(char, self._at + 1)
-            self._expects = "member"
-            if len(self._open) > DEPTH:
-                self._break(f"it has more than {DEPTH} levels")
-        elif char in _QUOTES:
-            self._string(char)
-        elif found := _LITERAL.match(self._text, self._at):
-            self._is_bare = found[0][-1].isdigit()
-            self._write(_JSON_LITERALS.get(found[0].lower(), found[0]), found.end())
-        elif found := _WORD.match(self._text, self._at):
-            self._write(_json_text(found[0]), found.end())
-        else:
-            self._break("a value is missing, or is not JSON")
-
-    def _next(self, before: int) -> None:
-        """Read a comma or a closing bracket, or see that the object ends without one."""
-        if found := _COMMA.match(self._text, self._at):
-            self._at = found.end()
-            self._expects = "member"
-        elif self._closes():
-            pass
-        elif not self._in_list and _COMMA_LOST.match(self._text, before):
-            self._expects = "member"
-        elif self._ends(before):
-            self._end_open(before)
-        else:
-            self._break("a comma or a closing bracket is missing")
-
-    def _end_open(self, at: int) -> None:
-        """End the object here, without its last bracket."""
-        if len(self._open) > 1:
-            self._break("it is not whole: more than one closing bracket is missing")
-            return
-        self._at = at
-        self._is_closed = False
-        self._close()
-
-    def _ends(self, before: int) -> bool:
-        """Whether only a closing bracket is missing; a number at the very end may have been cut."""
-        if self._at == len(self._text):
-            return not self._is_bare
-        if _END.match(self._text, self._at):
-            return True
-        return (
-            "\n" in self._text[before : self._at] and self._text[self._at] not in "\"'“”,，:：}])"
-        )
-
-    # -- brackets and texts ----------------------------------------------------------------------
+            self._skip()
+        self._open.append(closer)
+        self._written.append(bracket)
+        is_first = True
+        while not self._closes():
+            if not is_first:
+                if self._at == len(self._text):
+                    raise _BrokenError(
+                        "it is not whole: something is missing behind its last comma"
+                    )
+                if self._ends_open(bool(_END.match(self._text, self._at))):
+                    break
+                self._written.append(",")
+            is_first = False
+            if bracket == "{":
+                self._name()
+            is_number = self._value()
+            before = self._skip()
+            if self._take(_COMMA):
+                self._skip()
+            elif self._closes():
+                break
+            elif bracket == "{" and _COMMA_LOST.match(self._text, before):
+                continue
+            elif self._ends_open(self._is_end(before, is_number)):
+                self._at = before
+                break
+            else:
+                raise _BrokenError("a comma or a closing bracket is missing")
+        self._open.pop()
+        self._written.append("]" if bracket == "[" else "}")
 
     def _closes(self) -> bool:
-        """Read the bracket that closes this level, or the object around a list that lacks its own."""
-        text, at = self._text, self._at
-        if self._open[-2:-1] == ["}"] and self._in_list and text.startswith("}", at):
-            self._close()  # a list may lack its bracket
-        closer = self._open[-1]
-        if not text.startswith(closer, at):
-            return False
-        self._close()
-        self._at += len(closer)
-        self._expects = "next"
-        self._is_bare = False
-        return True
+        """Read the bracket that closes this level; a list may lack its own before that of an object."""
+        if self._open[-1] == "]" and self._text.startswith("}", self._at):
+            return self._open[-2] == "}"
+        found = self._text.startswith(self._open[-1], self._at)
+        self._at += len(self._open[-1]) * found
+        return found
 
-    def _close(self) -> None:
-        self._written.append("]" if self._open.pop() == "]" else "}")
+    def _is_end(self, before: int, is_number: bool) -> bool:
+        """Whether what follows a value is none of the object's; a number at the end may have been cut."""
+        if self._at == len(self._text):
+            return not is_number
+        is_line = "\n" in self._text[before : self._at]
+        is_new = is_line and self._text[self._at] not in "\"'“”,，:：}])"
+        return is_new or bool(_END.match(self._text, self._at))
+
+    def _ends_open(self, is_end: bool) -> bool:
+        """Whether the object ends here without its last bracket."""
+        if is_end and len(self._open) > 1:
+            raise _BrokenError("it is not whole: more than one closing bracket is missing")
+        self._is_closed &= not is_end
+        return is_end
+
+    def _name(self) -> None:
+        found = self._take(_MEMBER)
+        key = found["key"] if found else ""
+        is_quoted = key[:1] in _QUOTES
+        if not found or self._has_quoted_names not in {None, is_quoted}:
+            raise _BrokenError("a name in double quotes is missing")
+        self._has_quoted_names = is_quoted if self._open != [")"] else None
+        self._written.append(_json_text(key[1:-1] if is_quoted else key) + ":")
+        self._skip()
+
+    def _value(self) -> bool:
+        """Read a value; return whether it could go on: a number."""
+        char = self._text[self._at : self._at + 1]
+        if char in ("{", "["):
+            self._at += 1
+            self._members(char, "}" if char == "{" else "]")
+        elif char in _QUOTES:
+            self._string(char)
+        elif found := self._take(_LITERAL):
+            self._written.append(found[0].lower().replace("none", "null"))
+            return found[0][-1].isdigit()
+        elif found := self._take(_WORD):
+            self._written.append(_json_text(found[0]))
+        else:
+            raise _BrokenError("a value is missing, or is not JSON")
+        return False
+
+    # -- texts -----------------------------------------------------------------------------------
 
     def _string(self, quote: str) -> None:
         text, begin = self._text, self._at + 1
         if quote in "\"'" and text.startswith(quote * 3, self._at):
             end = text.find(quote * 3, begin + 2)
             if end >= 0:
-                self._write(_json_text(text[begin + 2 : end]), end + 3)
+                self._written.append(_json_text(text[begin + 2 : end]))
+                self._at = end + 3
                 return
         found, loose = _UNTIL[quote].match(text, begin), 0
         while found and not self._may_end(found.end(), is_first=not loose):
             place = found.end() - 1
             if place == begin or self._is_structure(place):
-                self._break(_UNPLAIN)
-                return
+                raise _BrokenError(_UNPLAIN)
             loose += 1
             # An apostrophe in a word is no quote, others come in pairs.
             self._loose_quotes += not _APOSTROPHE.match(text, place - 1)
             found = _UNTIL[quote].match(text, found.end())
         if not found:
-            self._break(_NO_END, is_open=True)
-        elif self._loose_quotes % 2:
-            self._break(_UNPLAIN)
-        else:
-            self._write(_json_text(text[begin : found.end() - 1]), found.end())
+            raise _BrokenError(_NO_END)
+        if self._loose_quotes % 2:
+            raise _BrokenError(_UNPLAIN)
+        self._written.append(_json_text(text[begin : found.end() - 1]))
+        self._at = found.end()
 
     def _may_end(self, at: int, *, is_first: bool) -> bool:
         """Whether a text may end before this place, by what stands there."""
-        if self._text.startswith(self._open[-1], self._skip(at)):
+        found = _SKIP.match(self._text, at)
+        if found and self._text.startswith(self._open[-1], found.end()):
             return True
-        if self._in_list:
+        if self._open[-1] == "]":
             return _NEXT_ITEM.match(self._text, at) is not None
         if is_first and (_END.match(self._text, at) or _COMMA_LOST.match(self._text, at)):
             return True
@@ -293,11 +293,7 @@ class _Reader:
 
     def _is_structure(self, place: int) -> bool:
         """Whether a quote in a text looks as if it were none of the text's."""
-        return bool((_NEXT_TEXT if self._in_list else _STRUCTURE).match(self._text, place))
-
-    def _write(self, written: str, end: int) -> None:
-        self._written.append(written)
-        self._at = end
+        return bool((_NEXT_TEXT if self._open[-1] == "]" else _STRUCTURE).match(self._text, place))
 
 
 _ODD = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[\"\x00-\x1f]", re.DOTALL)

@@ -1,36 +1,20 @@
 """The text of a reply while it comes: what may be shown of it before it is known what it comes to."""
 
-import re
-
 from greenroom.planning.parse_action import EVENT, open_mark, thought_end
 
 __all__ = ["LiveText"]
 
-_PATIENCE = 60  # characters in which a beginning becomes an event, or is none
+_HELD = 60
+"""How many characters are held back, since a label may begin in them that has not ended yet."""
+
 _CONTEXT = 8  # characters before that say whether a label may stand here
-
-
-def _beginnings(word: str) -> str:
-    """Write the pattern of all that a word may begin with."""
-    return f"{word[0]}(?:{_beginnings(word[1:])})?" if word[1:] else word
-
-
-_WORDS = ("final", "answer", "action", "next", "tool", "function", "to=", "observation")
-_BEGIN = re.compile(
-    rf"(?<!\s)\s*+(?:[<{{\[`*_#>-]|\b(?:{'|'.join(_WORDS)})|(?:\b(?:{'|'.join(map(_beginnings, _WORDS))}))?\Z)"
-    r"|(?<![^\n])[^\w\n]",
-    re.IGNORECASE,
-)
-"""Where an event may be about to begin."""
-
-
-_NEVER = re.compile(r"(?!)")
 
 
 class LiveText:
     r"""Gives of each piece of a reply what is said before its action, and what is its answer.
 
-    Where something may be an action, it is held back, and what follows it too.
+    What is said comes a few words late. Where something may be an action, it is held back, and what
+    follows it too.
 
     Example:
         >>> live = LiveText()
@@ -45,68 +29,52 @@ class LiveText:
         """Begin a reply."""
         self._text = ""  # what was not shown yet, and a little before
         self._shown = 0
-        self._mode = "said"  # or "thought", "held", "answer"
-        self._thought_end = _NEVER
-        self._has_answered = False
-        self._mark = ""
+        self._mode = "said"  # or "held", "answer"
+        self._until = EVENT  # or the end of thoughts
+        self._mark: str | None = None  # what the label has opened; None once the answer has begun
 
     def add(self, piece: str) -> tuple[str, str]:
         """Take the next piece; return what can be shown now as said before, and as the answer."""
         if self._mode == "held":
             return "", ""
         self._text += piece
-        said = ""
-        while self._mode in {"said", "thought"}:
-            before = self._mode
-            said += self._pass_thought() if before == "thought" else self._say()
-            if self._mode == before:
-                break
-        return said, self._take_answer() if self._mode == "answer" else ""
+        said = self._say() if self._mode == "said" else ""
+        return said, self._answer() if self._mode == "answer" else ""
 
-    def _take_answer(self) -> str:
-        text = self._text[self._shown :]
-        if not self._has_answered:
-            text = text.lstrip()
-            if self._mark.startswith(text):
-                return ""  # a mark that closes what the label has opened
-            text = text.removeprefix(self._mark).lstrip()
-            self._has_answered = True
-        self._text, self._shown = "", 0
-        return text
-
-    def _pass_thought(self) -> str:
-        end = self._thought_end.search(self._text)
-        if end:
-            self._mode = "said"
-            self._text, self._shown = self._text[end.end() :], 0
-        else:
-            self._text, self._shown = self._text[-_PATIENCE:], 0
-        return ""
+    def rest(self) -> str:
+        """Return what was held back of a reply that has ended and was said as a whole."""
+        return self._text[self._shown :] if self._mode == "said" and self._until is EVENT else ""
 
     def _say(self) -> str:
         """Show all that is before an event, or before what may become one."""
-        event = EVENT.search(self._text, self._shown)
-        if event is None or event.lastgroup == "observation":
-            return self._show(self._safe())
-        said = self._show(event.start(), rest=event.end())
-        self._mark = open_mark(event[0])
-        if event.lastgroup == "think":
-            self._mode = "thought"
-            self._thought_end = thought_end(event)
-        else:
-            self._mode = "answer" if event.lastgroup == "final" else "held"
+        said, at = "", self._shown
+        while found := self._until.search(self._text, at):
+            at = found.end()
+            if self._until is not EVENT:
+                self._until, self._shown = EVENT, at
+            elif found.lastgroup not in {"observation", "mention"}:
+                said += self._text[self._shown : found.start()]
+                self._shown = at
+                if found.lastgroup != "think":
+                    self._mode = "answer" if found.lastgroup == "final" else "held"
+                    self._mark = open_mark(found[0])
+                    return said
+                self._until = thought_end(found)
+        end = max(self._shown, len(self._text) - _HELD)
+        if self._until is EVENT:
+            said += self._text[self._shown : end]
+        begin = max(0, end - _CONTEXT)
+        self._text, self._shown = self._text[begin:], end - begin
         return said
 
-    def _safe(self) -> int:
-        """Return the place before which no event can begin any more."""
-        for found in _BEGIN.finditer(self._text, self._shown):
-            if len(self._text) - found.start() <= _PATIENCE:
-                return found.start()
-        return len(self._text)
-
-    def _show(self, end: int, rest: int | None = None) -> str:
-        said = self._text[self._shown : end]
-        cut = end if rest is None else rest
-        keep = max(0, cut - _CONTEXT)
-        self._text, self._shown = self._text[keep:], cut - keep
-        return said
+    def _answer(self) -> str:
+        text = self._text[self._shown :]
+        self._text, self._shown = "", 0
+        if self._mark is None:
+            return text
+        text = text.lstrip()
+        if self._mark.startswith(text):
+            self._text = text  # nothing yet, or a mark that closes what the label has opened
+            return ""
+        text, self._mark = text.removeprefix(self._mark).lstrip(), None
+        return text

@@ -22,6 +22,7 @@ __all__ = [
     "Outcome",
     "action_of",
     "find_meaning",
+    "is_call_of",
 ]
 
 
@@ -68,14 +69,14 @@ _ARGUMENTS = (
     *("params", "kwargs", "input"),
 )
 _CERTAIN = {"tool", "tool_name", "action", *_ARGUMENTS[:6]}
-"""What an object that is about something else hardly has, a tool and its arguments together."""
+"""What an object that is about something else hardly has: both of these, or one and nothing besides."""
 
-_BESIDE = {"thought", "thoughts", "reasoning", "id", "type", "call_id"}
-_ANSWERS = ("final_answer", "answer")
+_THOUGHTS = ("thought", "thoughts", "reasoning")
+_BESIDE = {*_THOUGHTS, "id", "type", "call_id"}
 _ALMOST = re.compile(r"\w+\s*=\s*[\"'\d\[{]|\w+:[^\n]*\n\s*\w+:")
 """A text that is arguments rather than one of them."""
 
-_AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action")
+_AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action", "command")
 """What an object may stand in that means a call."""
 
 
@@ -84,10 +85,7 @@ def find_meaning(
 ) -> Outcome | None:
     """Say what an object means; None where it is about something else."""
     fields = {_plain(key): item for key, item in value.items()}
-    thought = next(
-        (t for key in ("thought", "thoughts", "reasoning") if (t := fields.get(key))), ""
-    )
-    said = thought if isinstance(thought, str) else ""
+    said = next((t for key in _THOUGHTS if isinstance(t := fields.get(key), str)), "")
     given = [key for key in _ARGUMENTS if key in fields]
     for around in _AROUND if levels else ():
         inner = fields.get(around)
@@ -100,46 +98,39 @@ def find_meaning(
     tool = next((key for key in _TOOLS if isinstance(fields.get(key), str)), "")
     arguments = given[0] if given else ""
     name = str(fields.get(tool, "")).strip()
-    answer = _final(fields, name.casefold(), arguments, is_labelled=is_labelled)
-    if answer is not None:
-        return FinalAnswer(answer, said) if answer.strip() else Fault(NO_ANSWER)
-    if not tool:
-        return None
-    is_alone = not set(fields) - {tool, arguments, *_BESIDE}
-    is_certain = {tool, arguments} <= _CERTAIN or (is_alone and bool(arguments))
-    if not is_labelled and not is_certain:
+    others = set(fields) - _BESIDE
+    if others == {"final_answer"} or (is_labelled and others == {"answer"}):
+        return _final(fields[others.pop()], said)
+    if name.casefold() in {"final", "final answer"} and "answer" in fields:
+        return _final(fields["answer"], said)
+    if name.casefold() == "final answer":
+        return _final(fields.get(arguments), said)
+    is_alone = others <= {tool, arguments}
+    certain = len({tool, arguments} & _CERTAIN)
+    is_certain = certain == 2 or (certain == 1 and is_alone and bool(arguments))
+    if not tool or not (is_labelled or is_certain):
         return None
     if len({*given} & _CERTAIN) > 1 or not (arguments or is_alone):
         return Fault(NO_ARGUMENTS)
-    found = action_of(name, fields.get(arguments))
-    return replace(found, thought=said)
+    return replace(action_of(name, fields.get(arguments)), thought=said)
+
+
+def _final(answer: object, thought: str) -> FinalAnswer | Fault:
+    """Make the answer that an object gives."""
+    if isinstance(answer, dict) and len(answer) == 1:
+        answer = next(iter(answer.values()))
+    text = answer if isinstance(answer, str) else serde.dumps(answer).decode()
+    return FinalAnswer(text, thought) if text.strip() else Fault(NO_ANSWER)
+
+
+def is_call_of(value: Mapping[str, object], tool: str) -> bool:
+    """Whether an object that stands behind a tool's name is the whole call, not only its arguments."""
+    names = {_plain(key) for key in value} - _BESIDE
+    return len(names & _CERTAIN) == 2 == len(names) or tool in map(value.get, _TOOLS)
 
 
 def _plain(key: str) -> str:
     return key.strip().casefold().replace(" ", "_").replace("-", "_")
-
-
-def _only(fields: Mapping[str, object]) -> str:
-    """Return the one field that an object has besides thoughts and ids, if it has one."""
-    names = set(fields) - _BESIDE
-    return names.pop() if len(names) == 1 else ""
-
-
-def _final(
-    fields: Mapping[str, object], tool: str, arguments: str, *, is_labelled: bool
-) -> str | None:
-    """Return the answer that an object gives, if it does."""
-    if tool == "final answer":
-        answer = fields.get(arguments) if arguments else fields.get("answer")
-    elif tool == "final" and "answer" in fields:
-        answer = fields["answer"]
-    elif not tool and (name := _only(fields)) in _ANSWERS[: 2 if is_labelled else 1]:
-        answer = fields[name]
-    else:
-        return None
-    if isinstance(answer, dict) and len(answer) == 1:
-        answer = next(iter(answer.values()))
-    return answer if isinstance(answer, str) else serde.dumps(answer).decode()
 
 
 def action_of(tool: str, given: object) -> Action | Fault:

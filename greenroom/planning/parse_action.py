@@ -20,6 +20,7 @@ from greenroom.planning.outcome import (
     Outcome,
     action_of,
     find_meaning,
+    is_call_of,
 )
 
 __all__ = ["EVENT", "Reading", "open_mark", "parse_action", "read_reply", "thought_end"]
@@ -68,28 +69,31 @@ def parse_action(text: str) -> Outcome:
 
 # -- where a reply may say something -------------------------------------------------------------------
 
-_LINE = r"(?<![^\n])[^\w\n{}\[\]<\"'“]*+_*+"
-_LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_]*+)"
-_COLON = r"[\"'`*_ \t]*+[:：][ \t\u00a0\u200b]*+"
+_LINE = r"(?:(?<![^\n])|(?<=[\w|｜]>))[^\w\n(){}\[\]<\"'“]*+_*+"
+_LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_✿]*+)"
+_COLON = r"[\"'`*_✿ \t]*+[:：][ \t\u00a0\u200b]*+"
 _FENCE = r"(?:```[\w-]*+\s*+)?"
 _THOUGHTS = ("think", "thinking", "thought", "reasoning")
-_TAGS = r"tool_calls?|function_calls?|tool_use|action|tools?|functools"
+_TAGS = r"tool_calls?|function_calls?|tool_use|action|tools?"
 
 EVENT = re.compile(
     rf"""
     (?P<think> <(?:{"|".join(_THOUGHTS)})> )
   | (?P<final> {_FENCE} (?:
         {_LABEL} final[ _-]?answer (?:[ ]is(?=[ ]?[:：]))? (?:[ ]\([^)\n]{{1,40}}\))? (?: {_COLON} | [ \t*_]*+(?=\r?\n) )
-      | {_LINE} answer {_COLON}
+      | {_LINE} (?-i:A)nswer {_COLON}
       | <(?:final_)?answer>
     ) )
   | (?P<action> {_FENCE} (?:
         {_LABEL} (?:next[ ])?(?:action|tool|function)(?:[ _](?:call|name))?(?:[ ]?\d+)? {_COLON}
+      | \b action {_COLON} (?={_FENCE}\{{|\W*+[\w.-]++\W*+action[ _]?input\b)
       | <(?:{_TAGS})\s*> | <[|｜](?:python_tag|tool_call\w*|tool▁sep)[|｜]> | \[TOOL_CALLS\]
-      | <function= | \bto=functions\. | ```tool_code\b
+      | <function= | \bto=functions\. | ```tool_code\b | functools(?=\[)
+      | (?<![^\n]) \[(?=[^\W\d][\w.-]*+\((?:\)|\w++=))
     ) )
+  | (?P<mention> (?<![\w"'`“])(?-i:Final[ ]Answer) {_COLON} )
   | (?P<observation> {_LINE} observation {_COLON} )
-  | (?P<object> {_FENCE} \{{ (?=\s*+(?:\{{\s*+)?["'“‘`a-z_]) )
+  | (?P<object> {_FENCE} \{{ (?=[ \t]*+(?:/[/*]|\#)|\s*+(?:\{{\s*+)?(?:["'“‘`\\]|(?-i:[a-z]))) )
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -97,22 +101,29 @@ EVENT = re.compile(
 
 # What may stand between a label and what it is about, and between a tool's name and its arguments.
 _TAG = r"</?[|｜]?[\w▁]{1,40}[|｜]?>"
-_OPENING = re.compile(rf"(?:[\s`*]|```[\w-]*+|json\b|\[(?=\s*+\{{)|{_TAG})*+")
+_ALONE = re.compile(rf"\W*+(?:\w++[ ]?[:：,.!]\W*+)?|.*{_TAG}[\s\[]*+")
+_OPENING = re.compile(
+    rf"(?:```[\w-]*+\s|[\s`*]|_(?=\s)|json\b|print\((?=[\w.-]+\()|\[(?=\s*+\{{)|{_TAG})*+"
+)
 _NAME = re.compile(r"[\"'“\[]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)(?:[\"'”]|\](?!\w))?")
 _INPUT = re.compile(
-    rf"(?:[\s,*`;:：(>]|{_TAG})*+(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
+    rf"(?:[\s,*`;:：(>✿]|{_TAG})*+(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
     rf"(?: ?\d+)?{_COLON})?(?:[\s*]|```[\w-]*+|json\b|\[ARGS\]|{_TAG})*+",
     re.IGNORECASE,
 )
 _FINAL_NAME = re.compile(
     rf"final answer\b[\"'`]?(?:\s*+action[ _]?input)?(?:{_COLON})?", re.IGNORECASE
 )
+_LISTED = re.compile(r"[^\n]*\][ \t]*+(?:[\r\n<]|\Z)")
 _FIRST_KEY = re.compile(r"[\"'“]\w+[\"'”]\s*+[:：]")
 _KEYWORD = re.compile(r"\(\s*+[^\W\d]\w*+\s*+=(?!=)")
 _NEXT_LABEL = re.compile(
     r"\Z|```|</|<[|｜]|\n[ \t*#>]*+(?:observation|thought|action|final[ _]answer)\b", re.IGNORECASE
 )
-_CLAIM = re.compile(r"\{?\s*+[\"'“‘`]*+(?:tool|action|thought|name|function)", re.IGNORECASE)
+_WORDS = "(?:tool|arg|action|thought|name|function)"
+_CLAIM = re.compile(
+    rf"\{{?\s*+(?:\\?[\"'“‘`]++{_WORDS}|{_WORDS}\w*+[\"'”’`]*+\s*+[:：])", re.IGNORECASE
+)
 _THOUGHT = re.compile(r"[\s*#>_]*+(?:thoughts?|reasoning)[ *_]*+[:：][ *_]*+", re.IGNORECASE)
 _THOUGHT_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in _THOUGHTS}
 _ORPHAN = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
@@ -121,11 +132,12 @@ _TRAILERS = (
     *("<end_of_turn>", "</answer>", "</final_answer>"),
 )
 
-_MARK = re.compile(r"(\*{1,3}|_{1,3})(?=final|answer)", re.IGNORECASE)
+_MARK = re.compile(r"(\*{1,3}|_{1,3}|`)(?=final|answer)", re.IGNORECASE)
 
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
 _UNENDED = "it ended before its <think> did, and nothing in there counts"
 _UNPLAIN = "an action stands in a sentence before its Final Answer, and only one of them can count"
+_UNREAD = "its call of a tool has no JSON object with the arguments"
 _UNCLOSED = "its action is not whole: the last closing bracket is missing"
 
 
@@ -167,9 +179,13 @@ class _Scan:
             case "think":
                 return self._pass_over(event)
             case "final":
-                return Fault(_UNPLAIN) if self._mentioned else self._answer(event)
+                is_action = self._mentioned and isinstance(self._mentioned.outcome, Action)
+                return Fault(_UNPLAIN) if is_action else self._answer(event)
+            case "mention" if self._mentioned is None:
+                self._mentioned = self._reading(self._answer(event), event.start())
+                self._at = event.end()
             case "action":
-                return self._labelled(event.end())
+                return self._labelled(event)
             case "object" if self._mentioned is None:
                 outcome = self._object(event)
                 if not isinstance(outcome, Action) or not self._is_in_sentence(event):
@@ -180,8 +196,7 @@ class _Scan:
     def _is_in_sentence(self, event: re.Match[str]) -> bool:
         """Whether an object stands behind words, which may only speak of an earlier action."""
         line = self._text.rfind("\n", 0, event.start()) + 1
-        before = self._text[line : event.start()]
-        return "`" not in event[0] and any(map(str.isalpha, before))
+        return "`" not in event[0] and not _ALONE.fullmatch(self._text, line, event.start())
 
     def _reading(self, outcome: Outcome, start: int) -> Reading:
         before = "".join([*self._said, self._text[self._unsaid : start]]).strip()
@@ -222,9 +237,12 @@ class _Scan:
         claims = found.is_open or _CLAIM.match(self._text, event.end())
         return Fault(found.reason) if claims else None
 
-    def _labelled(self, at: int) -> Outcome | None:
+    def _labelled(self, event: re.Match[str]) -> Outcome | None:
         """Read what stands behind a label: an object, or a name and its arguments."""
-        text, at = self._text, _skip(_OPENING, self._text, at)
+        if event[0].endswith("[") and not _LISTED.match(self._text, event.end()):
+            return None  # a list in code
+        is_tag = not event[0].rstrip().endswith((":", "："))
+        text, at = self._text, _skip(_OPENING, self._text, event.end())
         if text.startswith("{", at) or _FIRST_KEY.match(text, at):
             found = self._read_object(at)
             if isinstance(found, Fault):
@@ -233,28 +251,33 @@ class _Scan:
             return means or Fault(NO_TOOL if found.is_closed else _UNCLOSED)
         if final := _FINAL_NAME.match(text, at):
             return self._answer(final)
-        if name := _NAME.match(text, at):
-            return self._named(name["name"], name.end())
-        return None
+        name = _NAME.match(text, at)
+        outcome = self._named(name["name"], name.end(), event[0], is_tag) if name else None
+        # A label may begin a sentence, a tag does not.
+        return outcome or (Fault(_UNREAD) if is_tag else None)
 
-    def _named(self, tool: str, at: int) -> Outcome | None:
+    def _named(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
         """Read the arguments of a tool whose name was read."""
         text = self._text
-        if text.startswith("()", at):
-            return Action(tool)
+        is_empty = text.startswith("()", at)
+        at += 2 * is_empty
         if _KEYWORD.match(text, at):
             found = self._read_object(at + 1, ")")
             return found if isinstance(found, Fault) else Action(tool, found.value)
         opening = _INPUT.match(text, at)
         at = opening.end() if opening else at
         has_label = bool(opening and opening["label"])
+        if not has_label and is_empty:
+            return Action(tool)
         if text.startswith("{", at) or (has_label and _FIRST_KEY.match(text, at)):
             found = self._read_object(at)
             if isinstance(found, Fault):
                 return found
-            means = None if has_label else find_meaning(found.value, is_labelled=False)
+            is_call = not (has_label or is_tag) and is_call_of(found.value, tool)
+            means = find_meaning(found.value, is_labelled=True) if is_call else None
             return means or Action(tool, found.value)
-        return self._plain_input(tool, at) if has_label else None
+        # What begins with "tool:" may be code.
+        return self._plain_input(tool, at) if has_label and "action" in label.lower() else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
         """Read an object, whose opening bracket may be missing."""

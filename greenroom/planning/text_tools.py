@@ -256,9 +256,13 @@ class _TextToolsStream(ModelStream):
 
     def _read(self, message: Message) -> list[StreamEvent]:
         """Say what a complete reply comes to."""
+        events: list[StreamEvent] = []
+        if rest := self._live.rest():
+            events.append(BlockDelta(self._place("said"), "text", rest))
         if message.tool_uses or message.stop_reason in _UNREAD:
-            whole = [TextBlock(message.text)] if message.text else []
-            return [*(BlockEnd(self._place("said"), each) for each in whole), StreamEnd(message)]
+            if message.text:
+                events.append(BlockEnd(self._place("said"), TextBlock(message.text)))
+            return [*events, StreamEnd(message)]
         reading = self._judged(message)
         outcome = reading.outcome
         if isinstance(outcome, Fault):
@@ -266,7 +270,6 @@ class _TextToolsStream(ModelStream):
         others = [block for block in message.content if not isinstance(block, TextBlock)]
         said = _said(reading)
         made = self._made(outcome)
-        events: list[StreamEvent] = []
         if said is not None:
             events.append(BlockEnd(self._place("said"), said))
         is_new = said is not None or "answer" in self._places
@@ -281,13 +284,11 @@ class _TextToolsStream(ModelStream):
         """Read a reply, knowing why it ended and what it was to be."""
         text = valid_unicode(message.text)
         reading = read_reply(text)
-        outcome = reading.outcome
-        if message.stop_reason is StopReason.MAX_TOKENS and reading.end >= len(text.rstrip()):
+        is_cut = message.stop_reason is StopReason.MAX_TOKENS and reading.end >= len(text.rstrip())
+        if is_cut and not isinstance(reading.outcome, FinalAnswer):
             # Whatever is missing at the end of an action may have been an argument.
-            return (
-                reading if isinstance(outcome, FinalAnswer) else with_fields(reading, outcome=_CUT)
-            )
-        if isinstance(outcome, Fault) and self._must_answer and text.strip():
+            return with_fields(reading, outcome=_CUT)
+        if isinstance(reading.outcome, Fault) and self._must_answer and text.strip():
             return Reading(FinalAnswer(text.strip()), "", 0, len(text))
         return reading
 
@@ -320,16 +321,14 @@ class _TextToolsStream(ModelStream):
         self._reformats += 1
         self._is_over = True
         again = _REFORMAT.format(reason=fault.reason)
-        shown = Message.assistant(clip(message.text, _TOLD) or "(empty)")
+        shown = Message.assistant(clip(message.text.strip(), _TOLD) or "(empty)")
         messages = [*self._first.messages, shown, Message.user(again)]
         self._request = with_fields(self._first, messages=messages)
-        data: dict[str, object] = {"reason": fault.reason, "attempt": self._reformats}
-        data["attempts"] = _REFORMATS
         text = f"the reply could not be read: {fault.reason}; asked again"
+        data = {"reason": fault.reason, "attempt": self._reformats, "attempts": _REFORMATS}
         # Readers drop what they have shown of it.
-        told: dict[str, object] = {"provider": self._llm.name, "model": self._llm.model}
-        begins = Announcement("reply.restarted", told, "")
-        return [StreamRestart(message), begins, Announcement("react.reformat", data, text)]
+        begins = _tell("reply.restarted", provider=self._llm.name, model=self._llm.model)
+        return [StreamRestart(message), begins, _tell("react.reformat", text, **data)]
 
 
 def _said(reading: Reading) -> ContentBlock | None:
@@ -342,13 +341,15 @@ def _said(reading: Reading) -> ContentBlock | None:
 
 def _about_step(outcome: Action | FinalAnswer, made: ContentBlock) -> Iterable[Announcement]:
     if outcome.thought:
-        data: dict[str, object] = {"text": clip(outcome.thought, _TOLD)}
-        yield Announcement("react.thought", data, "")
+        yield _tell("react.thought", text=clip(outcome.thought, _TOLD))
     if isinstance(made, ToolUseBlock):
-        call: dict[str, object] = {"id": made.id, "tool": made.name, "arguments": made.input}
-        yield Announcement("react.action", call, "")
+        yield _tell("react.action", id=made.id, tool=made.name, arguments=made.input)
 
 
 def _about_observation(result: ToolResultBlock) -> Announcement:
-    data: dict[str, object] = {"id": result.tool_use_id, "text": clip(result.text, _TOLD)}
-    return Announcement("react.observation", data | {"is_error": result.is_error}, "")
+    text = clip(result.text, _TOLD)
+    return _tell("react.observation", id=result.tool_use_id, text=text, is_error=result.is_error)
+
+
+def _tell(kind: str, line: str = "", /, **data: object) -> Announcement:
+    return Announcement(kind, data, line)

@@ -84,5 +84,7 @@ def in_words(message: Message) -> Iterable[ContentBlock]:
                 yield TextBlock(f"{thought}\n")
             case TextBlock(text) if is_answer:
                 yield replace(block, text=f"Final Answer: {text}")
+            case TextBlock(text) if line and message.tool_results:
+                yield replace(block, text=line + text)
             case _:
                 yield block

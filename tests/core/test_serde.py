@@ -44,6 +44,8 @@ def test_what_json_cannot_express_is_a_typed_error():
         serde.dumps({"a": object()})
     with pytest.raises(InvalidJSONError):
         serde.loads("{")
+    with pytest.raises(InvalidJSONError):
+        serde.decode('"\ud800"', str)
     deep = []
     for _ in range(2000):
         deep = [deep]

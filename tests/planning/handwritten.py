@@ -37,6 +37,41 @@ READ = {
     'Action: [search]\nAction Input: {"query": "Tokyo"}': SEARCH,
     "Action: " + CALL[:-1] + "\nObservation: sun": SEARCH,
     "Action: " + CALL[:-1] + "\n\nNote: I wait for it.": SEARCH,
+    # A name that is followed by arguments which look like a call themselves.
+    'Action: search()\nAction Input: {"query": "Tokyo"}': SEARCH,
+    '[TOOL_CALLS]add[ARGS]{"name": "Bob", "input": "x"}': Action(
+        "add", {"name": "Bob", "input": "x"}
+    ),
+    f"Action: get_time()\n\n{OLD}": Action("get_time", {}),
+    '<function=add>{"tool": "x", "args": {}}</function>': Action("add", {"tool": "x", "args": {}}),
+    'Action: add {"name": "Bob", "input": "x"}': Action("add", {"name": "Bob", "input": "x"}),
+    f"Action: WebSearch {CALL}": SEARCH,
+    "Action: ```text\n" + CALL[:-1] + ', "id": "call_1"}\n```': SEARCH,
+    # Calls as Python writes them, and other forms of their own.
+    '_Action:_ search()\nArguments: {"query": "Tokyo"}': SEARCH,
+    'Action: `{"tool": "add", "args": {"a": 1}`': Action("add", {"a": 1}),
+    '[search(query="Tokyo")]': SEARCH,
+    '```tool_code\nprint(search(query="Tokyo"))\n```': SEARCH,
+    'Action: search(query="Tokyo", where={"k": [1]})': Action(
+        "search", {"query": "Tokyo", "where": {"k": [1]}}
+    ),
+    f"functools[{CALL}]\nAction: {OLD}": SEARCH,
+    f"I look.<|action_start|><|plugin|>{CALL}<|action_end|>\nAction: {OLD}": SEARCH,
+    f"Assistant: {CALL}\nAction: {OLD}": SEARCH,
+    '{"thoughts": {"text": "hm"}, "command": {"name": "search", "args": {"query": "Tokyo"}}}': SEARCH,
+    '✿FUNCTION✿: search\n✿ARGS✿: {"query": "Tokyo"}\n✿RESULT✿: ': SEARCH,
+    # Comments, and quotes that are all escaped.
+    "Action: {  # it's a call\n" + CALL[1:]: SEARCH,
+    "{ /* it's {one} */" + CALL[1:]: SEARCH,
+    "{ // it's one\n" + CALL[1:] + f"\nAction: {OLD}": SEARCH,
+    "Action: " + CALL[:-1] + "\n## Observation: sun\n": SEARCH,
+    "Action: " + CALL.replace('"', '\\"') + "\nObservation: sun": SEARCH,
+    # A thought without an end, or with a bracket too many.
+    f"I search, it's odd {{\nAction: {CALL}\nFinal Answer: sun": SEARCH,
+    f"I need to search Action: {CALL}\nAction: {OLD}": SEARCH,
+    f"<think>hm</think>Action: {CALL}": SEARCH,
+    'I look Action: search Action Input: {"query": "Tokyo"} Observation: sun': SEARCH,
+    f"No Final Answer: I look first.\nAction: {CALL}": SEARCH,
     # Objects in objects, and objects as texts.
     'Action: {"tool": {"name": "search"}, "arguments": {"query": "Tokyo"}}': SEARCH,
     '{"tool_calls": [{"type": "function", "function": {"name": "search", "arguments": {"query": "Tokyo"}}}]}': SEARCH,
@@ -70,6 +105,7 @@ READ = {
     f"Perhaps Action: {OLD}\n</think>\n\nAction: {CALL}": SEARCH,
     "Action: " + CALL.replace("Tokyo", "a </think> b"): Action("search", {"query": "a </think> b"}),
     f"Action: I will search the web.\n{CALL}": SEARCH,
+    f"Thought: it greets with f'{{name}}: {{tool.name}}'.\nAction: {CALL}": SEARCH,
     # Answers.
     f"Thought: body {{ color: red; }} and {{'x', 'y'}}\nFinal Answer: use {CALL}": FinalAnswer(
         f"use {CALL}"
@@ -83,6 +119,7 @@ READ = {
     "*Final Answer:* 45": FinalAnswer("45"),
     "Final Answer: **45** it is": FinalAnswer("**45** it is"),
     "**Final Answer:** **45** it is": FinalAnswer("**45** it is"),
+    "`Final Answer:` 45": FinalAnswer("45"),
     "* Final Answer: * one\n* two": FinalAnswer("* one\n* two"),
     "### Final Answer\n\nline 1\n\nAction: none\nline 3": FinalAnswer(
         "line 1\n\nAction: none\nline 3"
@@ -91,6 +128,10 @@ READ = {
     "✅ **Final Answer:** 45": FinalAnswer("45"),
     "Thought: I know.\nAnswer: Paris": FinalAnswer("Paris"),
     "Final answer is: 45": FinalAnswer("45"),
+    "<think>hm</think>Final Answer: 45": FinalAnswer("45"),
+    "</think> **Final Answer:** 45": FinalAnswer("45"),
+    "Thought: I know it Final Answer: 45": FinalAnswer("45"),
+    "No Final Answer: not yet.\nFinal Answer: 45": FinalAnswer("45"),
     "Final Answer: 45\n\nQuestion: and 46?\nThought: hm": FinalAnswer(
         "45\n\nQuestion: and 46?\nThought: hm"
     ),
@@ -100,6 +141,11 @@ FAULTS = {
     "": "neither",
     "I need to think more": "neither",
     "The capital of France is Paris.": "neither",
+    'I go on until I can write "Final Answer:" at its end.': "neither",
+    "def check(\n    tool: AnyTool,\n    input: Mapping[str, object],\n) -> Answer:\n    pass": "neither",
+    "[\n    [Fake(x=1), 2],\n]": "neither",
+    "[Fake(\n    x=1,\n)]": "neither",
+    "It says why there is no\nanswer: nobody can be asked.": "neither",
     "Final Answer:": "nothing stands",
     "Action: get_time": "neither",
     "<think>Action: " + CALL: "<think>",
@@ -109,6 +155,7 @@ FAULTS = {
     'Action: {"tool": "pay", "arguments": {"euros": 15': "bracket is missing",
     'Action: {"tool": "pay", "arguments": {"to": "Ann"': "more than one",
     'Action: {"tool": "pay"': "not whole",
+    'Action: pay\nAction Input: {"euros": 15,': "behind its last comma",
     'Action: {"tool": "a", "arguments": {}, "tool": "b"}': "stands twice",
     'Action: {"tool": "a", "arguments": [1]}': 'needs "arguments"',
     'Action: {"tool": "a", "query": "b"}': 'needs "arguments"',
@@ -131,6 +178,10 @@ FAULTS = {
     'Action: {"tool": "a", "arguments": {"json": "{"a": "b"}"}}': "not plain",
     "Action: " + '{"a": ' * 60 + "1" + "}" * 60: "50 levels",
     f"I search: {CALL}. Final Answer: sun": "only one",
+    # A form that is not read, before what the model made up.
+    f"<tool_call>\n<function=a>\n<parameter=b>\n1\n</parameter>\n</tool_call>\nAction: {CALL}": "no JSON",
+    '<function_calls>\n<invoke name="a">\n</invoke>\nFinal Answer: 3': "no JSON",
+    'The user is {"name": "Bob", "input": "x"}.': "neither",
     # A later action may rest upon what the model made up.
     f"Action: {{'tool': 'a', 'args': {{x}}}}\nObservation: 3\nAction: {CALL}": "a name in",
 }

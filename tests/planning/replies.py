@@ -90,6 +90,8 @@ FAMILIES: dict[str, Any] = {
     "mistral": (("name", "arguments"), "[TOOL_CALLS] [{CALL}]</s>"),
     "gemma": (("action", "action_input"), "### Thought\n{THOUGHT}\n\n### Action:\n{CALL}"),
     "phi, one object": (("tool", "arguments"), "{CALL}"),
+    "phi, functools": (("name", "arguments"), "functools[{CALL}]"),
+    "cohere": (("tool_name", "parameters"), "Plan: I look.\nAction: ```json\n[\n{CALL}\n]\n```"),
     "claude, tags": (("tool", "args"), "<thinking>{THOUGHT}</thinking>\n<action>{CALL}</action>"),
 }
 
@@ -164,6 +166,8 @@ OBJECT_MUTATIONS = {
     "a brace missing": lambda text: text[:-1],
     "a brace too many": lambda text: text + "}",
     "doubled braces": lambda text: text.replace("{", "{{").replace("}", "}}"),
+    "a comment": lambda text: text.replace("{", "{  # it's one\n", 1),
+    "escaped quotes": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     "escaped Unicode": lambda text: json.dumps(json.loads(text)),
     "fullwidth punctuation": lambda text: text.replace('": ', '"： ').replace(', "', '，"'),
 }

@@ -50,6 +50,7 @@ def test_what_is_shown_is_what_was_said(text, size):
         ("<think>Final Answer: no</think>I know it.\nFinal Answer: 3 {x}", "I know it.\n", "3 {x}"),
         ("To act is fun; the final answer follows.\n**Final Answer:** yes", None, "yes"),
         ("It is **bold**, `code` and [1], <b>, a and final.", None, ""),
+        ("I look.\n[send(to='Ann', text='" + "so " * 50 + "')]", "I look.\n", ""),
         ("Final Answer:\n\n  3", "", "3"),
     ],
 )

@@ -98,6 +98,7 @@ PIECES = (
         "(",
         "x=",
     ),
+    *('\\"', '{\\"tool', "/*", "*/", "#", "functools["),
     *("1", "-2.5e3", "true", "None", "//", "\ud800", "\x00", "：", "é", "**", "<function="),
 )
 texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join))
@@ -209,6 +210,11 @@ HARD = {
     "brackets": '{"a": [[',
     "doubled braces": "{{",
     "labels in a line": "x. Final Answer ",
+    "comments in blocks": '{"a": /* {',
+    "escaped quotes": '{\\"a\\": {',
+    "calls in lists": "\n[a(b=",
+    "actions in a sentence": "an action: {",
+    "mentions of answers": "a Final Answer: ",
     "mentions": 'so {"tool": "a", "args": {}} ',
 }
 

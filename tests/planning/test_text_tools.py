@@ -127,6 +127,7 @@ async def test_errors_images_and_answers_in_the_history():
             [
                 ToolResultBlock("1", (TextBlock("gone"),), is_error=True),
                 ToolResultBlock("2", (image,)),
+                TextBlock("And hurry."),
             ]
         ),
         Message.assistant([ThinkingBlock("Thought: hm"), TextBlock("So be it.")]),
@@ -139,7 +140,7 @@ async def test_errors_images_and_answers_in_the_history():
     assert sent[1].text == (
         'I see.\nAction: {"tool": "a", "arguments": {}}\nAction: {"tool": "b\\"", "arguments": {}}'
     )
-    assert sent[2].text == "Observation: Error: gone\nObservation: "
+    assert sent[2].text == "Observation: Error: gone\nObservation: \nAnd hurry."
     assert image in sent[2].content
     assert sent[3].text == "Thought: hm\nFinal Answer: So be it."
     assert sent[4].content == (ThinkingBlock("mine", "signature"), TextBlock("Final Answer: Yes."))
@@ -263,6 +264,8 @@ async def test_a_model_that_has_calls_after_all():
     call = ToolUseBlock("1", "add", {"a": 1})
     reply = await TextTools(ScriptedProvider(call)).generate(request())
     assert reply.tool_uses == (call,)
+    events, _ = await read(TextTools(ScriptedProvider([TextBlock("I look."), call])))
+    assert said(events) == "I look."
 
 
 @pytest.mark.parametrize(
@@ -312,6 +315,12 @@ async def test_it_is_asked_for_at_most_three_times_more():
     assert len(inner.requests) == 4
     assert caught.value.partial.text == "I need to think more"
     assert "neither" in caught.value.errors[0]
+
+
+async def test_a_reply_of_blanks_is_shown_as_empty():
+    inner = ScriptedProvider("\n ", DONE)
+    await TextTools(inner).generate(request())
+    assert inner.requests[1].messages[-2].text == "(empty)"
 
 
 async def test_at_the_last_step_words_are_an_answer():
