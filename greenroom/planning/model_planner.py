@@ -21,7 +21,9 @@ __all__ = ["ModelPlanner", "describe_errors", "describe_plan", "describe_results
 _TRIES = 3
 _TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
 _LONGEST_DRAFT = 200
-_LONGEST_RESULT = 2000
+_LONGEST_RESULT = 2000  # characters
+_SHORTEST_RESULT = 100
+_LONGEST_RESULTS = 60_000
 
 _INSTRUCTIONS = """\
 You turn a goal into a plan: subtasks, and for each the ids of those that have to be completed before it.
@@ -150,6 +152,10 @@ class ModelPlanner:
         Raises:
             PlanError: it does not fit.
         """
+        for each in drafted:
+            if each.tool and each.id in done and _call(each) != _call(done[each.id]):
+                hint = "leave it out, or give the new call an id of its own"
+                raise PlanError(f"{each.id} is completed, and was another call", hint=hint)
         new = [subtask for subtask in drafted if subtask.id not in done]
         if not new and not done.subtasks:
             raise PlanError("it has no subtasks")
@@ -185,8 +191,10 @@ def describe_plan(plan: Plan) -> str:
 
 
 def describe_results(run: PlanRun) -> str:
-    """Write down what subtasks came to, each cut to a readable length."""
-    return _listed({id_: _text(result) for id_, result in run.results.items()})
+    """Write down what subtasks came to, each cut to a readable length; together some 60,000 characters."""
+    results = run.results
+    longest = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(results)))
+    return _listed({id_: _text(result, longest) for id_, result in results.items()})
 
 
 def describe_errors(run: PlanRun) -> str:
@@ -199,9 +207,13 @@ def _listed(texts: dict[str, str]) -> str:
     return "\n".join(f"- {id_}: {text}" for id_, text in texts.items()) or "nothing"
 
 
-def _text(result: object) -> str:
+def _text(result: object, longest: int) -> str:
     text = result if isinstance(result, str) else serde.dumps(result).decode()
-    return clip(text, _LONGEST_RESULT)
+    return clip(text, max(longest, _SHORTEST_RESULT))
+
+
+def _call(subtask: Subtask) -> tuple[str, dict[str, object]]:
+    return subtask.tool, subtask.arguments
 
 
 def _describe_tools(tools: ToolRegistry) -> str:

@@ -182,6 +182,11 @@ for less)
         raise PlanError("this plan was written beforehand, and knows no other way", hint=hint)
 
     @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the subtasks, in the order in which they were given."""
+        return tuple(subtask.id for subtask in self.subtasks)
+
+    @cached_property
     def _by_id(self) -> dict[str, Subtask]:
         return {subtask.id: subtask for subtask in self.subtasks}
 

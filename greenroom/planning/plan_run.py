@@ -28,6 +28,7 @@ __all__ = [
     "SubtaskMove",
     "SubtaskState",
     "SubtaskStatus",
+    "last_records",
 ]
 
 PLAN_STEP = "plan.step"
@@ -130,7 +131,10 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 
 
 class SubtaskMove(Wire, frozen=True, tag="move"):
-    """A subtask has another status; the fields are those of its `SubtaskState`."""
+    """A subtask has another status; the fields are those of its `SubtaskState`.
+
+    `call` is a hash of the call that starts, of a tool that may not be called twice.
+    """
 
     id: str
     status: SubtaskStatus
@@ -139,6 +143,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     reason: FailureReason | None = None
     session_id: str = ""
     failures: int | None = None
+    call: str = ""
 
     def __str__(self) -> str:
         why = f": {' '.join(self.error.split())}" if self.error else ""
@@ -186,6 +191,8 @@ class PlanRun(Wire, frozen=True):
 
     def __post_init__(self) -> None:
         """Have a state for each subtask, in the plan's order."""
+        if tuple(self.states) == self.plan.ids:  # nearly always: a move would cost a walk else
+            return
         nothing = SubtaskState()
         states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
         msgspec.structs.force_setattr(self, "states", states)
@@ -205,7 +212,7 @@ class PlanRun(Wire, frozen=True):
         """
         run: PlanRun | None = None
         try:
-            for record in session.records(PLAN_STEP):
+            for record in last_records(session):
                 run = cls.follow(run, record)
         except PlanError as error:
             raise PlanError(f"a plan of {session.session_id}: {error.message}") from None
@@ -340,17 +347,20 @@ class PlanRun(Wire, frozen=True):
         return self.apply(move)
 
     def revise(self, plan: Plan) -> "PlanRun":
-        """Go on with another plan; what is completed stays, as it was, also where the new one lacks it.
+        """Go on with another plan.
+
+        What is completed stays as it was, also where the new plan lacks it or says something else of it;
+        so does what was cut off and may have had its effect.
 
         Raises:
-            PlanError: the new plan does not fit what is completed.
+            PlanError: the new plan does not fit what stays.
         """
-        done = self.ids(SubtaskStatus.COMPLETED)
-        left_out = tuple(self.plan[id_] for id_ in done if id_ not in plan)
-        kept = (self.plan[each.id] if each.id in done else each for each in plan.subtasks)
+        stays = {id_ for id_, state in self.states.items() if _stays(state)}
+        left_out = (each for each in self.plan.subtasks if each.id in stays and each.id not in plan)
+        kept = (self.plan[each.id] if each.id in stays else each for each in plan.subtasks)
         merged = Plan(self.plan.goal, (*left_out, *kept))
         states = {
-            id_: state if state.status is _C else _taken_over(state)
+            id_: state if id_ in stays else SubtaskState(failures=state.failures)
             for id_, state in self.states.items()
         }
         return replace(self, plan=merged, states=states, revisions=self.revisions + 1)._blocked()
@@ -430,13 +440,19 @@ def _as_move(id_: str, state: SubtaskState) -> SubtaskMove:
     )
 
 
-def _taken_over(state: SubtaskState) -> SubtaskState:
-    """Return what holds of a subtask in a revised plan that has it as well."""
-    is_refused = state.reason is FailureReason.CUT_OFF
+def _stays(state: SubtaskState) -> bool:
+    """Whether a revised plan can't change a subtask: it is completed, or may have had its effect."""
     is_uncertain = state.status in (_P, _E) and state.session_id
-    if is_refused or is_uncertain:
-        return state  # it may have had its effect
-    return SubtaskState(failures=state.failures)
+    return state.status is _C or state.reason is FailureReason.CUT_OFF or bool(is_uncertain)
+
+
+def last_records(session: AgentSession) -> tuple[JSON, ...]:
+    """Return the records of the last plan of a session."""
+    found = session.records(PLAN_STEP)
+    begins = (
+        n for n, each in enumerate(found) if isinstance(each, dict) and each.get("type") == "begin"
+    )
+    return found[max(begins, default=0) :]
 
 
 def _bounded(result: object) -> JSON:

@@ -77,7 +77,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
         (_P, _C.MISSING): _PLAN,
     }
 )
-"""What is done about the first error of a row, the second, and so on; the last answer holds from there on."""
+"""What is done about the first error of a row, the second, and so on; behind its last answer a row gives up."""
 
 _FEASIBLE = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
@@ -176,7 +176,7 @@ class RecoveryPolicy:
             subtask: the id of the subtask that it is about.
         """
         row = self._rows.get((component, error), (_D.GIVE_UP,))
-        left = row[min(attempt, len(row)) - 1 :]
+        left = row[attempt - 1 :]
         decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
         if decision is not _D.GIVE_UP and not self._count():
             decision, cause = _D.GIVE_UP, Cause.BUDGET

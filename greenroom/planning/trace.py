@@ -78,7 +78,7 @@ def trace_worker(session: AgentSession) -> Trace:
         names = ", ".join(calls.get(each.tool_use_id, "a tool") for each in doubtful)
         return Trace("unsure", session, doubt=f"the call of {names} had started")
     if reply and not answer and not reply.tool_uses and reply.stop_reason not in _UNFINISHED:
-        return Trace("result", result=reply.text)  # the last word: it was not asked again
+        return Trace("result", session, reply.text)  # the last word: it was not asked again
     if session.model:
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")

@@ -65,7 +65,7 @@ def test_an_agent(found, kind, what):
     trace = trace_worker(found)
     assert trace.kind == kind
     assert (trace.result or trace.doubt or None) == what
-    assert (trace.session is None) == (kind == "result")
+    assert trace.session is found
 
 
 async def test_what_was_never_stored_and_what_belongs_to_another():
