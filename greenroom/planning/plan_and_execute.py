@@ -115,8 +115,9 @@ async def plan_and_execute(
         recovery=recovery,
     )
     async for message in agent.inputs():
-        run = _open_run(agent.session, message.text)
+        is_answered = _is_answered(agent.session)
         async with agent.turn(message):
+            run = _open_run(agent.session, message.text, is_answered=is_answered)
             await work.answer(agent, message.text, run)
 
 
@@ -283,13 +284,21 @@ class _Work:
         return plan
 
 
-def _open_run(session: AgentSession, goal: str) -> PlanRun | None:
-    """Return the run for this goal that was not brought to its end, and to an answer."""
-    if not session.records(PLAN_STEP):
-        return None
-    run, last = PlanRun.load(session), session.history[-1]
-    is_reply = last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
-    return run if run.plan.goal == goal and not (is_reply and run.is_over) else None
+def _is_answered(session: AgentSession) -> bool:
+    """Whether the last word of a session is a reply that has come to its end."""
+    last = session.history[-1] if session.history else Message.user("")
+    return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
+
+
+def _open_run(session: AgentSession, goal: str, *, is_answered: bool) -> PlanRun | None:
+    """Return the run for this goal that was not brought to its end, and to an answer.
+
+    Raises:
+        PlanError: the last plan can't be read.
+    """
+    run = PlanRun.load(session) if session.records(PLAN_STEP) else None
+    is_open = run is not None and run.plan.goal == goal and not (is_answered and run.is_over)
+    return run if is_open else None
 
 
 async def _recalled(agent: AgentInternals, recall: Recall, goal: str) -> str:

@@ -9,7 +9,7 @@ does goes through no call. Then a person is asked before anything is run again.
 from dataclasses import dataclass
 from typing import Literal
 
-from greenroom.core import Message, SessionNotFoundError, StopReason
+from greenroom.core import Message, SessionCorruptError, SessionNotFoundError, StopReason
 from greenroom.planning.references import structured
 from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
 
@@ -41,13 +41,15 @@ async def find_trace(
     """Look at the session of a subtask that was cut off.
 
     Raises:
-        SessionError: it can't be read.
+        SessionError: the store can't be read.
     """
     try:
         session = await AgentSession.load(session_id, store=store)
     except SessionNotFoundError:
         # A call is stored before it starts; what an agent does before its first model call is not.
         return Trace("nothing") if is_call else Trace("unsure", doubt="its agent had begun")
+    except SessionCorruptError:
+        return Trace("unsure", doubt="its session is damaged")
     if session.parent_session_id != parent_id:
         return Trace("unsure", doubt="it has run in another session, of which this is a fork")
     return trace_call(session) if is_call else trace_worker(session)
