@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from greenroom.agents import Agent, AgentResult
+from greenroom.agents import Agent
 from greenroom.core import ModelOutputError, PlanError, clip, serde
 from greenroom.llm import LLMProvider
 from greenroom.planning.error_context import ErrorClass
@@ -13,7 +13,6 @@ from greenroom.planning.merge import merge
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import PlanRun, SubtaskStatus
 from greenroom.planning.revision import Failure
-from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
 
 __all__ = ["ModelPlanner", "describe_errors", "describe_plan", "describe_results"]
@@ -123,12 +122,14 @@ class ModelPlanner:
 
     async def _draft(self, request: str, done: Plan, tools: ToolRegistry) -> Plan:
         """Ask for a plan behind what is completed, and again where it does not fit."""
-        session: AgentSession | None = None
+        session = None
         tries = _TRIES
         while True:
-            result = await self._ask(request, session)
+            result = await self._agent.run(request, session=session)
             try:
                 return self._complete(result.output.subtasks, done, tools)
+            except ModelOutputError as error:
+                raise PlanError(f"the model has made no plan: {error.message}") from error
             except PlanError as error:
                 tries -= 1
                 if not tries:
@@ -137,14 +138,6 @@ class ModelPlanner:
                     raise PlanError(fault, hint=hint) from None
                 request = f"This plan can't be used: {error.message}\nGive the whole plan again."
                 session = await result.session.fork()  # each run has a session of its own
-
-    async def _ask(self, request: str, session: AgentSession | None) -> AgentResult[PlanDraft]:
-        result = await self._agent.run(request, session=session)
-        try:
-            _ = result.output
-        except ModelOutputError as error:
-            raise PlanError(f"the model has made no plan: {error.message}") from error
-        return result
 
     def _complete(self, drafted: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
         """Make the whole plan, of at most so many subtasks beside those that are completed.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from greenroom.core import PlanError, Wire
+from greenroom.core import PlanError, Wire, visible
 
 if TYPE_CHECKING:
     from greenroom.planning.plan_run import PlanRun
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "Subtask"]
 
 _ID = re.compile(r"[\w-]{1,64}")
-_MERMAID_ID = re.compile(r"(?!end\b|graph\b|subgraph\b|style\b|class\b|click\b|[ox]\b)[A-Za-z]\w*")
+_MERMAID_WORDS = (
+    "end|(?:sub)?graph|flowchart|style|linkStyle|class|classDef|click|direction|href|call|[ox]"
+)
+_MERMAID_ID = re.compile(rf"(?!(?:{_MERMAID_WORDS})\b)[A-Za-z]\w*")
 _MAX_FAULTS = 10
 
 
@@ -237,5 +240,5 @@ def _meant(id_: str, known: Collection[str]) -> str:
 
 
 def _label(subtask: Subtask) -> str:
-    text = " ".join(f"{subtask.id}: {subtask.goal or subtask.tool}".split())
-    return text.replace("#", "#35;").replace('"', "#quot;")
+    text = visible(" ".join(f"{subtask.id}: {subtask.goal or subtask.tool}".split()))
+    return text.replace("#", "#35;").replace('"', "#quot;").replace("<", "#lt;")

@@ -1,6 +1,6 @@
 """`plan_and_execute`: an agent that plans, carries the plan out, and answers with what came of it."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
@@ -174,46 +174,40 @@ async def run_task(
         permissions=permissions,
         recovery=recovery,
     )
-    task = _Task(work)
-    session = AgentSession.new("task")
-    handle = spawn_subagent(session, task.run, report=False, budget=budget)
-    if handle is not None:
-        return await task.ask(handle, query)
-    async with AgentRuntime(MemoryStore()) as runtime:
-        handle = runtime.spawn(session, task.run, unattended="deny", budget=budget)
-        answer = await task.ask(handle, query)
-    return answer  # noqa: RET504 (a runtime may swallow what its block raises)
+    raised: list[GreenroomError] = []
 
-
-class _Task:
-    """The agent of one task, and the error that has ended its turn."""
-
-    def __init__(self, work: "_Work") -> None:
-        self._work = work
-        self._error: GreenroomError | None = None
-
-    async def run(self, agent: AgentInternals) -> None:
+    async def task(agent: AgentInternals) -> None:
         async for message in agent.inputs():
             async with agent.turn(message):
                 try:
-                    await self._work.answer(agent, message.text)
+                    await work.answer(agent, message.text)
                 except GreenroomError as error:
-                    self._error = error
+                    raised.append(error)
                     raise
 
-    async def ask(self, handle: AgentHandle, query: str) -> str:
-        """Wait for the answer, and raise what has ended the work on it."""
-        try:
-            result = await handle.ask(query)
-        finally:
-            with trio.move_on_after(_GRACE, shield=True):
-                await handle.shutdown(grace=0)
-            handle.kill()
-        if self._error is not None:
-            raise self._error
-        if result.status is not TurnStatus.COMPLETED:
-            raise TurnError(f"the task was {result.status}", hint=result.error)
-        return result.text
+    session = AgentSession.new("task")
+    handle = spawn_subagent(session, task, report=False, budget=budget)
+    if handle is not None:
+        return await _ask(handle, query, raised)
+    async with AgentRuntime(MemoryStore()) as runtime:
+        handle = runtime.spawn(session, task, unattended="deny", budget=budget)
+        answer = await _ask(handle, query, raised)
+    return answer  # noqa: RET504 (a runtime may swallow what its block raises)
+
+
+async def _ask(handle: AgentHandle, query: str, raised: Sequence[GreenroomError]) -> str:
+    """Wait for the answer to a task, and raise what has ended the work on it."""
+    try:
+        result = await handle.ask(query)
+    finally:
+        with trio.move_on_after(_GRACE, shield=True):
+            await handle.shutdown(grace=0)
+        handle.kill()
+    if raised:
+        raise raised[0]
+    if result.status is not TurnStatus.COMPLETED:
+        raise TurnError(f"the task was {result.status}", hint=result.error)
+    return result.text
 
 
 @dataclass(frozen=True)

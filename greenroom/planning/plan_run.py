@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from greenroom.core import JSON, MAX_ERROR_TEXT, PlanError, Wire, clip, serde
 from greenroom.planning.plan import Plan
@@ -241,12 +241,8 @@ class PlanRun(Wire, frozen=True):
         except msgspec.ValidationError as error:
             raise PlanError(f"a step of the plan can't be read: {error}") from None
         if isinstance(read, PlanBegin):
-            return cls._begin(read)
+            return cls(read.plan, read.states, read.revisions, read.error)
         return None if run is None else run.apply(read)
-
-    @classmethod
-    def _begin(cls, step: PlanBegin) -> "PlanRun":
-        return cls(step.plan, step.states, step.revisions, step.error)
 
     # -- what it says ---------------------------------------------------------------------------
 
@@ -373,7 +369,7 @@ class PlanRun(Wire, frozen=True):
         """
         match step:
             case PlanBegin():
-                return self._begin(step)
+                return PlanRun(step.plan, step.states, step.revisions, step.error)
             case PlanRevision():
                 return self.revise(step.plan)
             case PlanEnd():
@@ -385,7 +381,8 @@ class PlanRun(Wire, frozen=True):
         """Go through changes that lead to this run."""
         yield PlanBegin(self.plan, self.revisions)
         for id_ in self.plan.order():
-            move = _as_move(id_, state := self.states[id_])
+            state = self.states[id_]
+            move = SubtaskMove(id_, **asdict(state))
             if state.status in (_C, _E):
                 yield replace(move, status=_E)
             if state.status in (_C, _F) or (state.status is _P and state != SubtaskState()):
@@ -425,19 +422,6 @@ class PlanRun(Wire, frozen=True):
             elif state.status is _B:
                 states[id_] = replace(state, status=_P, error="")
         return replace(self, states=states)
-
-
-def _as_move(id_: str, state: SubtaskState) -> SubtaskMove:
-    """Return the move that leads to a state."""
-    return SubtaskMove(
-        id_,
-        state.status,
-        state.result,
-        state.error,
-        state.reason,
-        state.session_id,
-        state.failures,
-    )
 
 
 def _stays(state: SubtaskState) -> bool:
