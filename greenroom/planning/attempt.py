@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.agents import run_tools
 from greenroom.core import (
@@ -41,7 +42,7 @@ from greenroom.planning.references import fill, structured
 from greenroom.planning.trace import Trace, find_trace, trace_call
 from greenroom.runtime import AgentHandle, AgentInternals, Outcome
 from greenroom.session import AgentSession
-from greenroom.tools import ToolRegistry, may_repeat
+from greenroom.tools import RegisteredTool, ToolRegistry
 
 __all__ = ["Attempts", "End", "SubtaskCall", "find_twin"]
 
@@ -67,6 +68,7 @@ class Attempts:
     tools: ToolRegistry
     permissions: PermissionManager
     spawn: Spawn
+    may_repeat: Callable[[RegisteredTool], bool]
 
     async def make(self, subtask: Subtask, *, is_again: bool) -> End:
         """Run a subtask, or find out what became of it.
@@ -89,13 +91,15 @@ class Attempts:
         is_known = is_again or bool(left_in)
         if (refused := await self._ask(filled, trace, left_in, is_known=is_known)) is not None:
             return refused
-        session = await self._open_session(trace)
-        self._start(subtask, session.session_id, self._hash(filled))
+        session, call = await self._open_session(trace), self._hash(filled)
+        self._start(subtask, session.session_id, call)
         try:
             await self.progress.save(flush=True)
-            return await self._run(filled, session, goes_on=trace.session is not None)
+            if subtask.tool:
+                return await self._call(filled, session, call)
+            return await self._work(filled, session, goes_on=trace.session is not None)
         except BaseException:
-            self._cut_off(subtask, session)
+            self._cut_off(subtask, session, call)
             raise
 
     async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
@@ -116,7 +120,7 @@ class Attempts:
         session, tool = self.agent.session, self.tools.get(subtask.tool)
         is_call = bool(subtask.tool)
         trace = await find_trace(session_id, session.session_id, session.store, is_call=is_call)
-        if trace.kind == "unsure" and tool is not None and may_repeat(tool):
+        if trace.kind == "unsure" and tool is not None and self.may_repeat(tool):
             return Trace("nothing")
         return trace
 
@@ -156,7 +160,7 @@ class Attempts:
     def _hash(self, subtask: Subtask) -> str:
         """Return what tells a call from others; of one that may be made twice nothing."""
         tool = self.tools.get(subtask.tool)
-        if tool is None or may_repeat(tool):
+        if tool is None or self.may_repeat(tool):
             return ""
         call = msgspec.json.encode([tool.name, subtask.arguments], order="deterministic")
         return hashlib.sha256(call).hexdigest()[:32]
@@ -184,29 +188,27 @@ class Attempts:
         executing = SubtaskStatus.EXECUTING
         self.progress.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
 
-    async def _run(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> End:
-        """Run a subtask in its session, and end its agent."""
-        call = SubtaskCall(subtask, self.tools, self.permissions) if subtask.tool else None
-        if call is not None:
-            handle = self.agent.spawn(session, call, report=False, name=subtask.id)
-        else:
-            handle = self.spawn(session, subtask.id)
-        try:
-            text = _GO_ON if goes_on else subtask.goal or subtask.tool
-            end = await _result(handle, text, subtask)
-            await handle.shutdown()
-        finally:
-            with trio.CancelScope(shield=True):
-                await handle.shutdown(grace=0)
-        if call is not None and end.error is ErrorClass.FAILED:
-            return End(end.move, call.error_class)  # its turn knows no more
-        return end
+    async def _work(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> End:
+        """Let an agent do a subtask."""
+        text = _GO_ON if goes_on else subtask.goal
+        return await _result(self.spawn(session, subtask.id), text, subtask)
 
-    def _cut_off(self, subtask: Subtask, session: AgentSession) -> None:
+    async def _call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
+        """Make the call of a subtask."""
+        made = SubtaskCall(subtask, self.tools, self.permissions)
+        handle = self.agent.spawn(session, made, report=False, name=subtask.id)
+        move, error = await _result(handle, subtask.goal or subtask.tool, subtask)
+        is_told = error is ErrorClass.FAILED  # its turn knows no more than that
+        error = made.error_class if is_told else error
+        if not is_told or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
+            move = replace(move, call=call)
+        return End(move, error)
+
+    def _cut_off(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
         trace = trace_call(session) if subtask.tool else None
         if trace is not None and trace.kind == "result":
-            self.progress.write(_known(trace, subtask).move)
+            self.progress.write(replace(_known(trace, subtask).move, call=call))
         else:
             left = session.session_id if session.history else ""
             pending = SubtaskStatus.PENDING
@@ -257,16 +259,19 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
     """
     first: set[str] = set()
     made: dict[str, None] = {}
+    last: dict[str, str] = {}  # the call that each subtask has made last
     for record in records:
         match record:
             case {"type": "begin", "plan": {"subtasks": list(subtasks)}}:
                 first = {str(each["id"]) for each in subtasks if isinstance(each, dict)}
-            case {"type": "move", "id": str(one), "call": found} if found == call:
-                made[one] = None
-            case {"type": "move", "status": "pending", "session_id": str(left)} if left:
-                pass
-            case {"type": "move", "id": str(one), "status": "pending"}:
-                made.pop(one, None)  # it was said that it is to be tried again
+            case {"type": "move", "id": str(one), "status": "executing", **more}:
+                last[one] = str(more.get("call", ""))
+                if last[one] == call:
+                    made[one] = None
+            case {"type": "move", "id": str(one), "status": "failed" | "pending", **more}:
+                # The tool has said that it failed, or somebody that it is to be tried again.
+                if last.get(one) == call and not (more.get("call") or more.get("session_id")):
+                    made.pop(one, None)
             case _:
                 pass
     if id_ in made:
@@ -275,7 +280,17 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
 
 
 async def _result(handle: AgentHandle, text: str, subtask: Subtask) -> End:
-    """Let an agent do a subtask."""
+    """Wait for what an agent comes to, and end it."""
+    try:
+        end = await _ask(handle, text, subtask)
+        await handle.shutdown()
+    finally:
+        with trio.CancelScope(shield=True):
+            await handle.shutdown(grace=0)
+    return end
+
+
+async def _ask(handle: AgentHandle, text: str, subtask: Subtask) -> End:
     try:
         result = await handle.ask(text, sender="plan", metadata={"subtask": subtask.id})
     except AgentNotRunningError as error:

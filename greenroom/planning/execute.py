@@ -33,10 +33,11 @@ from greenroom.planning.plan_run import (
     SubtaskStatus,
 )
 from greenroom.planning.progress import Progress
+from greenroom.planning.recovery import RecoveryPolicy
 from greenroom.planning.revision import Failure, Planner, Recovered, Recovery, ReplanPolicy
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.session import AgentSession
-from greenroom.tools import ToolRegistry
+from greenroom.tools import ToolRegistry, may_repeat
 
 __all__ = ["execute_plan", "toolbox_of"]
 
@@ -70,7 +71,7 @@ async def execute_plan(
     A failure blocks those that wait for it, and nothing else. With a `planner` the plan is revised as the
     `policy` says; what is completed is never done again. Where the new plan makes a call that this one has
     made (the same tool, the same arguments), a person is asked, unless the tool says that it may be made
-    twice. A failure is a part of the run that is returned, and no exception.
+    twice, or has said that it failed. A failure is a part of the run that is returned, and no exception.
 
     Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state can be
     read at any moment: `PlanRun.load(session)`. Give a run that was loaded, and it goes on: a subtask that
@@ -124,11 +125,12 @@ async def execute_plan(
         assert worker is not None  # `_check` has seen to that
         return agent.spawn(session, worker, *args, report=False, name=name)
 
+    repeats = recovery.repeats if isinstance(recovery, RecoveryPolicy) else may_repeat
     progress = Progress(agent, run)
     execution = _Execution(
         agent,
         progress,
-        Attempts(agent, progress, box.registry, held, spawn),
+        Attempts(agent, progress, box.registry, held, spawn, repeats),
         limit=min(limit, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,

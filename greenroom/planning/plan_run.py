@@ -133,7 +133,8 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 class SubtaskMove(Wire, frozen=True, tag="move"):
     """A subtask has another status; the fields are those of its `SubtaskState`.
 
-    `call` is a hash of the call that starts, of a tool that may not be called twice.
+    `call` is a hash of the call that starts, where its tool may not be called twice; and again where it has
+    failed and the tool has not said so itself, so that it may have had its effect.
     """
 
     id: str

@@ -148,7 +148,8 @@ class RecoveryPolicy:
         self._seconds = seconds
         self._backoff = backoff
         self._fallback = (*fallback,)
-        self._repeats = repeats
+        self.repeats = repeats
+        """Says of a tool whether a call of it may be made twice."""
         self._handled: deque[float] = deque()
 
     # -- the table ------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ class RecoveryPolicy:
         tool = failure.tools.get(failure.subtask.tool)
         if tool is None:
             return Component.AGENT
-        return Component.TOOL if self._repeats(tool) else Component.EFFECT
+        return Component.TOOL if self.repeats(tool) else Component.EFFECT
 
     # -- models ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from greenroom.planning import (
     Plan,
     PlanRun,
     RecoveryPolicy,
+    ReplanPolicy,
     Subtask,
     SubtaskStatus,
     run_task,
@@ -75,6 +76,35 @@ async def test_a_call_that_was_made_is_not_made_again_by_a_revised_plan_without_
     await answers.carry_out()
     assert booked.count(what) == count
     assert answers.asked == [f"Run the subtask {revised[0].id}, a call that was made before"]
+
+
+@pytest.mark.parametrize(
+    ("error", "recovery", "asked"),
+    [
+        (ToolError("no answer"), None, 0),
+        (ConnectionError("reset"), RecoveryPolicy(repeats=lambda tool: True), 0),
+        (ConnectionError("reset"), None, 1),
+    ],
+)
+async def test_what_a_tool_says_has_failed_may_be_tried_again(
+    error, recovery, asked, autojump_clock
+):
+    calls = []
+
+    async def book(what: str) -> str:
+        """Book something."""
+        calls.append(what)
+        if len(calls) < 6:
+            raise error
+        return "booked"
+
+    policy, plan = ReplanPolicy(revisions=5), Plan("", [FLIGHT])
+    planner = Written(*[plan] * 5)
+    planned = Planned(plan, tools=[book], planner=planner, recovery=recovery, policy=policy)
+    answers = Answers(planned)
+    await answers.carry_out()
+    assert planned.run.is_completed == (not asked)
+    assert bool(answers.asked) == bool(asked)
 
 
 async def test_equal_calls_of_one_plan_are_meant_so(autojump_clock):
