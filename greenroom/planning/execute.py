@@ -21,7 +21,7 @@ import trio
 from greenroom.agents import Toolbox, calling
 from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
 from greenroom.permissions import PermissionManager
-from greenroom.planning.attempt import Attempts
+from greenroom.planning.attempt import Attempts, End
 from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext
 from greenroom.planning.plan import Plan
 from greenroom.planning.plan_run import (
@@ -239,26 +239,42 @@ class _Execution:
     async def _try(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, and write down what came of it; return the seconds until another try."""
         end = await self.attempts.make(self.run.plan[id_], is_again=is_again)
-        session_id = self.run.state(id_).session_id
-        self.progress.write(end.move)
         pause = None
         if end.move.status is SubtaskStatus.FAILED:
-            self.in_a_row += 1
-            self.tries[id_] += 1
-            self.errors[id_] = end.error
-            if end.move.reason is not FailureReason.CUT_OFF:
-                pause = await self._recover(replace(self._failure(id_), session_id=session_id))
-        elif end.move.status is SubtaskStatus.COMPLETED:
-            self.in_a_row = 0
+            pause = await self._fail(end)
+        else:
+            self.progress.write(end.move)
+            if end.move.status is SubtaskStatus.COMPLETED:
+                self.in_a_row = 0
         await self.progress.save()
         return pause
 
     # -- what a failure leads to ----------------------------------------------------------------
 
-    async def _recover(self, failure: Failure) -> float | None:
-        """Decide what comes of a failure; return the seconds until another try, None without one."""
-        id_, found = failure.subtask.id, await self._decide(failure)
-        context = found if isinstance(found, ErrorContext) else None
+    async def _fail(self, end: End) -> float | None:
+        """Decide what comes of a failure, and write both down; return the seconds until another try.
+
+        A person may be asked, and take hours. If that breaks off, the subtask is as one that was cut off, so
+        its failure is found again, and with it the question.
+        """
+        id_, is_refused = end.move.id, end.move.reason is FailureReason.CUT_OFF
+        self.in_a_row += 1
+        self.tries[id_] += 1
+        self.errors[id_] = end.error
+        session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
+        failure = replace(self._failure(run, id_), session_id=session_id)
+        try:
+            found = None if is_refused else await self._decide(run, failure)
+        except BaseException:
+            pending = SubtaskStatus.PENDING
+            self.progress.write(SubtaskMove(id_, pending, session_id=session_id))
+            raise
+        self.progress.write(end.move)
+        return None if is_refused else self._recover(failure, found)
+
+    def _recover(self, failure: Failure, found: Recovered | None) -> float | None:
+        """Do what was decided; return the seconds until another try, None without one."""
+        id_, context = failure.subtask.id, found if isinstance(found, ErrorContext) else None
         decision = context.decision if context else found
         if decision in ("retry", "go_on") and (
             context or failure.failures < self.policy.same_subtask
@@ -279,11 +295,11 @@ class _Execution:
             self.is_stopped |= self._may_revise
         return None
 
-    async def _decide(self, failure: Failure) -> Recovered | None:
+    async def _decide(self, run: PlanRun, failure: Failure) -> Recovered | None:
         """Ask what comes of a failure, and a person where that is the answer; None if nobody says."""
         if self.recovery is None:
             return None
-        found = await self.recovery.recover(self.run, failure)
+        found = await self.recovery.recover(run, failure)
         context = found if isinstance(found, ErrorContext) else None
         if context:
             self.agent.send_nowait(context.chunk())
@@ -299,13 +315,13 @@ class _Execution:
             "it has failed, and nothing says that it may be run twice",
         )
         if answer.decision is not RuleDecision.ALLOW:
-            return await self._decide(replace(failure, possible=failure.possible - _TRIES))
+            return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
         return msgspec.structs.replace(context, decision=Decision.RETRY) if context else "retry"
 
-    def _failure(self, id_: str) -> Failure:
-        state = self.run.state(id_)
+    def _failure(self, run: PlanRun, id_: str) -> Failure:
+        state = run.state(id_)
         return Failure(
-            subtask=self.run.plan[id_],
+            subtask=run.plan[id_],
             error=state.error,
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
@@ -322,7 +338,7 @@ class _Execution:
         for id_ in self.run.ids(SubtaskStatus.FAILED):
             is_refused = self.run.state(id_).reason is FailureReason.CUT_OFF
             if not is_refused and id_ not in self.given_up:
-                return self._failure(id_)
+                return self._failure(self.run, id_)
         return None
 
     @property

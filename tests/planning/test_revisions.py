@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import trio
 
 from greenroom import Agent, NetworkError, PlanError, ToolError
 from greenroom.agents import stream_reply
@@ -281,3 +282,35 @@ def test_a_run_of_thousands_moves_in_linear_time():
         run = run.start(id_, "s-1").complete(id_, 1)
     assert run.is_completed
     assert time.process_time() - begun < 1.5  # it was 6 s
+
+
+async def test_a_question_about_a_failure_outlives_an_interrupt(autojump_clock):
+    class Ask:
+        async def recover(self, run, failure):
+            assert run.state("flight").status is SubtaskStatus.FAILED
+            return "ask_person" if Decision.ASK_PERSON in failure.possible else "give_up"
+
+    tool, booked = agency("a flight")
+    planned = Planned(Plan("", [FLIGHT]), tools=[tool], recovery=Ask())
+    with trio.fail_after(60):
+        await ask_twice(planned)
+    assert [each.action for each in planned.asked] == ["Run the subtask flight again"] * 2
+    assert booked == ["a flight"]
+
+
+async def ask_twice(planned):
+    async with (
+        planned.spawned() as handle,
+        handle.subscribe(answers=True) as chunks,
+        trio.open_nursery() as nursery,
+    ):
+        for ends in (True, False):
+            nursery.start_soon(handle.ask, "Go.")
+            async for _ in chunks:
+                if requests := await handle.pending():
+                    break
+            if ends:
+                await handle.interrupt()
+                assert not PlanRun.load(planned.session).ids(SubtaskStatus.EXECUTING)
+            else:
+                await handle.respond_permission(requests[0].request_id, "deny")
