@@ -37,9 +37,9 @@ from greenroom.planning.recovery import RecoveryPolicy
 from greenroom.planning.revision import Failure, Planner, Recovered, Recovery, ReplanPolicy
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.session import AgentSession
-from greenroom.tools import ToolRegistry, may_repeat
+from greenroom.tools import Tool, ToolRegistry, may_repeat
 
-__all__ = ["execute_plan", "toolbox_of"]
+__all__ = ["execute_plan", "toolbox_of", "tools_of"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -151,8 +151,12 @@ def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
     """
     if not isinstance(tools, ToolRegistry):
         return Toolbox.of(tools or ())
-    found = (tools.get(name) for name in tools.list_tools())
-    return Toolbox.of(each.tool for each in found if each is not None)
+    return Toolbox.of(tools_of(tools))
+
+
+def tools_of(registry: ToolRegistry) -> list[Tool]:
+    """Return the tools of a registry, as they were given."""
+    return [each.tool for name in registry.list_tools() if (each := registry.get(name))]
 
 
 def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:

@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
-from greenroom.planning.execute import execute_plan, toolbox_of
+from greenroom.planning.execute import execute_plan, toolbox_of, tools_of
 from greenroom.planning.model_planner import (
     ModelPlanner,
     describe_errors,
@@ -247,13 +247,9 @@ class _Work:
         await _synthesise(agent, llm, run)
 
     def _worker(self, llm: LLMProvider, tools: ToolRegistry) -> Worker:
-        given = [each.tool for name in tools.list_tools() if (each := tools.get(name))]
+        given = tools_of(tools)
         return Agent(
-            llm,
-            instructions=_WORKER,
-            tools=given,
-            permissions=self.permissions,
-            name="worker",
+            llm, instructions=_WORKER, tools=given, permissions=self.permissions, name="worker"
         )
 
     async def _plan(
