@@ -2,9 +2,10 @@
 
 python benchmarks/compaction.py [turns]
 
-An agent with a window of 8,000 tokens is asked again and again; its session is in files. The memory of
-the process is looked at after the first fifth of the turns and at the end. Then a counter counts what a
-step counts of a conversation of 10,000 messages, against a first look at all of it.
+An agent with a window of 8,000 tokens is asked again and again; its session is in files. A memory, in a
+file too, takes what each compaction leaves out, and is searched in every turn. What the process holds is
+looked at now and then; it may grow a little after a tenth of the turns. Then a counter counts what a step
+counts of a conversation of 10,000 messages, against a first look at all of it.
 
 Exits with 1 where a bound is broken.
 """
@@ -21,12 +22,13 @@ import trio
 from greenroom import AgentInternals, AgentRuntime, AgentSession, FileStore, Message, stream_reply
 from greenroom.core import ModelRequest, Usage
 from greenroom.llm import EstimatedCounter
-from greenroom.memory import Compactor, ContextBudget
+from greenroom.memory import Compactor, ContextBudget, SQLiteMemory, remind
 from greenroom.testing import Reply, ScriptedProvider
 
 TURNS = 10_000
 MESSAGES = 10_000
-MAX_GROWTH = 8.0  # MB, from the first fifth of the turns to the last
+LOOKS = (0.0, 0.1, 0.25, 0.5, 1.0)  # shares of the turns
+MAX_GROWTH = 8.0  # MB, from the first tenth of the turns to the last
 MAX_STEP = 0.1  # of a first look
 WORDS = "The quick brown fox jumps over the lazy dog near the old river bank. " * 8
 
@@ -54,24 +56,27 @@ class Model(ScriptedProvider):
         return Reply("notes" if is_summary else WORDS, Usage(size, 100))
 
 
-async def converse(turns: int, folder: str) -> tuple[float, float, int]:
-    """Hold a conversation; return the megabytes after a fifth and at the end, and the compactions."""
-    llm, store = Model(), FileStore(Path(folder))
+async def converse(turns: int, folder: Path) -> tuple[dict[int, float], int]:
+    """Hold a conversation; return the megabytes after some of the turns, and the compactions."""
+    llm, store = Model(), FileStore(folder)
+    memory = SQLiteMemory(folder / "memory.db")
 
     async def agent(internals: AgentInternals) -> None:
-        compactor = Compactor(llm, ContextBudget(8_000, reply=1_024))
+        compactor = Compactor(llm, ContextBudget(8_000, reply=1_024), memory=memory)
         async for message in internals.inputs():
             async with internals.turn(message):
+                await remind(internals, memory, message.text)
                 await stream_reply(internals, llm, compactor=compactor)
 
+    sizes: dict[int, float] = {}
+    looks = {round(share * turns) for share in LOOKS}
     async with AgentRuntime(store) as runtime:
         handle = runtime.spawn(AgentSession.new("agent", store=store), agent)
-        early = 0.0
-        for turn in range(turns):
+        for turn in range(turns + 1):
+            if turn in looks:
+                sizes[turn] = megabytes()
             await handle.ask(f"Tell me about town {turn}.")
-            if turn == turns // 5:
-                early = megabytes()
-    return early, megabytes(), llm.compactions
+    return sizes, llm.compactions
 
 
 def count() -> tuple[float, float]:
@@ -96,8 +101,11 @@ def main() -> int:
     """Measure, and say whether the bounds hold."""
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     with tempfile.TemporaryDirectory() as folder:
-        early, late, compactions = trio.run(converse, turns, folder)
-    print(f"{turns:,} turns, {compactions} compactions: {early:.1f} MB, then {late:.1f} MB")
+        sizes, compactions = trio.run(converse, turns, Path(folder))
+    for turn, size in sizes.items():
+        print(f"after {turn:6,} turns: {size:.1f} MB")
+    print(f"{compactions} compactions")
+    _, early, *_, late = sizes.values()
     first, step = count()
     print(
         f"{MESSAGES:,} messages are counted in {first * 1000:.1f} ms, and in {step * 1000:.2f} a step"

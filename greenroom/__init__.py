@@ -3,6 +3,7 @@
 The house, from the ground up; a package imports only those below it:
 
     cli, testing       the terminal program; what you import in your own tests
+    teams              several agents: patterns, workflows, orchestrators, and how they speak to each other
     planning           from a goal to finished work: plans, and what carries them out
     agents             Agent, stream_reply, run_tools, coder: where all of the below meet
     memory             what the model sees of a long conversation, and what outlives it
@@ -59,11 +60,13 @@ if TYPE_CHECKING:
         AgentNotRunningError as AgentNotRunningError,
         AgentState as AgentState,
         Answer as Answer,
+        BlackboardFullError as BlackboardFullError,
         BudgetExceededError as BudgetExceededError,
         CassetteError as CassetteError,
         CircuitOpenError as CircuitOpenError,
         ConfigurationError as ConfigurationError,
         ConfigurationFileError as ConfigurationFileError,
+        ConflictError as ConflictError,
         ContentBlock as ContentBlock,
         ConversationInput as ConversationInput,
         Credential as Credential,
@@ -138,6 +141,7 @@ if TYPE_CHECKING:
         SessionNotFoundError as SessionNotFoundError,
         SessionStorageError as SessionStorageError,
         Shutdown as Shutdown,
+        StaleWriteError as StaleWriteError,
         StateChange as StateChange,
         StateKind as StateKind,
         StopReason as StopReason,
@@ -146,6 +150,7 @@ if TYPE_CHECKING:
         SubAgentResult as SubAgentResult,
         SubAgentSpawned as SubAgentSpawned,
         SupervisionError as SupervisionError,
+        TeamError as TeamError,
         TextBlock as TextBlock,
         TextComplete as TextComplete,
         TextDelta as TextDelta,
@@ -171,6 +176,8 @@ if TYPE_CHECKING:
         UsageReport as UsageReport,
         Used as Used,
         UserInput as UserInput,
+        WorkflowError as WorkflowError,
+        WorkflowLimitError as WorkflowLimitError,
         Workspace as Workspace,
     )
     from greenroom.llm import (
@@ -271,10 +278,12 @@ _HOMES = {
         "AgentNotRunningError",
         "AgentState",
         "Answer",
+        "BlackboardFullError",
         "BudgetExceededError",
         "CassetteError",
         "ConfigurationError",
         "ConfigurationFileError",
+        "ConflictError",
         "ContentBlock",
         "ConversationInput",
         "Credential",
@@ -350,6 +359,7 @@ _HOMES = {
         "SessionNotFoundError",
         "SessionStorageError",
         "Shutdown",
+        "StaleWriteError",
         "StateChange",
         "StateKind",
         "StopReason",
@@ -358,6 +368,7 @@ _HOMES = {
         "SubAgentResult",
         "SubAgentSpawned",
         "SupervisionError",
+        "TeamError",
         "TextBlock",
         "TextComplete",
         "TextDelta",
@@ -383,6 +394,8 @@ _HOMES = {
         "UsageReport",
         "Used",
         "UserInput",
+        "WorkflowError",
+        "WorkflowLimitError",
         "Workspace",
     ),
     "greenroom.resilience": (

@@ -1,35 +1,28 @@
 """`Agent`: a model, its instructions and its tools, as one value that can be run."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import TypeVar
 
-from greenroom.agents.agent_result import AgentResult, RunReport
-from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
-from greenroom.agents.agent_tool import AgentTool
+from greenroom.agents.agent_result import RunReport
 from greenroom.agents.answer import plain
 from greenroom.agents.guards import Guard
-from greenroom.agents.run_context import RunContext, check_deps, is_instance, takes_run_context
+from greenroom.agents.run_context import RunContext, check_deps, takes_run_context
+from greenroom.agents.runnable import Runnable
 from greenroom.agents.steps import Steps
-from greenroom.agents.sync import run_in_loop
 from greenroom.agents.team import Team, check_handoffs
 from greenroom.agents.toolbox import Toolbox, check_tools, tool_name
-from greenroom.core import ConfigurationError, ContentBlock
+from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider, OutputType
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
-from greenroom.runtime import AgentInternals, AgentRuntime
-from greenroom.session import AgentSession
+from greenroom.runtime import AgentInternals
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
-
-    from greenroom.session import SessionStore
 
 __all__ = ["Agent"]
 
@@ -41,7 +34,7 @@ Tools: TypeAlias = Sequence[object]
 
 
 @dataclass(frozen=True, eq=False)
-class Agent(Generic[DepsT, OutputT_co]):
+class Agent(Runnable[DepsT, OutputT_co]):
     """A model with instructions and tools: a frozen configuration, and an agent function.
 
     `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session, agent)`
@@ -130,7 +123,7 @@ class Agent(Generic[DepsT, OutputT_co]):
             team: the agents among which the conversation is passed on; by default those that can be
                 reached from this one.
         """
-        self._check_run(deps)
+        self._check_deps(deps)
         steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
         async for message in internals.inputs():
             speaker = steps.find_speaker()
@@ -140,146 +133,6 @@ class Agent(Generic[DepsT, OutputT_co]):
                     while (calls := await steps.reply()) is not None:
                         await steps.run_tools(calls)
                     turn.set_result(plain(steps.value))
-
-    async def run(
-        self,
-        input: str | Iterable[ContentBlock] | None = None,  # noqa: A002 (the field's word for it)
-        *,
-        deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
-        session: AgentSession | str | None = None,
-        store: "SessionStore | None" = None,
-        runtime: AgentRuntime | None = None,
-        approve: Approve | None = None,
-        answers: Answers | None = None,
-    ) -> AgentResult[OutputT_co]:
-        """Answer one input and return the result; a run that fails has a result, too.
-
-        Args:
-            input: a text, or content blocks. None goes on with a session that was interrupted, or
-                whose questions are answered.
-            deps: passed to tools, instructions and guards in their `RunContext`.
-            session: the conversation to go on with, or its id; where none of this id is stored yet, it
-                begins. By default a new one.
-            store: where the session lives: by default in memory, and for a session that is named in
-                the runtime's store, or in the folder `sessions/`.
-            runtime: the runtime to run in; by default one for this run alone.
-            approve: an async function of the `PermissionRequest` that returns True, False or an
-                `Answer`; or "later": then the run ends at the first question, with the status waiting
-                and the question in `result.pending`. By default such calls are denied.
-            answers: answers to the questions that an earlier run has left open in this session.
-
-        Raises:
-            ConfigurationError: the arguments don't go together, the model can't be opened, or there is
-                nothing to go on with.
-            TypeError: `deps` is not of the agent's `deps_type`.
-            SessionError: the session can't be loaded, or is in use.
-            Exception: what one of your functions raises, unless it is a tool.
-        """
-        async with self.stream(
-            input,
-            deps=deps,
-            session=session,
-            store=store,
-            runtime=runtime,
-            approve=approve,
-            answers=answers,
-        ) as run:
-            async for _ in run:
-                pass
-        return run.result
-
-    def run_sync(
-        self,
-        input: str | Iterable[ContentBlock] | None = None,  # noqa: A002 (as above)
-        *,
-        deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
-        session: AgentSession | str | None = None,
-        store: "SessionStore | None" = None,
-        approve: Approve | None = None,
-        answers: Answers | None = None,
-    ) -> AgentResult[OutputT_co]:
-        """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
-
-        Raises:
-            EventLoopError: an event loop runs here already.
-            Exception: as `run` says.
-        """
-        return run_in_loop(
-            partial(
-                self.run,
-                input,
-                deps=deps,
-                session=session,
-                store=store,
-                approve=approve,
-                answers=answers,
-            ),
-            "run_sync",
-        )
-
-    def stream(
-        self,
-        input: str | Iterable[ContentBlock] | None = None,  # noqa: A002 (as above)
-        *,
-        deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
-        session: AgentSession | str | None = None,
-        store: "SessionStore | None" = None,
-        runtime: AgentRuntime | None = None,
-        approve: Approve | None = None,
-        answers: Answers | None = None,
-    ) -> AbstractAsyncContextManager[AgentRun[OutputT_co]]:
-        """Do what `run` does, and let the block read along; leaving it early stops everything.
-
-        The arguments are those of `run`, and so is what is raised.
-
-        Example:
-            ```python
-            async with agent.stream("Tell me a story.") as run:
-                async for piece in run.text():
-                    print(piece, end="", flush=True)
-            print(run.result.usage)
-            ```
-        """
-        self._check_run(deps)
-        report = RunReport()
-        return open_run(
-            RunOptions(
-                function=partial(self, deps=deps, report=report),
-                report=report,
-                name=self.name,
-                input=input,
-                session=session,
-                store=store,
-                runtime=runtime,
-                approve=approve,
-                answers=answers,
-            ),
-            AgentRun[OutputT_co],
-        )
-
-    def as_tool(
-        self, name: str = "", description: str = "", *, deps: DepsT | None = None
-    ) -> AgentTool[DepsT, OutputT_co]:
-        """Make a tool of it, by which another agent can give it work; the same as a `run` in a tool.
-
-        It sees nothing of the caller's conversation. Each call begins a session of its own.
-
-        Args:
-            name: by default the agent's.
-            description: by default the agent's.
-            deps: what it is given; by default the caller's, where they are of its `deps_type`.
-
-        Raises:
-            ConfigurationError: neither it nor the agent has a description, which a model needs to
-                choose it.
-        """
-        return AgentTool(self, name or self.name, description or self.description, deps)
-
-    def _check_run(self, deps: object) -> None:
-        if self.deps_type is not None and not is_instance(deps, self.deps_type):
-            raise TypeError(
-                f"{self.name} wants deps of the type {self.deps_type.__name__}, not {deps!r}"
-            )
 
     def __post_init__(self) -> None:
         _check_arguments(self)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Generic, cast
 
+import trio
 from msgspec import UNSET
 from typing_extensions import TypeVar
 
@@ -17,6 +18,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     Wire,
+    leaves,
 )
 from greenroom.session import AgentSession
 
@@ -78,6 +80,14 @@ class RunReport:
     def agents(self) -> tuple[object, ...]:
         """The agents that wait for each other, from the outermost to this one."""
         return (*(self.above.agents if self.above else ()), self.agent)
+
+    def fail(self, error: BaseException) -> None:
+        """Take into account what has ended the turn."""
+        found = leaves(error)
+        self.error = next((each for each in found if isinstance(each, GreenroomError)), None)
+        self.has_crashed = any(
+            not isinstance(each, GreenroomError | trio.Cancelled) for each in found
+        )
 
     def note(self, call: ToolUseBlock, result: ToolResult, lineage: tuple[str, ...]) -> None:
         """Take the result of a call into account."""

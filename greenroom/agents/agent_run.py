@@ -15,6 +15,8 @@ from greenroom.agents.approval import Decide, as_answer, attend, respond
 from greenroom.agents.caller import current_caller
 from greenroom.agents.streams import texts
 from greenroom.core import (
+    RUNTIME,
+    SUMMARY,
     Answer,
     ConfigurationError,
     ContentBlock,
@@ -33,7 +35,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
-from greenroom.memory import SUMMARY
+from greenroom.resilience import Budget
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -81,6 +83,7 @@ class RunOptions:
     runtime: AgentRuntime | None = None
     approve: Approve | None = None
     answers: Answers | None = None
+    budget: Budget | None = None
 
 
 @asynccontextmanager
@@ -137,7 +140,9 @@ async def _spawn_root(
     if runtime is None:
         runtime = await stack.enter_async_context(AgentRuntime(store))
     unattended: Unattended = "suspend" if options.approve == "later" else "deny"
-    return session, runtime.spawn(session, options.function, unattended=unattended)
+    return session, runtime.spawn(
+        session, options.function, unattended=unattended, budget=options.budget
+    )
 
 
 async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
@@ -155,7 +160,7 @@ async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
             hint="the runtime, the store and who answers are those of the agent that calls",
         )
     session = await _open_session(options, current_caller().store)
-    handle = spawn_subagent(session, options.function, report=False)
+    handle = spawn_subagent(session, options.function, report=False, budget=options.budget)
     assert handle is not None  # an agent calls
     return session, handle
 
@@ -204,8 +209,7 @@ def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
     answered. So a run may end at a question after it was given the answer to another one.
     """
     open_ids = {question.request_id for question in session.open_questions}
-    before = session.records(_ANSWERS)[-1:]
-    kept = msgspec.convert(before[0], dict[str, Answer]) if before else {}
+    kept = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
     found = {request_id: answer for request_id, answer in kept.items() if request_id in open_ids}
     if given:
         found |= {request_id: as_answer(answer) for request_id, answer in given.items()}
@@ -253,8 +257,9 @@ class AgentRun(Generic[OutputT]):
         for request_id, answer in _answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
-            content = _GO_ON if options.input is None else options.input
-            self.handle.send_input_nowait(content, sender=options.sender)
+            given = options.input
+            content, sender = (_GO_ON, RUNTIME) if given is None else (given, options.sender)
+            self.handle.send_input_nowait(content, sender=sender)
 
     async def _finish(self) -> None:
         """Learn how it ended if its chunks were not read to the end; this never waits."""

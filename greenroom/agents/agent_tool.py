@@ -1,9 +1,9 @@
-"""An `Agent` as a tool of another one."""
+"""An agent, or several as one, as a tool of another agent."""
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from greenroom.agents.answer import plain
-from greenroom.agents.caller import current_caller
+from greenroom.agents.caller import find_circle
 from greenroom.agents.run_context import RunState, is_instance
 from greenroom.core import (
     AgentContext,
@@ -16,7 +16,7 @@ from greenroom.core import (
 )
 
 if TYPE_CHECKING:
-    from greenroom.agents.agent import Agent
+    from greenroom.agents.runnable import Runnable
 
 __all__ = ["AgentTool"]
 
@@ -25,7 +25,7 @@ OutputT = TypeVar("OutputT")
 
 
 class AgentTool(Generic[DepsT, OutputT]):
-    """Gives a piece of work to an agent, and answers with its output; made by `Agent.as_tool`."""
+    """Gives a piece of work to an agent, and answers with its output; made by `as_tool`."""
 
     category = "agent"
     requires_permission = False  # what the agent does is judged call by call
@@ -44,7 +44,7 @@ class AgentTool(Generic[DepsT, OutputT]):
     }
 
     def __init__(
-        self, agent: "Agent[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
+        self, agent: "Runnable[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
     ) -> None:
         """Take an agent, and the name and description that a model sees."""
         if not description:
@@ -71,10 +71,7 @@ class AgentTool(Generic[DepsT, OutputT]):
             ToolError: the agent is one of those that have called this, itself or over others; or
                 its turn did not complete.
         """
-        waiting = current_caller().agents
-        if self._agent in waiting:
-            names = [str(getattr(agent, "name", agent)) for agent in waiting]
-            way = " → ".join([*names, self._agent.name])
+        if way := find_circle(self._agent):
             raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({way})")
         result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))
         if result.status is not TurnStatus.COMPLETED:

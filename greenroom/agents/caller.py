@@ -20,6 +20,8 @@ __all__ = [
     "calling",
     "check_depth",
     "current_caller",
+    "find_circle",
+    "noting",
     "reporting_to",
     "under_caller",
 ]
@@ -104,6 +106,29 @@ def under_caller(
     if caller.permissions is None or caller.context is None:
         return own
     return own.beneath(caller.permissions, context=caller.context, consents=consents)
+
+
+@contextmanager
+def noting(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
+    """Let the block be a turn of an agent: write down who waits, what is denied to whom, and what ends it."""
+    caller = caller_of(
+        context
+    )  # a root that another agent's tool has started is held to none of its rules
+    report.above, report.agent = caller.report, agent
+    try:
+        with _passing_down(replace(caller, report=report)):
+            yield
+    except BaseException as error:
+        report.fail(error)
+        raise
+
+
+def find_circle(agent: object) -> str:
+    """Return the chain of agents that wait for each other, if it would lead to one of them; else nothing."""
+    waiting = current_caller().agents
+    if getattr(agent, "speaker", agent) not in waiting:
+        return ""
+    return " → ".join(str(getattr(each, "name", each)) for each in (*waiting, agent))
 
 
 def check_depth(agent: object, above: tuple[object, ...]) -> None:

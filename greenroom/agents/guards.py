@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from greenroom.agents.run_context import RunContext
-from greenroom.core import ConfigurationError, ContentBlock, GuardError, Message, TextBlock
+from greenroom.core import RUNTIME, ConfigurationError, ContentBlock, GuardError, Message, TextBlock
 
 if TYPE_CHECKING:
     from greenroom.core import ConversationInput
@@ -173,7 +173,7 @@ class Guards(Generic[DepsT]):
         try:
             return replace(message, content=await self.judge_input(message))
         except GuardError as error:
-            return replace(message, content=rejected(error))
+            return replace(message, content=rejected(error), sender=RUNTIME)
 
 
 def rejected(error: GuardError) -> tuple[TextBlock]:
@@ -187,5 +187,4 @@ def note_unseen(session: "AgentSession", message_id: str) -> None:
 
 
 def _unseen(session: "AgentSession") -> list[str]:
-    records = session.records(_UNSEEN)
-    return msgspec.convert(records[-1], list[str]) if records else []
+    return msgspec.convert(session.last_record(_UNSEEN) or [], list[str])

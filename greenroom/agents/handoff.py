@@ -94,5 +94,5 @@ def transfer_name(target: str) -> str:
 
 def find_holder(session: AgentSession) -> str | None:
     """Return the name of the agent that was given the conversation last; None where none was."""
-    last = session.records(_RECORD)[-1:]
-    return msgspec.convert(last[0], dict[str, str])["to"] if last else None
+    last = session.last_record(_RECORD)
+    return msgspec.convert(last, dict[str, str])["to"] if last else None

@@ -109,9 +109,9 @@ async def stream_reply(
     listed = _definitions(tools, answer_tool)
     known = len(agent.session.history)
     agent.session.pair_tool_uses(WENT_ON)
+    agent.session.set_model(llm.name, llm.model)  # also where a spent budget ends the turn here
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
-    agent.session.set_model(llm.name, llm.model)
     if compactor is not None:
         await compactor.prepare(agent, system=system, tools=listed)
     # What was said survives this process from here on, and a power cut with the next flush.

@@ -16,12 +16,12 @@ from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
 from greenroom.agents.toolbox import Toolbox, check_tools
 from greenroom.core import (
+    RUNTIME,
     ContentBlock,
     ConversationInput,
     GuardError,
     Message,
     TextBlock,
-    UserInput,
 )
 from greenroom.llm import ModelStream
 from greenroom.memory import Compactor, remind
@@ -87,15 +87,14 @@ class Speaker(Generic[DepsT, OutputT]):
         Raises:
             GuardError: they have rejected it.
         """
-        sender = message.sender if isinstance(message, UserInput) else ""
-        said, session = tuple[ContentBlock, ...](message.content), self._internals.session
-        is_seen = False
+        said, sender = tuple[ContentBlock, ...](message.content), message.sender
+        session, is_seen = self._internals.session, False
         try:
             with self._calling():
                 await self._guards.judge_unseen(session)
                 said, is_seen = await self._guards.judge_input(message), True
         except GuardError as error:
-            said, is_seen = rejected(error), True
+            said, sender, is_seen = rejected(error), RUNTIME, True
             raise
         finally:  # an interrupt takes no message away
             session.add_message(Message.user(said, id=message.id, sender=sender))

@@ -10,7 +10,6 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-import trio
 from msgspec import UNSET
 
 from greenroom.agents.agent_result import RunReport
@@ -26,14 +25,12 @@ from greenroom.core import (
     ContentBlock,
     ConversationInput,
     Custom,
-    GreenroomError,
     GuardError,
     Message,
     Resume,
     StopReason,
     ToolResult,
     ToolUseBlock,
-    leaves,
 )
 from greenroom.llm import EstimatedCounter
 from greenroom.runtime import AgentInternals, Turn
@@ -110,12 +107,10 @@ class Steps(Generic[DepsT]):
             with reporting_to(report), own as self._budget:
                 yield
         except BaseException as error:
-            found = leaves(error)
-            report.error = next((e for e in found if isinstance(e, GreenroomError)), None)
+            report.fail(error)
             if isinstance(report.error, GuardError):
                 text = report.error.message
                 self._internals.send_nowait(Custom("guard.tripped", {"reason": text}, text))
-            report.has_crashed = any(not _ends_a_turn(each) for each in found)
             raise
         finally:
             report.steps = turn.steps
@@ -237,8 +232,3 @@ class Steps(Generic[DepsT]):
 
     def _context(self) -> RunContext[DepsT]:
         return cast("RunContext[DepsT]", self._state.context())
-
-
-def _ends_a_turn(error: BaseException) -> bool:
-    """Whether an error ends a turn, and not the agent."""
-    return isinstance(error, GreenroomError | trio.Cancelled)

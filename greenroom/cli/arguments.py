@@ -97,6 +97,8 @@ def command_parser() -> Parser:
         "doctor", help="say what is set up, what is missing, how to fix it"
     )
     add_report(doctor, "doctor", Options)
+    tree = commands.add_parser("tree", help="list the agents that run now, with their subagents")
+    add_report(tree, "tree", Options)
     add_completion(commands)
     return parser
 

@@ -8,6 +8,7 @@ import trio
 from greenroom.cli.drawing.call_words import call_words
 from greenroom.cli.run.conversation import describe_session, way_back
 from greenroom.cli.run.dump_target import dump_target
+from greenroom.cli.run.live_tree import tell_tree
 from greenroom.cli.run.run_setup import RunSetup, open_setup
 from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.cli.streams.piped_input import read_piped, with_context
@@ -41,7 +42,7 @@ async def run_headless(options: "Options") -> int:
             # Before the agent first asks for input: what an earlier run left open is passed over.
             handle.send_input_nowait(prompt)
             with runtime.dump_on_signal(signal.SIGUSR1, dump_target(options, owns_terminal=False)):
-                code = await _Headless(handle, setup, options).answer()
+                code = await _Headless(handle, setup, options).answer(runtime)
     return code
 
 
@@ -56,9 +57,10 @@ class _Headless:
         self._out = OutputWriter()
         self._record = TurnRecord(handle.session_id, setup.model_name)
 
-    async def answer(self) -> int:
+    async def answer(self, runtime: AgentRuntime) -> int:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._heed_signals)
+            nursery.start_soon(tell_tree, runtime)
             try:
                 code = await self._run_turn()
             except BrokenPipeError:

@@ -16,6 +16,7 @@ from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.run.conversation import describe_session, way_back
 from greenroom.cli.run.dump_target import dump_target
 from greenroom.cli.run.end_signals import EndSignals
+from greenroom.cli.run.live_tree import tell_tree
 from greenroom.cli.run.run_setup import RunSetup, open_setup
 from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.cli.turn_record import DONE, FAILED, USAGE
@@ -60,6 +61,7 @@ async def run_interactive(options: "Options") -> int:
                     signals = EndSignals()
                     await nursery.start(signals.heed, nursery.cancel_scope)
                     nursery.start_soon(_describe, setup, handle)
+                    nursery.start_soon(tell_tree, runtime)
                     outcome = await renderer.run()
                     nursery.cancel_scope.cancel()
             await handle.interrupt()

@@ -98,6 +98,10 @@ def _command(options: "Options") -> "Callable[[], Awaitable[int]]":
         from greenroom.cli.commands.doctor import run_doctor
 
         return partial(run_doctor, options)
+    if options.command == "tree":
+        from greenroom.cli.commands.tree import print_trees
+
+        return partial(print_trees, options)
     if options.prompt is not None:
         from greenroom.cli.headless import run_headless
 

@@ -34,7 +34,7 @@ class Options:
     """What the user asked for on the command line; a command may have more, in a class of its own.
 
     Attributes:
-        command: "run", "doctor", "models", or "sessions", "memory", "plan" with a verb:
+        command: "run", "doctor", "tree", "models", or "sessions", "memory", "plan" with a verb:
             "sessions list".
         prompt: the prompt of a headless run, or None for an interactive one.
         output_format: what a headless run prints.

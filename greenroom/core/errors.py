@@ -33,7 +33,13 @@
     ├── GuardError                     a guard has rejected what was said
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none of them answers
+    ├── TeamError                      a member of a team has failed, and the others can't go on
     ├── PlanError                      a plan makes no sense, or can't be carried out
+    ├── WorkflowError                  a workflow makes no sense, or can't go on
+    │   └── WorkflowLimitError         its steps, or the seconds of a node, are used up
+    ├── ConflictError                  agents contradict each other, or too few have answered
+    ├── StaleWriteError                somebody else has written since it was read
+    ├── BlackboardFullError            no room on a blackboard for a key or a value
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
         ├── ModelAuthenticationError   the key is missing or refused
@@ -61,11 +67,13 @@ tree is a bug in somebody's code and crashes the agent that raised it, never its
 __all__ = [
     "AddressRefusedError",
     "AgentNotRunningError",
+    "BlackboardFullError",
     "BudgetExceededError",
     "CassetteError",
     "CircuitOpenError",
     "ConfigurationError",
     "ConfigurationFileError",
+    "ConflictError",
     "EventLoopError",
     "GreenroomError",
     "GuardError",
@@ -91,9 +99,13 @@ __all__ = [
     "SessionLockedError",
     "SessionNotFoundError",
     "SessionStorageError",
+    "StaleWriteError",
     "SupervisionError",
+    "TeamError",
     "ToolError",
     "TurnError",
+    "WorkflowError",
+    "WorkflowLimitError",
 ]
 
 
@@ -405,10 +417,63 @@ class HandoffLimitError(GreenroomError):
     remedy = "say in the agents' descriptions and instructions which of them answers what"
 
 
+class TeamError(GreenroomError):
+    """A member of a team has failed, or can't be asked; the message names it and says why."""
+
+    remedy = (
+        "look at the member's own turn, or let the others go on without it, where the pattern can"
+    )
+
+
 class PlanError(GreenroomError, ValueError):
     """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
 
     remedy = "correct the subtask that the message names, or let a planner make another plan"
+
+
+class WorkflowError(GreenroomError, ValueError):
+    """A workflow's graph makes no sense, or one of its nodes can't do what the graph says."""
+
+    remedy = (
+        "correct the node, edge or field that the message names; what was done is kept: resume=True"
+    )
+
+
+class WorkflowLimitError(WorkflowError):
+    """A workflow has taken as many steps as it may, or one of its nodes as many seconds."""
+
+    remedy = "give it more steps or seconds and go on with resume=True, or let the cycle end sooner"
+
+
+class ConflictError(GreenroomError):
+    """Several agents come to no common answer: too few have answered, or they contradict each other."""
+
+    remedy = "pass strategies of which one can always tell, such as by_authority or ask_person"
+
+
+class StaleWriteError(GreenroomError):
+    """A value was to be written over a version that is not the present one; nothing was written.
+
+    Attributes:
+        key: which value.
+        version: its present version, 0 where there is none.
+    """
+
+    remedy = "read the value again, and write over its present `version`"
+
+    def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
+        """Keep which value it is about."""
+        super().__init__(message, hint=hint)
+        self.key = key
+        self.version = version
+
+
+class BlackboardFullError(GreenroomError):
+    """A blackboard has as many keys as its limit allows, or a value is too long for one."""
+
+    remedy = (
+        "write over keys that are there, or keep long values in files and their names on the board"
+    )
 
 
 class CircuitOpenError(GreenroomError):

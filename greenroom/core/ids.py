@@ -7,7 +7,24 @@ import secrets
 from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.text import without_hidden
 
-__all__ = ["check_sender", "check_session_id", "new_id", "seed_ids"]
+__all__ = [
+    "RECALLED",
+    "RUNTIME",
+    "SUMMARY",
+    "check_sender",
+    "check_session_id",
+    "new_id",
+    "seed_ids",
+]
+
+RUNTIME = "runtime"
+"""The sender of what nobody has said: how a subagent ended, that an answer can't be used."""
+
+SUMMARY = "summary"
+"""The sender of the summary that a compacted conversation begins with."""
+
+RECALLED = "memory"
+"""The sender of what a memory has recalled."""
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core.content import ContentBlock, TextBlock, ToolUseBlock
-from greenroom.core.ids import check_sender, new_id
+from greenroom.core.ids import RECALLED, RUNTIME, SUMMARY, check_sender, new_id
 from greenroom.core.output import EndStatus
 from greenroom.core.tooling import ToolResult
 from greenroom.core.wire import Wire
@@ -34,7 +34,7 @@ class UserInput(Wire, frozen=True, tag="user_input"):
         content: its blocks.
         id: the input's id, and that of the message which it becomes.
         sender: the program or agent that sends it; empty for a person. The message keeps it, and the
-            model sees it.
+            model sees it. It is not `SUMMARY` or `RECALLED`.
         metadata: JSON facts for the agent's function; the model does not see them.
     """
 
@@ -44,6 +44,8 @@ class UserInput(Wire, frozen=True, tag="user_input"):
     metadata: dict[str, object] = {}
 
     def __post_init__(self) -> None:
+        if self.sender in {SUMMARY, RECALLED}:
+            raise ValueError(f"{self.sender!r} can't name a sender: it marks what is quoted")
         if self.sender:
             check_sender(self.sender)
 
@@ -75,6 +77,11 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
     value: object = msgspec.UNSET
 
     @property
+    def sender(self) -> str:
+        """The runtime, which tells of it."""
+        return RUNTIME
+
+    @property
     def content(self) -> tuple[ContentBlock, ...]:
         """The result as content for the conversation, saying where it comes from."""
         head = f"[The subagent {self.agent_type} ({self.session_id}) has ended: {self.status}]"
@@ -97,6 +104,11 @@ class AgentExit(Wire, frozen=True, tag="agent_exit"):
     status: EndStatus
     error: str = ""
     id: str = msgspec.field(default_factory=_input_id)
+
+    @property
+    def sender(self) -> str:
+        """The runtime, which tells of it."""
+        return RUNTIME
 
     @property
     def text(self) -> str:
@@ -126,6 +138,11 @@ class Resume(Wire, frozen=True, tag="resume"):
     id: str = msgspec.field(default_factory=_input_id)
 
     @property
+    def sender(self) -> str:
+        """Empty, as for a person: nothing is said in anybody's name."""
+        return ""
+
+    @property
     def text(self) -> str:
         """Empty: a `Resume` says nothing."""
         return ""
@@ -152,7 +169,7 @@ class Shutdown(Wire, frozen=True, tag="shutdown"):
 
 
 ConversationInput: TypeAlias = UserInput | SubAgentResult | AgentExit | Resume
-"""What an agent takes from its mailbox, and a turn can answer: each has an id, a text and content."""
+"""What an agent takes from its mailbox, and a turn can answer: each has an id, a sender, a text and content."""
 
 InputMessage: TypeAlias = ConversationInput | ToolResultInput | Interrupt | Shutdown
 """Anything that an agent receives."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
 
 from greenroom.core import (
+    RUNTIME,
     ConfigurationError,
     Message,
     ModelBadRequestError,
@@ -174,7 +175,7 @@ def ask_again(reply: Message, errors: Sequence[str]) -> Message:
     faults = "\n".join(f"- {error}" for error in errors)
     if not reply.tool_uses:
         again = "Answer again, with the whole JSON object and nothing else."
-        return Message.user(f"{_UNUSABLE}\n{faults}\n{again}")
+        return Message.user(f"{_UNUSABLE}\n{faults}\n{again}", sender=RUNTIME)
     again = f"Call {ANSWER_TOOL} again, with the whole answer."
     text = TextBlock(f"{_UNUSABLE}\n{faults}\n{again}")
     return Message.user(

@@ -17,9 +17,6 @@ from greenroom.memory.context_budget import ContextBudget as ContextBudget
 from greenroom.memory.episodic_memory import EpisodicMemory as EpisodicMemory
 from greenroom.memory.fit import fit as fit
 from greenroom.memory.memory_tools import (
-    Forget as Forget,
-    Recall as Recall,
-    Remember as Remember,
     describe_recalled as describe_recalled,
     memory_tools as memory_tools,
 )
@@ -32,7 +29,6 @@ from greenroom.memory.protocol import (
     Recalled as Recalled,
 )
 from greenroom.memory.reminder import remind as remind
-from greenroom.memory.senders import SUMMARY as SUMMARY
 from greenroom.memory.sqlite_memory import (
     MemoryStatistics as MemoryStatistics,
     SQLiteMemory as SQLiteMemory,
@@ -41,21 +37,17 @@ from greenroom.memory.working_memory import WorkingMemory as WorkingMemory
 
 __all__ = [
     "COMPACT",
-    "SUMMARY",
     "Compactor",
     "ContextBudget",
     "Embedder",
     "Entry",
     "EntryOrigin",
     "EpisodicMemory",
-    "Forget",
     "Memory",
     "MemoryStatistics",
     "MetadataValue",
     "OpenAIEmbedder",
-    "Recall",
     "Recalled",
-    "Remember",
     "SQLiteMemory",
     "WorkingMemory",
     "describe_recalled",

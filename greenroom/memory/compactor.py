@@ -10,7 +10,7 @@ a provider's cache finds it again.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace as replace_value
+from dataclasses import dataclass, replace as replace_value
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
 from greenroom.memory.fit import Unit, fit, newest_units, units_of
 from greenroom.memory.keep_segment import keep_segment
 from greenroom.memory.protocol import Memory
-from greenroom.memory.senders import begins_turn
+from greenroom.memory.senders import begins_turn, is_quoted
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
@@ -90,9 +90,9 @@ class Compactor:
         self._budget = budget or (_usual_budget(window) if window else None)
         self._at = at
         self._down_to = down_to
-        self._counter = counter or EstimatedCounter()
+        self._counter = _OneModel(counter or EstimatedCounter(), llm)
         self._memory = memory
-        self._asked: tuple[Message, ...] = ()
+        self._asked: ModelRequest | None = None
 
     async def prepare(
         self,
@@ -112,14 +112,15 @@ class Compactor:
             BudgetExceededError: the agent has no budget for the call that writes the notes.
             SessionError: the session could not be stored.
         """
-        self._learn(agent, system, tools)
+        self._learn(agent.session.history)
         budget = self._budget_for(system, tools)
         if budget is not None:
-            used = self._count(agent.session.history, system, tools) - budget.overhead
+            request = _request(agent, system, tools)
+            used = self._counter.count(request) - budget.overhead
             if used > self._at * budget.room:
                 await self._compact(agent, used, budget, self._at * budget.room)
-        self._asked = agent.session.history
-        return self._asked
+        self._asked = _request(agent, system, tools)
+        return agent.session.history
 
     async def compact(
         self,
@@ -135,47 +136,37 @@ class Compactor:
             SessionError: as `prepare`.
         """
         budget = self._budget_for(system, tools)
-        used = self._counter.count(agent.session.history, model=self._llm.model)
+        used = self._counter.count(agent.session.history)
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
         await self._compact(agent, used, budget, self._at * min(used, budget.room))
-        self._asked = agent.session.history
-        if self._asked == before:
+        self._asked = _request(agent, system, tools)
+        is_shorter = agent.session.history != before
+        if not is_shorter:
             text = "there is nothing to leave out of the conversation"
             await agent.send(Custom("memory.compacted", {}, text))
-        return self._asked != before
+        return is_shorter
 
     # -- how much there is ----------------------------------------------------------------------
 
-    def _learn(
-        self,
-        agent: AgentInternals,
-        system: str | Sequence[TextBlock],
-        tools: Sequence[ToolDefinition],
-    ) -> None:
+    def _learn(self, history: Sequence[Message]) -> None:
         """Take what the last reply says of its request into account."""
-        asked, history = self._asked, agent.session.history
-        reply = history[len(asked)] if asked and len(history) > len(asked) else None
-        if reply is not None and reply.usage and all(map(_is_same, asked, history)):
-            request = ModelRequest(messages=asked, system=system, tools=tuple(tools))
-            self._counter.observe(request, reply.usage, model=self._llm.model)
-
-    def _count(
-        self,
-        messages: Sequence[Message],
-        system: str | Sequence[TextBlock],
-        tools: Sequence[ToolDefinition],
-    ) -> int:
-        request = ModelRequest(messages=messages, system=system, tools=tuple(tools))
-        return self._counter.count(request, model=self._llm.model)
+        asked, self._asked = self._asked, None
+        if asked is None or len(history) <= len(asked.messages):
+            return
+        reply = history[len(asked.messages)]
+        is_its_own = reply.role == "assistant" and all(map(_is_same, asked.messages, history))
+        if is_its_own and reply.usage:
+            self._counter.observe(asked, reply.usage)
 
     def _budget_for(
         self, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
     ) -> ContextBudget | None:
         if self._budget is None or self._budget.overhead:
             return self._budget
-        overhead = self._count((), system, tools)
+        bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
+        overhead = self._counter.count(bare)
         if self._budget.room - overhead < MIN_ROOM:
             return None  # it may be an estimate that is off: the model says so, if it does not fit
         return replace_value(self._budget, overhead=overhead)
@@ -193,42 +184,40 @@ class Compactor:
         before = session.history
         units = units_of(before)
         keep = max(newest_units(units, budget.recent * target, self._counter), 1)
+        while keep < len(units) and is_quoted(units[-keep][0]):
+            keep += 1  # what was recalled stays beside what it was recalled for
         old, recent = units[: len(units) - keep], units[len(units) - keep :]
         shrunk = _shrink_results(old)
         messages = _join(shrunk + recent)
-        if self._size(messages) <= target:
+        if self._counter.count(messages) <= target:
             if messages != before:
                 await session.rewrite(messages)
         else:
-            if old:
-                await self._summarise(agent, old, _join(recent), target, budget)
-            if self._size(session.history) > most:
+            await self._summarise(agent, _join(old), _join(recent), target, budget)
+            if self._counter.count(session.history) > most:
                 room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
         await self._tell(agent, before)
 
-    def _size(self, messages: Sequence[Message]) -> int:
-        return self._counter.count(messages, model=self._llm.model)
-
     async def _summarise(
         self,
         agent: AgentInternals,
-        old: Sequence[Unit],
+        old: Sequence[Message],
         recent: Sequence[Message],
         target: float,
         budget: ContextBudget,
     ) -> None:
         """Replace the older messages by notes on them, and by what the user said."""
-        segment = _join(old)
-        known = Summary.find(segment)
-        summary = known or Summary()
-        segment = segment[1:] if known else segment
+        known = Summary.find(old)
+        segment, summary = (old[1:], known) if known else (old, Summary())
+        if not segment:
+            return
         most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
         begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, said=())
-        room = target - self._size(recent) - self._size([bare.message()])
+        room = target - self._counter.count(recent) - self._counter.count([bare.message()])
         room = max(room, budget.recalled * target)  # however long the newest message is
         summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
         await agent.session.compact(summary.message(usage), len(recent))
@@ -244,13 +233,7 @@ class Compactor:
         budget: ContextBudget,
     ) -> tuple[str, Usage | None]:
         """Ask the model for notes; where it fails, those that there are go on."""
-        if not segment:
-            return notes, None
-        request = ask_for_summary(notes, segment, most)
-        prompt = self._count((), request.system, ())
-        window = max(budget.window, most + prompt + MIN_ROOM)
-        room = ContextBudget(window, reply=most, overhead=prompt)
-        request = replace_value(request, messages=fit(request.messages, room, self._counter))
+        request = ask_for_summary(notes, segment, most, budget.window, self._counter)
         try:
             with agent.model_call(self._llm, request) as call:
                 reply = call.reply = await self._llm.generate(request)
@@ -268,15 +251,40 @@ class Compactor:
         after = agent.session.history
         if after == before:
             return
-        sizes = {"before": self._size(before), "after": self._size(after)}
+        sizes = {"before": self._counter.count(before), "after": self._counter.count(after)}
         text = f"the conversation was shortened: {sizes['before']:,} tokens to {sizes['after']:,}"
         await agent.send(Custom("memory.compacted", dict(sizes), text))
+
+
+@dataclass(frozen=True)
+class _OneModel:
+    """Counts for the model that is asked, whoever counts."""
+
+    counter: TokenCounter
+    llm: LLMProvider
+
+    def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
+        return self.counter.count(what, model=model or self.llm.model)
+
+    def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
+        self.counter.observe(request, usage, model=model or self.llm.model)
+
+    @property
+    def error(self) -> float:
+        return self.counter.error
 
 
 def _usual_budget(window: int) -> ContextBudget:
     """Leave a quarter of a small window to the reply."""
     usual = ContextBudget.reply
     return ContextBudget(window, reply=min(usual, window // 4))
+
+
+def _request(
+    agent: AgentInternals, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
+) -> ModelRequest:
+    """Return what counts of the request that the agent would make now."""
+    return ModelRequest(messages=agent.session.history, system=system, tools=tuple(tools))
 
 
 def _is_same(one: Message, other: Message) -> bool:

@@ -7,7 +7,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
+from urllib.parse import quote
 
 import trio
 
@@ -38,6 +40,7 @@ WORD_INDEX = (
 
 # `word_index` finds the entries of a word and holds no text; `counts` says in how many entries a word
 # is, so that the rarest can be taken first without looking. `damaged` is where bad rows are set aside.
+# `vectors` has an index beside it, since to see in the rows themselves which are there is to read all.
 _TABLES = """
 CREATE TABLE entries (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -47,7 +50,6 @@ CREATE TABLE entries (
     words TEXT NOT NULL,
     created INTEGER NOT NULL,
     checksum BLOB NOT NULL,
-    bytes INTEGER NOT NULL,
     used INTEGER NOT NULL
 );
 CREATE INDEX entries_by_use ON entries (used, key);
@@ -58,7 +60,7 @@ CREATE TABLE vectors (
     vector BLOB NOT NULL,
     checksum INTEGER NOT NULL,
     PRIMARY KEY (key, name)
-) WITHOUT ROWID;
+);
 CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO totals VALUES ('entries', 0), ('bytes', 0), ('words', 0);
 CREATE TABLE damaged (number INTEGER PRIMARY KEY, id, text, about, found INTEGER NOT NULL);
@@ -72,25 +74,32 @@ class Database:
     Each write is one transaction, durable when it returns; other processes may use the same file.
     """
 
-    def __init__(self, path: str, functions: dict[str, Callable[[str, str], bool]]) -> None:
+    def __init__(
+        self, path: str, functions: dict[str, Callable[[bytes | None, str], bool]]
+    ) -> None:
         """Name the file, or ":memory:", and what SQL may call; nothing is opened or made yet."""
-        self.path = path
+        self.path = path if path == ":memory:" else os.path.abspath(path)
         self._functions = functions
         # A limiter belongs to one run of trio, and this object need not.
         self._limiter = trio.lowlevel.RunVar[trio.CapacityLimiter]("memory database")
         self._turnstile = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._inode: tuple[int, int] | None = None
+        self._opened: tuple[int, int, int] | None = None
 
-    async def run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False) -> T:
+    async def run(
+        self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, erases: bool = False
+    ) -> T:
         """Do blocking work in one transaction, in a thread, to its end even if it is cancelled.
+
+        What it `erases` is then in the log no more either, unless another process reads just now.
 
         Raises:
             MemoryStorageError: SQLite or the disk refused; nothing was written.
         """
+        do = partial(self._work, work, writes, erases)
         try:
-            return await trio.to_thread.run_sync(self._work, work, writes, limiter=self._threads())
-        except sqlite3.Error as error:
+            return await trio.to_thread.run_sync(do, limiter=self._threads())
+        except (sqlite3.Error, UnicodeError) as error:  # as of a message that quotes damage
             hint = _HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "").format(self.path)
             raise MemoryStorageError(f"{self.path}: {error}", hint=hint) from error
         except OSError as error:
@@ -105,11 +114,15 @@ class Database:
             self._limiter.set(limiter)
             return limiter
 
-    def _work(self, work: Callable[[sqlite3.Connection], T], writes: bool) -> T:
+    def _work(self, work: Callable[[sqlite3.Connection], T], writes: bool, erases: bool) -> T:
         with self._turnstile:
             connection = self._current()
-            with _transaction(connection, "BEGIN IMMEDIATE" if writes else "BEGIN"):
-                return work(connection)
+            with _transaction(connection, "BEGIN IMMEDIATE" if writes or erases else "BEGIN"):
+                done = work(connection)
+            if erases:
+                with contextlib.suppress(sqlite3.Error):  # it is done; a later one empties the log
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return done
 
     def _current(self) -> sqlite3.Connection:
         """Return the connection, as long as its file is the one that stands there."""
@@ -117,12 +130,12 @@ class Database:
             if self.path != ":memory:" and not os.path.exists(self.path):
                 self._create()
             self._connection = self._open()
-            self._inode = self._stat()
+            self._opened = self._identity()
             weakref.finalize(self, self._connection.close)
-        elif self._stat() != self._inode:
+        elif self._identity() != self._opened:
             raise MemoryStorageError(
-                f"{self.path}: the file was moved or removed while it was in use",
-                hint="put it back, or start again",
+                f"{self.path}: the file was moved or removed while it was in use, or the process forked",
+                hint="put it back, or start again; after a fork, make a memory in the child",
             )
         return self._connection
 
@@ -141,7 +154,14 @@ class Database:
 
     def _create(self) -> None:
         """Make the database aside and link it into its place, so that no half of one is ever there."""
-        folder, name = os.path.split(os.path.abspath(self.path))
+        for log in (f"{self.path}-wal", f"{self.path}-shm"):
+            # SQLite would take it for the log of the new database. Another process may just have made both.
+            if os.path.exists(log) and not os.path.exists(self.path):
+                raise MemoryStorageError(
+                    f"{log} belongs to a memory that is not there any more",
+                    hint="put the memory back; or if it is gone for good, remove these two as well",
+                )
+        folder, name = os.path.split(self.path)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         aside = os.path.join(folder, f".{name}.{new_id('new')}")
         os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -162,14 +182,15 @@ class Database:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(aside + end)
 
-    def _stat(self) -> tuple[int, int] | None:
+    def _identity(self) -> tuple[int, int, int] | None:
+        """Say which file it is and whose: SQLite's locks on it are not inherited by a fork."""
         if self.path == ":memory:":
             return None
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
             return None
-        return status.st_dev, status.st_ino
+        return os.getpid(), status.st_dev, status.st_ino
 
 
 def stored_keys(connection: sqlite3.Connection, query: str, *values: object) -> list[int]:
@@ -199,8 +220,10 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
+    # As an address, by which SQLite makes no file where none is.
+    address = path if path == ":memory:" else f"file:{quote(os.fsencode(path))}?mode=rw"
     connection = sqlite3.connect(
-        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        address, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
     )
     # Damaged text is no reason to refuse: its checksum is wrong.
     connection.text_factory = lambda data: data.decode(errors="replace")

@@ -6,6 +6,9 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from greenroom.core import (
+    RECALLED,
+    RUNTIME,
+    SUMMARY,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
@@ -22,7 +25,7 @@ from greenroom.core import (
 )
 from greenroom.llm import TokenCounter
 from greenroom.memory.context_budget import ContextBudget
-from greenroom.memory.senders import RECALLED, SUMMARY
+from greenroom.memory.senders import is_quoted
 
 __all__ = ["Unit", "fit", "newest_units", "shorten", "units_of"]
 
@@ -38,9 +41,10 @@ def fit(
 ) -> tuple[Message, ...]:
     """Return the messages that fit the room of a budget: all, or the newest of each kind.
 
-    A summary and what was recalled keep their shares; what they leave goes to the newest messages. A
-    call is never parted from its result. Where the newest message alone is too long, or the summary,
-    it is cut in the middle, and says so. What is returned never counts more than `budget.room`.
+    A summary and what was recalled keep their shares; what they leave goes to the newest messages, of
+    which what was recalled for one is none. A call is never parted from its result. Where the newest
+    message alone is too long, or the summary, it is cut in the middle, and says so. What is returned
+    never counts more than `budget.room`.
 
     Args:
         messages: a conversation, oldest first.
@@ -67,11 +71,12 @@ def fit(
         if over <= 0:
             return kept
         if len(chosen) == 1:  # the newest one, which gets what the note leaves
-            last = chosen[-1][1]
+            (index, last) = chosen[0]
             room = budget.room - counter.count((_LEFT_OUT,))
-            return _join([(len(units) - 1, shorten(last, room, counter))], units)
+            return _join([(index, shorten(last, room, counter))], units)
         while over > 0 and len(chosen) > 1:  # counts of parts are rounded, and may add up to less
-            over -= max(counter.count(chosen.pop(0)[1]), 1)
+            place = -1 if is_quoted(chosen[-1][1][0]) else 0
+            over -= max(counter.count(chosen.pop(place)[1]), 1)
 
 
 def units_of(messages: Iterable[Message]) -> list[Unit]:
@@ -111,8 +116,11 @@ def _choose(
         is_short = counter.count(units[index]) <= most
         return index, units[index] if is_short else shorten(units[index], int(most), counter)
 
-    summaries = [i for i, unit in enumerate(units[:-1]) if unit[0].sender == SUMMARY][-1:]
-    recalled = [i for i, unit in enumerate(units[:-1]) if unit[0].sender == RECALLED]
+    last = max((i for i, (first, *_) in enumerate(units) if not is_quoted(first)), default=-1)
+    last = last % len(units)
+    senders = [unit[0].sender if i != last else "" for i, unit in enumerate(units)]
+    summaries = [i for i, sender in enumerate(senders) if sender == SUMMARY][-1:]
+    recalled = [i for i, sender in enumerate(senders) if sender == RECALLED]
     chosen = [cut(index, budget.summary * room) for index in summaries]
     kept = newest_units([units[i] for i in recalled], budget.recalled * room, counter)
     chosen += [(i, units[i]) for i in recalled[len(recalled) - kept :]]
@@ -148,7 +156,7 @@ def shorten(unit: Unit, room: int, counter: TokenCounter) -> Unit:
         else:
             high = limit - 1
     note = f"[{len(unit)} messages are left out: they are too long.]"
-    return (Message.user(note),) if found is None else found
+    return (Message.user(note, sender=RUNTIME),) if found is None else found
 
 
 def _longest(message: Message) -> int:

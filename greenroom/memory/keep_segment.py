@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
 from greenroom.memory.protocol import EntryOrigin, Memory
-from greenroom.memory.senders import begins_turn, said_by_person
+from greenroom.memory.senders import begins_turn, is_quoted, said_by_person
 from greenroom.runtime import AgentInternals
 
 __all__ = ["keep_segment"]
@@ -41,8 +41,8 @@ def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOr
     turn -= 1
     for message in segment:
         turn += begins_turn(message)
-        if message.sender:
-            continue  # what was recalled, what another agent said
+        if is_quoted(message):
+            continue
         origin = EntryOrigin.USER if said_by_person(message) else EntryOrigin.AGENT
         for block in message.content:
             match block:

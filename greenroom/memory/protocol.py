@@ -140,6 +140,8 @@ class Embedder(Protocol):
         """Return a vector for each text, all of the same length, in the order of the texts.
 
         Raises:
+            ModelBadRequestError: it takes one of the texts not; the memory finds out which, and goes on
+                without that one's vector. So it does after `ModelContextTooLongError`.
             GreenroomError: it failed; the memory goes on without vectors.
         """
         ...

@@ -10,7 +10,7 @@ import msgspec
 
 from greenroom.memory.database import stored_keys, stored_rows
 from greenroom.memory.protocol import Recalled
-from greenroom.memory.rows import Totals, read, read_totals
+from greenroom.memory.rows import FITS, Totals, read, read_totals
 from greenroom.memory.vectors import find_by_meaning
 from greenroom.memory.word_search import Filter, Ranked, find_by_words
 
@@ -51,7 +51,7 @@ class Answer:
         recalled: the entries, the best first.
         keys: their keys.
         damaged: keys of rows that are not what was written.
-        failure: why words could not be searched, or None.
+        failure: why words, or vectors, could not be searched, or None.
         totals: how much there is.
     """
 
@@ -66,17 +66,22 @@ def recall(connection: sqlite3.Connection, question: Question) -> Answer:
     """Find entries by words and by meaning; where neither can be searched, the newest, which score 0."""
     answer = Answer(read_totals(connection))
     by_words: list[Ranked] = []
+    by_meaning: list[Ranked] = []
     try:
         by_words = find_by_words(connection, question.text, answer.totals, question.only)
     except sqlite3.Error as error:
         answer.failure = error
-    by_meaning = _by_meaning(connection, question, answer.totals, by_words)
-    if answer.failure is not None and not by_meaning:
+    has_words = answer.failure is None
+    try:
+        by_meaning = _by_meaning(connection, question, answer.totals, by_words)
+    except sqlite3.Error as error:
+        answer.failure = error
+    if not has_words and not by_meaning:
         newest = _newest(connection, question.only, question.limit)
         _read(connection, answer, ((0.0, key) for key in newest), question.limit)
         return answer
     scores = _fused([each for each in (by_words, by_meaning) if each])
-    times = stored_rows(connection, "key, created", scores)
+    times = stored_rows(connection, "key, ifnull(CAST(created AS INTEGER), 0)", scores)
     final = [(scores[key] * _freshness(int(made), question), key) for key, made in times]
     final.sort(reverse=True)
     wanted = ((score, key) for score, key in final if score >= question.threshold)
@@ -126,7 +131,7 @@ def _freshness(created: int, question: Question) -> float:
 def _newest(connection: sqlite3.Connection, only: Filter, limit: int) -> list[int]:
     return stored_keys(
         connection,
-        "SELECT key FROM entries WHERE created >= ? AND (? = '' OR fits(about, ?))"
+        f"SELECT key FROM entries WHERE created >= ? AND (? = '' OR {FITS})"  # noqa: S608
         " ORDER BY key DESC LIMIT ?",
         only.since,
         only.where,

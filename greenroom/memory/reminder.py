@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from greenroom.core import Custom, GreenroomError, Message, clip
+from greenroom.core import RECALLED, Custom, GreenroomError, Message, clip
 from greenroom.memory.memory_tools import describe_recalled
 from greenroom.memory.protocol import Memory, Recalled
-from greenroom.memory.senders import RECALLED
 from greenroom.runtime import AgentInternals
 
 __all__ = ["remind"]

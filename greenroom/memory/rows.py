@@ -1,6 +1,7 @@
 """How entries stand in the database: checked when they are read, counted, and kept within bounds."""
 
 import hashlib
+import math
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -8,23 +9,28 @@ from functools import lru_cache
 
 import msgspec
 
-from greenroom.core import new_id, serde
+from greenroom.core import new_id, serde, valid_unicode
 from greenroom.memory.database import WORD_INDEX, stored_keys
 from greenroom.memory.protocol import Entry, EntryOrigin, MetadataValue
 from greenroom.memory.words import words
 
 __all__ = [
+    "FITS",
+    "WORDS",
     "About",
     "Totals",
+    "about_of",
     "add",
     "clear",
     "evict",
     "fits",
+    "is_damage",
     "mark_used",
     "read",
     "read_totals",
     "rebuild_index",
     "remove",
+    "scrub_index",
     "set_aside",
     "wanted",
 ]
@@ -47,23 +53,69 @@ class Totals(msgspec.Struct, frozen=True):
     words: int
 
 
+FITS = "fits(CAST(about AS BLOB), ?)"
+WORDS = "ifnull(CAST(words AS TEXT), '')"
+"""How SQL reads these columns, so that damage to a row is no error before the row is read as a whole."""
+
+_SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
+_LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
+
+_MOST_METADATA = 4_096  # bytes of it as JSON
+
 FIELDS = frozenset(About.__struct_fields__) - {"metadata"}
 
 
+def about_of(metadata: Mapping[str, MetadataValue]) -> About:
+    """Sort what was given with a text into fields and metadata.
+
+    Raises:
+        ValueError: it can't be said of an entry, or is too much.
+    """
+    values = _checked(metadata)
+    fields: dict[str, object] = {name: values.pop(name) for name in FIELDS & values.keys()}
+    try:
+        about = msgspec.convert(fields | {"metadata": values}, About)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"this can't be said of an entry: {error}") from error
+    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
+        raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
+    return about
+
+
+def _checked(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
+    """Return them with valid Unicode, and enums as the words that they are."""
+    checked: dict[str, MetadataValue] = {}
+    for name, value in values.items():
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        is_short = not isinstance(value, int) or abs(value) < 1 << 63
+        if not (isinstance(value, str | int | float | None) and is_finite and is_short):
+            raise ValueError(
+                f"{name}={value!r}: metadata are texts, finite numbers of 64 bits, booleans or None"
+            )
+        checked[valid_unicode(name)] = (
+            valid_unicode(str(value)) if isinstance(value, str) else value
+        )
+    return checked
+
+
 def wanted(where: Mapping[str, MetadataValue]) -> str:
-    """Write a filter as the text that `fits` takes; empty where everything fits."""
-    return serde.encode(dict(where)).decode() if where else ""
+    """Write a filter as the text that `fits` takes; empty where everything fits.
+
+    Raises:
+        ValueError: it holds what metadata can't.
+    """
+    return serde.encode(_checked(where)).decode() if where else ""
 
 
-def fits(about: str, where: str) -> bool:
-    """Whether what is stored beside an entry has all these values; SQL calls it.
+def fits(about: bytes | None, where: str) -> bool:
+    """Whether what is stored beside an entry has all these values; SQL calls it, see `FITS`.
 
     Example:
-        >>> fits('{"origin":"tool","metadata":{"topic":"pets"}}', '{"topic":"pets"}')
+        >>> fits(b'{"origin":"tool","metadata":{"topic":"pets"}}', '{"topic":"pets"}')
         True
     """
     try:
-        found = serde.decode(about, About)
+        found = serde.decode(about or b"", About)
     except serde.InvalidJSONError:
         return False  # a bad row, which is found out when it is read
     for name, value in _filter(where).items():
@@ -83,12 +135,12 @@ def add(connection: sqlite3.Connection, text: str, about: About, moment: datetim
     entry_id, created = new_id("e"), int(moment.timestamp())
     split = words(text)
     row = (entry_id, text, serde.encode(about).decode(), _spaced(split), created)
-    size = sum(len(part.encode()) for part in row[:4] if isinstance(part, str))
     cursor = connection.execute(
-        "INSERT INTO entries (id, text, about, words, created, checksum, bytes, used)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, _checksum(*row), size, created),
+        "INSERT INTO entries (id, text, about, words, created, checksum, used)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*row, _checksum(*row), created),
     )
+    size = sum(len(part.encode()) for part in row[:4] if isinstance(part, str))
     _index(connection, cursor.lastrowid or 0, split)
     _count(connection, 1, size, len(split))
     return entry_id
@@ -118,15 +170,15 @@ def remove(connection: sqlite3.Connection, keys: Iterable[int]) -> int:
     """Remove entries with all that belongs to them; return how many there were."""
     removed = 0
     for key in keys:
-        row = connection.execute(
-            "SELECT words, bytes FROM entries WHERE key = ?", (key,)
-        ).fetchone()
+        query = f"SELECT {WORDS}, {_SIZE} FROM entries WHERE key = ?"  # noqa: S608
+        row = connection.execute(query, (key,)).fetchone()
         if row is None:
             continue
-        _remove_from_index(connection, key, str(row[0]).split())
+        split = row[0].split()
+        _remove_from_index(connection, key, split)
         connection.execute("DELETE FROM vectors WHERE key = ?", (key,))
         connection.execute("DELETE FROM entries WHERE key = ?", (key,))
-        _count(connection, -1, -int(row[1]), -len(str(row[0]).split()))
+        _count(connection, -1, -row[1], -len(split))
         removed += 1
     return removed
 
@@ -145,6 +197,10 @@ def set_aside(connection: sqlite3.Connection, keys: Iterable[int], moment: datet
 
 def evict(connection: sqlite3.Connection, most: int, most_bytes: int) -> int:
     """Remove what was neither added nor recalled for the longest time, until the rest fits."""
+    stored = _stored_totals(connection)
+    if stored is None or stored.entries > most + 1 or stored.bytes > most_bytes + _LARGEST:
+        # More is too much than one entry explains: a damaged number must not cost them all.
+        _recount(connection)
     removed = 0
     while True:
         totals = read_totals(connection)
@@ -165,8 +221,27 @@ def mark_used(connection: sqlite3.Connection, keys: Iterable[int], moment: datet
 
 def read_totals(connection: sqlite3.Connection) -> Totals:
     """Read how much there is, which costs the same however much it is."""
+    return _stored_totals(connection) or _counted(connection)
+
+
+def _stored_totals(connection: sqlite3.Connection) -> Totals | None:
     found = dict(connection.execute("SELECT name, value FROM totals").fetchall())
-    return Totals(found["entries"], found["bytes"], found["words"])
+    try:
+        return msgspec.convert(found, Totals)
+    except msgspec.ValidationError:
+        return None
+
+
+def _counted(connection: sqlite3.Connection) -> Totals:
+    sums = (
+        f"count(*), total({_SIZE}), total(length({WORDS}) - length(replace({WORDS}, ' ', ''))) / 2"
+    )
+    return Totals(*map(int, connection.execute(f"SELECT {sums} FROM entries").fetchone()))  # noqa: S608
+
+
+def _recount(connection: sqlite3.Connection) -> None:
+    totals = msgspec.to_builtins(_counted(connection))
+    connection.executemany("INSERT OR REPLACE INTO totals VALUES (?, ?)", totals.items())
 
 
 def clear(connection: sqlite3.Connection) -> int:
@@ -175,20 +250,45 @@ def clear(connection: sqlite3.Connection) -> int:
     connection.execute("INSERT INTO word_index (word_index) VALUES ('delete-all')")
     for table in ("counts", "vectors", "entries", "damaged"):
         connection.execute(f"DELETE FROM {table}")  # noqa: S608
-    connection.execute("UPDATE totals SET value = 0")
+    _recount(connection)
     return int(entries)
 
 
 def rebuild_index(connection: sqlite3.Connection) -> int:
     """Index all entries anew, from their rows; return how many there are."""
-    connection.execute("DROP TABLE word_index")
+    connection.execute("REINDEX")  # those of single columns
+    _drop_index(connection)
     connection.execute(WORD_INDEX)
     connection.execute("DELETE FROM counts")
+    _recount(connection)
     keys = stored_keys(connection, "SELECT key FROM entries ORDER BY key DESC")
     for key in keys:
-        (text,) = connection.execute("SELECT words FROM entries WHERE key = ?", (key,)).fetchone()
+        query = f"SELECT {WORDS} FROM entries WHERE key = ?"  # noqa: S608
+        (text,) = connection.execute(query, (key,)).fetchone()
         _index(connection, key, text.split())
     return len(keys)
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether SQLite has found something broken, maybe an index; FTS5 has several words for it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
+
+
+def scrub_index(connection: sqlite3.Connection) -> None:
+    """Write the index anew without what was removed; until then it only says that it was."""
+    connection.execute("INSERT INTO word_index (word_index) VALUES ('optimize')")
+
+
+def _drop_index(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("DROP TABLE word_index")
+    except sqlite3.DatabaseError:  # FTS5 must read an index that it drops
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'word_index'")
+        connection.execute("PRAGMA writable_schema = RESET")
+        for part in ("data", "idx", "docsize", "config"):
+            connection.execute(f"DROP TABLE IF EXISTS word_index_{part}")
 
 
 def _index(connection: sqlite3.Connection, key: int, split: list[str]) -> None:

@@ -1,19 +1,8 @@
-"""Who speaks in a message: a person, the runtime, a summary, or the memory."""
+"""Who speaks in a message: a person, or somebody whose words no one may take for a person's."""
 
-import re
+from greenroom.core import RECALLED, SUMMARY, Message
 
-from greenroom.core import Message
-
-__all__ = ["RECALLED", "SUMMARY", "begins_turn", "said_by_person"]
-
-SUMMARY = "summary"
-"""The `Message.sender` of the summary that a compacted conversation begins with."""
-
-RECALLED = "memory"
-"""The `Message.sender` of what was recalled."""
-
-# The runtime has no name as a sender. What it quotes may be a model's words.
-_RUNTIME = re.compile(r"\[The (sub)?agent .* has ended: |This answer can't be used:\n")
+__all__ = ["begins_turn", "is_quoted", "said_by_person"]
 
 
 def said_by_person(message: Message) -> bool:
@@ -22,14 +11,17 @@ def said_by_person(message: Message) -> bool:
     Example:
         >>> said_by_person(Message.user("I'm vegetarian."))
         True
-        >>> said_by_person(Message.user("[The subagent scout (s-1) has ended: completed]"))
+        >>> said_by_person(Message.user("Run the tests.", sender="plan"))
         False
     """
-    is_input = message.role == "user" and not message.sender and not message.tool_results
-    return is_input and _RUNTIME.match(message.text) is None
+    return message.role == "user" and not message.sender and not message.tool_results
+
+
+def is_quoted(message: Message) -> bool:
+    """Whether it repeats what was said elsewhere: a summary, or what was recalled."""
+    return message.sender in (SUMMARY, RECALLED)
 
 
 def begins_turn(message: Message) -> bool:
     """Whether a turn begins with a message: one of the user's, or of a program or agent."""
-    is_ours = message.sender in (SUMMARY, RECALLED)
-    return message.role == "user" and not message.tool_results and not is_ours
+    return message.role == "user" and not message.tool_results and not is_quoted(message)

@@ -9,11 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from sqlite3 import Connection
+from typing import TypeVar
 
 import msgspec
 import trio
 
-from greenroom.core import MemoryStorageError, clock, serde, valid_unicode
+from greenroom.core import (
+    MemoryStorageError,
+    clock,
+    valid_unicode,
+)
 from greenroom.memory import rows, vectors
 from greenroom.memory.database import Database, stored_keys
 from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
@@ -22,10 +27,12 @@ from greenroom.memory.word_search import Filter
 
 __all__ = ["MemoryStatistics", "SQLiteMemory"]
 
+T = TypeVar("T")
+
 _log = logging.getLogger("greenroom.memory")
 
 _LONGEST = 64_000  # characters of an entry
-_MOST_METADATA = 4_096  # bytes of its metadata as JSON
+_LONGEST_QUERY = 8_000  # characters of a question that are looked at
 _MOST_RECALLED = 200  # as many candidates are ranked
 _MOST_USED = 1_000  # notes of what was recalled, kept until the next write
 _PATIENCE = 10.0  # seconds for the embedder
@@ -45,7 +52,7 @@ class MemoryStatistics:
         expired: entries removed because of their age.
         damaged: rows set aside because they were not what was written.
         embedder_failures: calls of the embedder that failed; recalls went by words.
-        index_failures: recalls whose words could not be searched; they got the newest entries.
+        index_failures: calls that found words or vectors impossible to search, or words to index.
         last_failure: what failed last, in words; empty for nothing.
     """
 
@@ -70,8 +77,11 @@ class SQLiteMemory:
     Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries, beyond
     that those of the best 200 by words), and both rankings are fused. If the embedder fails or takes
     more than 10 seconds, words alone decide, it is left alone for 30 seconds, and entries without a
-    vector get theirs later. If the index of words fails, it is made anew, and `recall` gives the newest
+    vector get theirs later. A text that it refuses, alone among others, is found by words. If the index of words fails, it is made anew, and `recall` gives the newest
     entries with a score of 0. Each is logged and counted in `statistics`.
+
+    What `forget` and `clear` remove is overwritten in the file and its log, where no other process reads
+    the file at that moment; else once the log is emptied, as when the last process closes it.
 
     Args:
         path: the file; it is made when it is first needed, for its owner alone. By default in memory.
@@ -135,10 +145,12 @@ class SQLiteMemory:
         """
         if not text.strip() or len(text) > _LONGEST:
             raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
-        text, about = valid_unicode(text), _about(metadata)
-        used, self._used = self._used, {}
-        work = partial(_add, text=text, about=about, used=list(used), oldest=self._oldest())
-        added = await self._database.run(partial(work, bounds=self._bounds), writes=True)
+        text, about = valid_unicode(text), rows.about_of(metadata)
+        used = list(self._used)
+        work = partial(_add, text=text, about=about, used=used, oldest=self._oldest())
+        added = await self._change(partial(work, bounds=self._bounds))
+        for key in used:
+            self._used.pop(key, None)
         self._hold(added.totals)
         if added.evicted or added.expired:
             self._report_removed(added)
@@ -153,7 +165,7 @@ class SQLiteMemory:
         threshold: float = 0.0,
         where: Mapping[str, MetadataValue] | None = None,
     ) -> Sequence[Recalled]:
-        """Find the entries that fit a question, the best first; any text is a question.
+        """Find the entries that fit a question, the best first; any text is one: its first 8,000 characters.
 
         Of entries with the same text and origin it returns one. The score is the entry's relevance (the
         share of the question's words that it has, weighed by rarity, or the cosine of the vectors, if
@@ -165,7 +177,7 @@ class SQLiteMemory:
         """
         if not 1 <= limit <= _MOST_RECALLED:
             raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit}")
-        query, only = valid_unicode(query), self._filter(where)
+        query, only = valid_unicode(query[:_LONGEST_QUERY]), self._filter(where)
         vector = await self._embed(query)
         question = Question(
             text=query,
@@ -190,7 +202,7 @@ class SQLiteMemory:
         Raises:
             MemoryStorageError: SQLite or the disk refused.
         """
-        return await self._database.run(partial(_forget, entry_id=id), writes=True)
+        return await self._change(partial(_forget, entry_id=id), erases=True)
 
     async def clear(self, **where: MetadataValue) -> int:
         """Remove all entries that have these fields and metadata, or all; return how many.
@@ -200,7 +212,7 @@ class SQLiteMemory:
             MemoryStorageError: SQLite or the disk refused; all is as it was.
         """
         wanted = self._filter(where).where
-        return await self._database.run(partial(_clear, where=wanted), writes=True)
+        return await self._change(partial(_clear, where=wanted), erases=True)
 
     async def entries(
         self, *, limit: int = 100, where: Mapping[str, MetadataValue] | None = None
@@ -208,9 +220,11 @@ class SQLiteMemory:
         """Return the newest entries, the newest first.
 
         Raises:
-            ValueError: `where` holds what metadata can't.
+            ValueError: the limit is less than 0, or `where` holds what metadata can't.
             MemoryStorageError: SQLite or the disk refused.
         """
+        if limit < 0:
+            raise ValueError(f"the limit is 0 entries or more, not {limit}")
         only = self._filter(where)
         answer = await self._database.run(partial(recent, only=only, limit=limit))
         await self._settle(answer)
@@ -221,50 +235,74 @@ class SQLiteMemory:
         return self._statistics
 
     def _filter(self, where: Mapping[str, MetadataValue] | None) -> Filter:
-        return Filter(self._oldest(), rows.wanted(_checked(where or {})))
+        return Filter(self._oldest(), rows.wanted(where or {}))
 
     def _oldest(self) -> int:
         """Return when an entry must have been made at the earliest."""
         return 0 if self._max_age is None else math.ceil(clock.now().timestamp() - self._max_age)
 
+    async def _change(self, work: Callable[[Connection], T], *, erases: bool = False) -> T:
+        """Write; where the index of words does not let it, make that anew first."""
+        run = partial(self._database.run, work, writes=True, erases=erases)
+        try:
+            return await run()
+        except MemoryStorageError as error:
+            if not rows.is_damage(error.__cause__):
+                raise
+            self._report(f"words could not be indexed: {error}", index_failures=1)
+        await self._database.run(rows.rebuild_index, writes=True)
+        return await run()
+
     # -- vectors --------------------------------------------------------------------------------
 
     async def _embed(self, query: str) -> bytes:
         """Return the question's vector, and give entries without one theirs; empty if that fails."""
-        known = self._questions.get(query, b"")
         embedder = self._embedder
-        if embedder is None or time.monotonic() < self._embed_from:
-            return known
+        if embedder is not None and time.monotonic() >= self._embed_from:
+            try:
+                await self._make_vectors(embedder, query)
+            except MemoryStorageError as error:  # a question needs none, and an entry is there
+                self._embed_from = time.monotonic() + _PAUSE
+                self._report(f"vectors could not be kept: {error}")
+        return self._questions.get(query, b"")
+
+    async def _make_vectors(self, embedder: Embedder, query: str) -> None:
         find = partial(vectors.pending, name=embedder.name, most=_BATCH + len(self._embedding))
         found = await self._database.run(find)
         batch = [(k, text) for k, text in found if k not in self._embedding][:_BATCH]
-        texts = [text for _, text in batch] + ([query] if query and not known else [])
+        texts = [text for _, text in batch]
+        if query and query not in self._questions:
+            texts.append(query)
         if not texts:
-            return known
+            return
         keys = [key for key, _ in batch]
         self._embedding.update(keys)
         try:
             made = await self._vectors(embedder, texts)
+            if len(made) > len(keys):
+                self._questions[query] = made.pop()
+                while len(self._questions) > _CACHED:
+                    self._questions.popitem(last=False)
             if made:
-                pairs = list(zip(keys, made, strict=False))
+                pairs = list(zip(keys, made, strict=True))
                 store = partial(vectors.store, name=embedder.name, vectors=pairs)
                 await self._database.run(store, writes=True)
         finally:
             self._embedding.difference_update(keys)
-        if made and len(made) > len(keys):
-            known = self._questions[query] = made[-1]
-            while len(self._questions) > _CACHED:
-                self._questions.popitem(last=False)
-        return known
 
     async def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
         """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
         try:
             with trio.fail_after(_PATIENCE):
-                made = await embedder.embed(texts)
+                made = await vectors.ask(embedder, texts)
             if len(made) != len(texts):
                 raise ValueError(f"{len(made)} vectors for {len(texts)} texts")  # noqa: TRY301
-            return await trio.to_thread.run_sync(lambda: [vectors.unit(each) for each in made])
+            if refused := made.count(None):
+                text = f"the embedder {embedder.name} refused {refused} of {len(made)} texts"
+                self._report(text, embedder_failures=1)
+            return await trio.to_thread.run_sync(
+                lambda: [b"" if each is None else vectors.unit(each) for each in made]
+            )
         except Exception as error:  # noqa: BLE001  # whatever it is, words are still there
             self._embed_from = time.monotonic() + _PAUSE
             reason = f"{type(error).__name__}: {error}"[:500]
@@ -277,7 +315,9 @@ class SQLiteMemory:
         """Set damaged rows aside, and make a broken index anew, once."""
         self._hold(answer.totals)
         if answer.failure is not None:
-            self._report(f"words could not be searched: {answer.failure}", index_failures=1)
+            self._report(
+                f"words or vectors could not be searched: {answer.failure}", index_failures=1
+            )
             if not self._has_rebuilt:
                 self._has_rebuilt = True
                 await self._mend(rows.rebuild_index)
@@ -344,42 +384,18 @@ def _add(
 
 
 def _forget(connection: Connection, entry_id: str) -> bool:
-    connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,))
+    aside = connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,)).rowcount
     found = stored_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
-    return rows.remove(connection, found) > 0
+    removed = rows.remove(connection, found)
+    if removed or aside:
+        rows.scrub_index(connection)
+    return removed > 0
 
 
 def _clear(connection: Connection, where: str) -> int:
     if not where:
         return rows.clear(connection)
-    query = "SELECT key FROM entries WHERE fits(about, ?)"
-    return rows.remove(connection, stored_keys(connection, query, where))
-
-
-def _about(metadata: Mapping[str, MetadataValue]) -> rows.About:
-    """Sort what was given with a text into fields and metadata."""
-    values = _checked(metadata)
-    fields: dict[str, object] = {name: values.pop(name) for name in rows.FIELDS & values.keys()}
-    try:
-        about = msgspec.convert(fields | {"metadata": values}, rows.About)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"this can't be said of an entry: {error}") from error
-    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
-        raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
-    return about
-
-
-def _checked(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
-    """Return them with valid Unicode, and enums as the words that they are."""
-    checked: dict[str, MetadataValue] = {}
-    for name, value in values.items():
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        is_short = not isinstance(value, int) or abs(value) < 1 << 63
-        if not (isinstance(value, str | int | float | None) and is_finite and is_short):
-            raise ValueError(
-                f"{name}={value!r}: metadata are texts, finite numbers of 64 bits, booleans or None"
-            )
-        checked[valid_unicode(name)] = (
-            valid_unicode(str(value)) if isinstance(value, str) else value
-        )
-    return checked
+    query = f"SELECT key FROM entries WHERE {rows.FITS}"  # noqa: S608
+    removed = rows.remove(connection, stored_keys(connection, query, where))
+    rows.scrub_index(connection)
+    return removed

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import (
+    SUMMARY,
     ContentBlock,
     Message,
     ModelRequest,
@@ -20,7 +21,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import TokenCounter
-from greenroom.memory.senders import RECALLED, SUMMARY, said_by_person
+from greenroom.memory.fit import newest_units
+from greenroom.memory.senders import is_quoted, said_by_person
 
 __all__ = ["Summary", "ask_for_summary", "user_words"]
 
@@ -148,25 +150,29 @@ def user_words(messages: Iterable[Message]) -> list[str]:
     return [message.text for message in mine if message.text.strip()]
 
 
-def ask_for_summary(notes: str, segment: Sequence[Message], most: int) -> ModelRequest:
+def ask_for_summary(
+    notes: str, segment: Sequence[Message], most: int, window: int, counter: TokenCounter
+) -> ModelRequest:
     """Make the request for notes on some messages, given the notes on those before.
+
+    Where not all of them fit, the oldest are left out, whole: a cut could part words from who said them.
 
     Args:
         notes: the notes so far.
         segment: the messages since.
         most: the tokens that the new notes may take.
+        window: the tokens that request and reply may take together.
+        counter: counts tokens.
     """
-    parts = [
-        f"# Old notes\n\n{mark_lines(notes or '(none)')}",
-        "# New messages",
-        *_describe_all(segment),
-    ]
-    return ModelRequest(
-        messages=[Message.user("\n\n".join(parts))],
-        system=_PROMPT.format(words=max(most * 2 // 3, 20)),
-        max_tokens=most,
-        cache=False,
-    )
+    system = _PROMPT.format(words=max(most * 2 // 3, 20))
+    head = f"# Old notes\n\n{mark_lines(notes or '(none)')}\n\n# New messages"
+    parts = list(_describe_all(segment))
+    room = window - most - counter.count([Message.user(system), Message.user(head)])
+    kept = newest_units([(Message.user(part),) for part in parts], room, counter)
+    if left_out := len(parts) - kept:
+        parts[:left_out] = [f"({left_out} are left out.)"]
+    text = "\n\n".join([head, *parts])
+    return ModelRequest(messages=[Message.user(text)], system=system, max_tokens=most, cache=False)
 
 
 _MOST = 2_000
@@ -176,7 +182,7 @@ _MOST_OF_A_CALL = 300
 def _describe_all(segment: Sequence[Message]) -> Iterator[str]:
     names = {call.id: call.name for message in segment for call in message.tool_uses}
     for message in segment:
-        if message.sender not in (RECALLED, SUMMARY):
+        if not is_quoted(message):
             for block in message.content:
                 if said := _describe(block, _speaker(message), names):
                     who, text = said
@@ -188,7 +194,7 @@ def _speaker(message: Message) -> str:
         return "Assistant"
     if said_by_person(message):
         return "User"
-    return f"Message from [{message.sender or 'runtime'}]"
+    return f"Message from [{message.sender}]"
 
 
 def _describe(block: ContentBlock, who: str, names: Mapping[str, str]) -> tuple[str, str] | None:

@@ -13,14 +13,17 @@ from importlib import import_module
 from operator import mul
 from types import ModuleType
 
-from greenroom.memory.rows import Totals
+from greenroom.core import ModelBadRequestError, ModelContextTooLongError
+from greenroom.memory.protocol import Embedder
+from greenroom.memory.rows import FITS, Totals
 from greenroom.memory.word_search import Filter, Ranked
 
-__all__ = ["find_by_meaning", "find_numpy", "pending", "store", "unit"]
+__all__ = ["ask", "find_by_meaning", "find_numpy", "pending", "store", "unit"]
 
 EXHAUSTIVE = 10_000
 """Up to so many entries, each is compared; beyond, the best by words are."""
 
+_REFUSALS = (ModelBadRequestError, ModelContextTooLongError)
 _PAGE = 500  # vectors in memory at a time
 _KEPT = 200  # the best of them
 
@@ -45,10 +48,36 @@ def unit(vector: Sequence[float]) -> bytes:
     return array("f", [each / length for each in vector]).tobytes()
 
 
+async def ask(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
+    """Ask for vectors; a text that is refused, as too long, gets None and costs the others nothing.
+
+    Raises:
+        Exception: what the embedder raises; a refusal only where it refuses the shortest text too.
+    """
+    try:
+        return list(await embedder.embed(texts))
+    except _REFUSALS:
+        if len(texts) == 1:
+            raise
+    await embedder.embed([min(texts, key=len)])
+    return await _ask_in_halves(embedder, texts)
+
+
+async def _ask_in_halves(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
+    half = len(texts) // 2
+    found: list[Sequence[float] | None] = []
+    for part in (texts[:half], texts[half:]):
+        try:
+            found += await embedder.embed(part)
+        except _REFUSALS:
+            found += [None] if len(part) == 1 else await _ask_in_halves(embedder, part)
+    return found
+
+
 def pending(connection: sqlite3.Connection, name: str, most: int) -> list[tuple[int, str]]:
     """Return the newest entries that have no vector of this name yet: keys and texts."""
     return connection.execute(
-        "SELECT key, text FROM entries AS e WHERE NOT EXISTS"
+        "SELECT key, ifnull(CAST(text AS TEXT), '') FROM entries AS e WHERE NOT EXISTS"
         " (SELECT 1 FROM vectors WHERE key = e.key AND name = ?) ORDER BY key DESC LIMIT ?",
         (name, most),
     ).fetchall()
@@ -96,8 +125,8 @@ def _all_vectors(
         yield from connection.execute(f"{query} WHERE v.name = ?", (name,))
     else:
         yield from connection.execute(
-            f"{query} JOIN entries AS e ON e.key = v.key WHERE v.name = ?"
-            " AND e.created >= ? AND (? = '' OR fits(e.about, ?))",
+            f"{query} JOIN entries ON entries.key = v.key WHERE v.name = ?"
+            f" AND created >= ? AND (? = '' OR {FITS})",
             (name, only.since, only.where, only.where),
         )
 
@@ -116,7 +145,7 @@ def _pages(
 ) -> Iterator[list[tuple[int, bytes]]]:
     page: list[tuple[int, bytes]] = []
     for key, vector, checksum in rows:
-        if len(vector) == length and zlib.crc32(vector) == checksum:
+        if isinstance(vector, bytes) and len(vector) == length and zlib.crc32(vector) == checksum:
             page.append((key, vector))
         if len(page) == _PAGE:
             yield page

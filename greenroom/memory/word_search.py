@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from greenroom.memory.database import stored_keys, stored_rows
-from greenroom.memory.rows import Totals
+from greenroom.memory.rows import FITS, WORDS, Totals
 from greenroom.memory.words import content_words
 
 __all__ = ["Filter", "Ranked", "find_by_words"]
@@ -24,7 +24,6 @@ _POSTINGS = 2_000
 _CANDIDATES = 200
 _PASSED = 25_000  # entries of the rarest word, on the way to those that have several words
 _MOST_WORDS = 32  # of a question, the rarest
-_LONGEST_QUERY = 8_000  # characters that are looked at
 _K1, _B = 1.2, 0.75  # as in FTS5 and everywhere
 
 
@@ -55,7 +54,7 @@ def find_by_words(
     A relevance of 1 means all words of the question, weighed by their rarity, in an entry that is no
     longer than others.
     """
-    asked = content_words(query[:_LONGEST_QUERY])
+    asked = content_words(query)
     counts = _counts(connection, asked)
     weights = {word: _weight(counts.get(word, 0), totals.entries) for word in asked}
     known = sorted(counts, key=lambda word: (counts[word], word))[:_MOST_WORDS]
@@ -63,7 +62,7 @@ def find_by_words(
     best = heapq.nlargest(_CANDIDATES, ((score, key) for key, score in candidates.items()))
     average = max(totals.words / max(totals.entries, 1), 1.0)
     top = sum(weights.values()) or 1.0
-    rows = stored_rows(connection, "key, words", [key for _, key in best])
+    rows = stored_rows(connection, f"key, {WORDS}", [key for _, key in best])
     found = [(_bm25(row, known, weights, average) / top, key) for key, row in rows]
     found.sort(reverse=True)
     return [Ranked(key, min(score, 1.0)) for score, key in found]
@@ -74,8 +73,11 @@ def _counts(connection: sqlite3.Connection, asked: Sequence[str]) -> dict[str, i
     counts = {}
     for word in asked:
         row = connection.execute("SELECT entries FROM counts WHERE word = ?", (word,)).fetchone()
-        if row is not None:
-            counts[word] = int(row[0])
+        count = row[0] if row and isinstance(row[0], int) else 0
+        if count <= 0:  # unknown or damaged: the index knows
+            count = len(_keys(connection, f'"{word}"', Filter(0), _POSTINGS + 1))
+        if count:
+            counts[word] = count
     return counts
 
 
@@ -141,9 +143,10 @@ def _keys(connection: sqlite3.Connection, expression: str, only: Filter, limit: 
         query = "SELECT -rowid FROM word_index WHERE word_index MATCH ? ORDER BY rowid LIMIT ?"
         return stored_keys(connection, query, expression, limit)
     query = (
-        "SELECT entries.key FROM word_index CROSS JOIN entries ON entries.key = -word_index.rowid"
-        " WHERE word_index MATCH ? AND entries.created >= ?"
-        " AND (? = '' OR fits(entries.about, ?)) ORDER BY word_index.rowid LIMIT ?"
+        "SELECT entries.key FROM word_index"  # noqa: S608  # ours
+        " CROSS JOIN entries ON entries.key = -word_index.rowid"
+        " WHERE word_index MATCH ? AND created >= ?"
+        f" AND (? = '' OR {FITS}) ORDER BY word_index.rowid LIMIT ?"
     )
     return stored_keys(connection, query, expression, only.since, only.where, only.where, limit)
 

@@ -16,7 +16,8 @@ class WorkingMemory:
 
     Values are copied on the way in and out. A change counts at once and is stored by the session's next
     save, together with the messages; a rewind to before it takes it back. Nothing here waits, so tasks
-    that share a session see each change whole.
+    that share a session see each change whole. Each change is a record of all values of the task, which
+    may have 256 KB together: keep what is large in files.
 
     Args:
         session: where the values are kept.
@@ -33,7 +34,7 @@ class WorkingMemory:
     def __init__(self, session: AgentSession, task: str = "") -> None:
         """Look at the values of this task."""
         self._session = session
-        self._task = task
+        self._kind = f"{_KIND}.{task}"
 
     def get(self, key: str, default: serde.JSON = None) -> serde.JSON:
         """Return a copy of a value, or the default where there is none."""
@@ -44,7 +45,7 @@ class WorkingMemory:
 
         Raises:
             InvalidJSONError: it is not JSON.
-            SessionError: it is longer than 256 KB.
+            SessionError: the values have more than 256 KB.
         """
         self.update({key: value})
 
@@ -53,11 +54,11 @@ class WorkingMemory:
 
         Raises:
             InvalidJSONError: one is not JSON.
-            SessionError: they are longer than 256 KB together.
+            SessionError: the values have more than 256 KB.
         """
         if not all(isinstance(key, str) for key in values):
             raise InvalidJSONError("the names of values are texts")
-        self._session.add_record(_KIND, {"task": self._task, "set": dict(values)})
+        self._session.add_record(self._kind, {**self.to_dict(), **values})
 
     def compare_and_set(self, key: str, expected: serde.JSON, value: serde.JSON) -> bool:
         """Keep a value if the present one equals `expected`, None where there is none; say whether.
@@ -66,7 +67,7 @@ class WorkingMemory:
 
         Raises:
             InvalidJSONError: the value is not JSON.
-            SessionError: it is longer than 256 KB.
+            SessionError: the values have more than 256 KB.
         """
         if self.get(key) != expected:
             return False
@@ -75,15 +76,8 @@ class WorkingMemory:
 
     def clear(self) -> None:
         """Remove all values of this task."""
-        self._session.add_record(_KIND, {"task": self._task, "clear": True})
+        self._session.add_record(self._kind, {})
 
     def to_dict(self) -> dict[str, serde.JSON]:
         """Return a copy of all values of this task."""
-        found: dict[str, serde.JSON] = {}
-        for record in self._session.records(_KIND):
-            change = cast("dict[str, serde.JSON]", record)
-            if change.get("task") == self._task:
-                if change.get("clear"):
-                    found.clear()
-                found |= cast("dict[str, serde.JSON]", change.get("set", {}))
-        return found
+        return cast("dict[str, serde.JSON]", self._session.last_record(self._kind) or {})

@@ -9,17 +9,17 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 import trio
 from msgspec.structs import replace
 
-from greenroom.agents import run_tools
+from greenroom.agents import caller_of, run_tools
 from greenroom.core import (
     DECIDED_BY_ITSELF,
     JSON,
-    AgentNotRunningError,
     Answer,
     Message,
     PlanError,
@@ -28,9 +28,7 @@ from greenroom.core import (
     ToolResult,
     ToolStatus,
     ToolUseBlock,
-    TurnError,
     TurnStatus,
-    describe_error,
     new_id,
 )
 from greenroom.permissions import PermissionManager
@@ -39,8 +37,9 @@ from greenroom.planning.plan import Subtask
 from greenroom.planning.plan_run import FailureReason, SubtaskMove, SubtaskStatus, last_records
 from greenroom.planning.progress import Progress
 from greenroom.planning.references import fill, structured
-from greenroom.planning.trace import Trace, find_trace, trace_call
-from greenroom.runtime import AgentHandle, AgentInternals, Outcome
+from greenroom.planning.silence import unless_silent
+from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession
 from greenroom.tools import RegisteredTool, ToolRegistry
 
@@ -50,6 +49,7 @@ Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
 
 _GO_ON = "Go on where you left off."
+_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing of it twice."
 
 
 class End(NamedTuple):
@@ -69,6 +69,7 @@ class Attempts:
     permissions: PermissionManager
     spawn: Spawn
     may_repeat: Callable[[RegisteredTool], bool]
+    patience: float | None
 
     async def make(self, subtask: Subtask, *, is_again: bool) -> End:
         """Run a subtask, or find out what became of it.
@@ -77,11 +78,11 @@ class Attempts:
             subtask: one that is pending.
             is_again: whether it has failed just now, and somebody has said that it is to be tried again.
         """
-        trace = Trace("nothing")
-        if left_in := self.progress.run.state(subtask.id).session_id:
+        trace, before = Trace("nothing"), self.progress.run.state(subtask.id)
+        if left_in := before.session_id:
             trace = await self._look_back(left_in, subtask)
             # The last word of an agent that has failed behind it is no result.
-            if trace.kind == "result" and (subtask.tool or not is_again):
+            if trace.kind == "result" and (subtask.tool or not before.error):
                 self._start(subtask, left_in)
                 return _known(trace, subtask)
         try:
@@ -97,7 +98,8 @@ class Attempts:
             await self.progress.save(flush=True)
             if subtask.tool:
                 return await self._call(filled, session, call)
-            return await self._work(filled, session, goes_on=trace.session is not None)
+            text = _words(filled, session, before.error)
+            return await self._result(self.spawn(session, subtask.id), text, subtask)
         except BaseException:
             self._cut_off(subtask, session, call)
             raise
@@ -118,8 +120,8 @@ class Attempts:
 
     async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
         session, tool = self.agent.session, self.tools.get(subtask.tool)
-        is_call = bool(subtask.tool)
-        trace = await find_trace(session_id, session.session_id, session.store, is_call=is_call)
+        look = trace_call if subtask.tool else trace_worker
+        trace = await find_trace(session_id, [session.session_id], session.store, look)
         if trace.kind == "unsure" and tool is not None and self.may_repeat(tool):
             return Trace("nothing")
         return trace
@@ -177,10 +179,7 @@ class Attempts:
         """Make the session of a subtask, which begins with what was said before it was cut off."""
         if trace.session is None:
             return AgentSession.new("subtask")
-        session = await trace.session.fork()  # each agent has a session of its own
-        session.adopt(self.agent.session.session_id, None)
-        await session.save()
-        return session
+        return await reopen(trace.session, self.agent.session)
 
     # -- the run of it ----------------------------------------------------------------------------
 
@@ -188,21 +187,39 @@ class Attempts:
         executing = SubtaskStatus.EXECUTING
         self.progress.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
 
-    async def _work(self, subtask: Subtask, session: AgentSession, *, goes_on: bool) -> End:
-        """Let an agent do a subtask."""
-        text = _GO_ON if goes_on else subtask.goal
-        return await _result(self.spawn(session, subtask.id), text, subtask)
-
     async def _call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
         """Make the call of a subtask."""
         made = SubtaskCall(subtask, self.tools, self.permissions)
         handle = self.agent.spawn(session, made, report=False, name=subtask.id)
-        move, error = await _result(handle, subtask.goal or subtask.tool, subtask)
+        move, error = await self._result(handle, subtask.goal or subtask.tool, subtask)
         is_told = error is ErrorClass.FAILED  # its turn knows no more than that
         error = made.error_class if is_told else error
         if not is_told or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
         return End(move, error)
+
+    async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
+        """Wait for what an agent comes to, and end it."""
+        try:
+            metadata = {"subtask": subtask.id}
+            ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
+            end = self._end(await unless_silent(handle, self.patience, ask), subtask)
+            await handle.shutdown()
+        finally:
+            with trio.CancelScope(shield=True):
+                await handle.shutdown(grace=0)
+        return end
+
+    def _end(self, result: TurnResult | None, subtask: Subtask) -> End:
+        if result is None:
+            error = f"it was silent for {self.patience:g} seconds"
+            return _failed(subtask, error, kind=ErrorClass.TIMEOUT)
+        if result.status is not TurnStatus.COMPLETED:
+            is_stopped = result.status is TurnStatus.INTERRUPTED
+            kind = ErrorClass.DENIED if is_stopped else classify(result.kind)
+            return _failed(subtask, result.error or f"its turn was {result.status}", kind=kind)
+        value = result.text if result.value is msgspec.UNSET else result.value
+        return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
 
     def _cut_off(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
@@ -229,26 +246,35 @@ class SubtaskCall:
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Make the call; its result is the result of the turn."""
+        report = caller_of(agent.context).report
+
+        def note(call: ToolUseBlock, result: ToolResult) -> ToolResult:
+            """Tell the agents above where the call is denied, and what kind of error it is."""
+            if report is not None:
+                report.note(call, result, agent.lineage)
+            self.error_class = self._classify(call, result)
+            return result
+
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 agent.session.add_message(Message.assistant([self._call]))
                 (block,) = await run_tools(
-                    agent, [self._call], self._tools, self._permissions, on_result=self._note
+                    agent, [self._call], self._tools, self._permissions, on_result=note
                 )
                 if block.is_error:
                     raise ToolError(block.text)
                 turn.set_result(structured(block.text))
 
-    def _note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
-        tool = self._tools.get(call.name)
+    def _classify(self, call: ToolUseBlock, result: ToolResult) -> ErrorClass:
         if result.status is ToolStatus.DENIED:
-            self.error_class = ErrorClass.DENIED
-        elif result.status is ToolStatus.TIMEOUT:
-            self.error_class = ErrorClass.TIMEOUT
-        elif not result.could_run:
-            is_wrong = tool is None or tool.fault(call.input)
-            self.error_class = ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
-        return result
+            return ErrorClass.DENIED
+        if result.status is ToolStatus.TIMEOUT:
+            return ErrorClass.TIMEOUT
+        if result.could_run:
+            return ErrorClass.FAILED
+        tool = self._tools.get(call.name)
+        is_wrong = tool is None or tool.fault(call.input)
+        return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
 
 
 def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
@@ -279,32 +305,11 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
     return next(iter(made), "") if id_ not in first else ""
 
 
-async def _result(handle: AgentHandle, text: str, subtask: Subtask) -> End:
-    """Wait for what an agent comes to, and end it."""
-    try:
-        end = await _ask(handle, text, subtask)
-        await handle.shutdown()
-    finally:
-        with trio.CancelScope(shield=True):
-            await handle.shutdown(grace=0)
-    return end
-
-
-async def _ask(handle: AgentHandle, text: str, subtask: Subtask) -> End:
-    try:
-        result = await handle.ask(text, sender="plan", metadata={"subtask": subtask.id})
-    except AgentNotRunningError as error:
-        outcome = error.outcome
-        problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else ""
-        return _failed(subtask, problem or str(error), kind=ErrorClass.CRASH)
-    except TurnError as error:
-        return _failed(subtask, str(error))
-    if result.status is not TurnStatus.COMPLETED:
-        is_stopped = result.status is TurnStatus.INTERRUPTED
-        kind = ErrorClass.DENIED if is_stopped else classify(result.kind)
-        return _failed(subtask, result.error or f"its turn was {result.status}", kind=kind)
-    value = result.text if result.value is msgspec.UNSET else result.value
-    return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
+def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
+    """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
+    if not session.history:
+        return subtask.goal
+    return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 
 def _failed(

@@ -57,6 +57,7 @@ async def execute_plan(
     policy: ReplanPolicy = _POLICY,
     planner: Planner | None = None,
     recovery: Recovery | None = None,
+    patience: float | None = None,
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
 ) -> PlanRun:
@@ -91,6 +92,9 @@ async def execute_plan(
         planner: who revises it; without one it is not.
         recovery: decides first what comes of a failed subtask, such as a `RecoveryPolicy`; without it no
             subtask is tried twice.
+        patience: seconds of silence after which a subtask's agent is interrupted, and the subtask has
+            failed: no chunk of it or of an agent below it. They count from its first chunk on, and not
+            while a person is asked. None waits for as long as it takes.
         tools: what subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, to which agents below are held as well. By default the
             functions among the tools may run, since the program has passed them; others are asked about.
@@ -130,7 +134,7 @@ async def execute_plan(
     execution = _Execution(
         agent,
         progress,
-        Attempts(agent, progress, box.registry, held, spawn, repeats),
+        Attempts(agent, progress, box.registry, held, spawn, repeats, patience),
         limit=min(limit, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,
@@ -271,7 +275,8 @@ class _Execution:
             found = None if is_refused else await self._decide(run, failure)
         except BaseException:
             pending = SubtaskStatus.PENDING
-            self.progress.write(SubtaskMove(id_, pending, session_id=session_id))
+            error = "" if failure.subtask.tool else failure.error
+            self.progress.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
             raise
         self.progress.write(end.move)
         return None if is_refused else self._recover(failure, found)
@@ -288,6 +293,7 @@ class _Execution:
             pending = SubtaskMove(
                 id_,
                 SubtaskStatus.PENDING,
+                error=failure.error if decision == "go_on" else "",  # so its last word is no result
                 session_id=failure.session_id if decision == "go_on" else "",
                 failures=failure.failures - 1 if context else None,
             )

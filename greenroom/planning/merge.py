@@ -28,13 +28,18 @@ def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
     groups = [[plan[id_]] for id_ in plan.order() if id_ not in done]
     while len(groups) > limit:
         last = len(groups) - 1
-        pairs = [n for n in range(last) if not (groups[n][0].tool or groups[n + 1][0].tool)]
+        pairs = [n for n in range(last) if _may_merge(groups[n][0], groups[n + 1][0])]
         if not pairs:
             break
         at = min(pairs, key=lambda n: _price(groups[n], groups[n + 1]))
         groups[at : at + 2] = [groups[at] + groups[at + 1]]
     names = {each.id: group[0].id for group in (*kept, *groups) for each in group}
     return Plan(plan.goal, tuple(_merged(group, names) for group in (*kept, *groups)))
+
+
+def _may_merge(first: Subtask, second: Subtask) -> bool:
+    is_call = first.tool or second.tool
+    return not is_call and first.capability == second.capability
 
 
 def _price(first: Sequence[Subtask], second: Sequence[Subtask]) -> tuple[bool, int]:
@@ -67,4 +72,5 @@ def _merged(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
         tool=first.tool,
         arguments={key: map_references(each, write) for key, each in first.arguments.items()},
         critical=any(subtask.critical for subtask in group),
+        capability=first.capability,
     )

@@ -57,6 +57,7 @@ class ModelPlanner:
     Args:
         llm: the name of a model, or a provider.
         limit: the subtasks that a plan has at the most; what is completed does not count.
+        instructions: what else the model is to know for each plan, such as which agents there are.
 
     Example:
         >>> import trio
@@ -67,12 +68,12 @@ class ModelPlanner:
         ('look',)
     """
 
-    def __init__(self, llm: LLMProvider | str, *, limit: int = 20) -> None:
+    def __init__(self, llm: LLMProvider | str, *, limit: int = 20, instructions: str = "") -> None:
         """Take a model."""
         self._limit = limit
         self._agent = Agent(
             llm,
-            instructions=_INSTRUCTIONS.format(limit=limit),
+            instructions=f"{_INSTRUCTIONS.format(limit=limit)}\n\n{instructions}".rstrip(),
             output_type=PlanDraft,
             name="planner",
         )
@@ -179,7 +180,8 @@ def describe_plan(plan: Plan) -> str:
         after = f" (after {', '.join(subtask.after)})" if subtask.after else ""
         arguments = serde.dumps(subtask.arguments).decode() if subtask.arguments else ""
         call = f" [{subtask.tool} {arguments}".rstrip() + "]" if subtask.tool else ""
-        lines.append(f"- {id_}{after}: {subtask.goal}{call}")
+        who = f" [for: {subtask.capability}]" if subtask.capability else ""
+        lines.append(f"- {id_}{after}{who}: {subtask.goal}{call}")
     return "\n".join(lines)
 
 

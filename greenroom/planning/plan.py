@@ -40,13 +40,14 @@ class Subtask(Wire, frozen=True):
         tool: the tool that does it, with `arguments`; empty where an agent does it.
         arguments: the input of the tool.
         critical: whether its failure is reason enough to revise the plan at once.
+        capability: what the agent that does it has to be good at, where there are several to choose from.
 
     Raises:
         PlanError: the id can't be one, there are arguments and no tool, or `after` is a single text.
 
     Example:
         >>> Subtask("hotel", "Book a hotel", after=("flight",), tool="book_hotel")
-        Subtask(id='hotel', goal='Book a hotel', after=('flight',), tool='book_hotel', arguments={}, critical=False)
+        Subtask(id='hotel', goal='Book a hotel', after=('flight',), tool='book_hotel', arguments={}, critical=False, capability='')
     """
 
     id: str
@@ -55,6 +56,7 @@ class Subtask(Wire, frozen=True):
     tool: str = ""
     arguments: dict[str, object] = {}
     critical: bool = False
+    capability: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no plan could hold."""

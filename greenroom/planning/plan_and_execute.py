@@ -37,7 +37,7 @@ from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_s
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.tools import ToolRegistry
 
-__all__ = ["plan_and_execute", "run_task"]
+__all__ = ["open_run", "plan_and_execute", "run_task"]
 
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 """Finds what is known that may help with a goal."""
@@ -115,9 +115,9 @@ async def plan_and_execute(
         recovery=recovery,
     )
     async for message in agent.inputs():
-        is_answered = _is_answered(agent.session)
+        was_answered = is_answered(agent.session)
         async with agent.turn(message):
-            run = _open_run(agent.session, message.text, is_answered=is_answered)
+            run = open_run(agent.session, message.text, was_answered=was_answered)
             await work.answer(agent, message.text, run)
 
 
@@ -274,20 +274,28 @@ class _Work:
         return plan
 
 
-def _is_answered(session: AgentSession) -> bool:
+def is_answered(session: AgentSession) -> bool:
     """Whether the last word of a session is a reply that has come to its end."""
     last = session.history[-1] if session.history else Message.user("")
     return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
-def _open_run(session: AgentSession, goal: str, *, is_answered: bool) -> PlanRun | None:
-    """Return the run for this goal that was not brought to its end, and to an answer.
+def open_run(
+    session: AgentSession, goal: str, *, was_answered: bool | None = None
+) -> PlanRun | None:
+    """Return the run for this goal that was not brought to its end, and to an answer; None if there is none.
+
+    Args:
+        session: the session of the agent that carries plans out.
+        goal: the goal, in the same words.
+        was_answered: whether the last word was an answer; inside of a turn, before it began.
 
     Raises:
-        PlanError: the last plan can't be read.
+        PlanError: the last run of the session can't be read.
     """
     run = PlanRun.load(session) if session.records(PLAN_STEP) else None
-    is_open = run is not None and run.plan.goal == goal and not (is_answered and run.is_over)
+    answered = is_answered(session) if was_answered is None else was_answered
+    is_open = run is not None and run.plan.goal == goal and not (answered and run.is_over)
     return run if is_open else None
 
 

@@ -10,7 +10,7 @@ from greenroom.core import InvalidJSONError, PlanError, serde
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import PlanRun
 
-__all__ = ["fill", "map_references", "structured"]
+__all__ = ["fill", "map_references", "references_in", "structured"]
 
 _REFERENCE = re.compile(r"\{\{([\w-]+(?:\.[\w-]+)*)\}\}|\{([\w-]+)((?:\.[\w-]+)*)\}")
 _INDEX = re.compile(r"[0-9]{1,9}")
@@ -60,6 +60,18 @@ def map_references(value: object, write: Callable[[str, str], str]) -> object:
     if isinstance(value, list | tuple):
         return [map_references(each, write) for each in value]
     return value
+
+
+def references_in(value: object) -> tuple[tuple[str, str], ...]:
+    """Return the name and the path of each reference in a value, the path without its first dot."""
+    found: list[tuple[str, str]] = []
+
+    def note(name: str, path: str) -> str:
+        found.append((name, path.removeprefix(".")))
+        return ""
+
+    map_references(value, note)
+    return tuple(found)
 
 
 class _Results:

@@ -6,14 +6,15 @@ started and has no result, nobody knows; the same holds of an agent that asks no
 does goes through no call. Then a person is asked before anything is run again.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from greenroom.core import Message, SessionCorruptError, SessionNotFoundError, StopReason
 from greenroom.planning.references import structured
 from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
 
-__all__ = ["Trace", "find_trace", "trace_call", "trace_worker"]
+__all__ = ["Trace", "find_trace", "reopen", "trace_call", "trace_worker"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Trace:
 
     Attributes:
         kind: "nothing" has happened that can't be repeated; it has a "result"; or it is "unsure".
-        session: the session to go on with, or None where it begins anew.
+        session: the conversation to go on with, or None where there is none.
         result: the result, if it has one.
         error: its error, where that is the result.
         doubt: what may have happened.
@@ -36,9 +37,18 @@ class Trace:
 
 
 async def find_trace(
-    session_id: str, parent_id: str, store: SessionStore | None, *, is_call: bool
+    session_id: str,
+    parents: Collection[str],
+    store: SessionStore | None,
+    look: Callable[[AgentSession], Trace],
 ) -> Trace:
-    """Look at the session of a subtask that was cut off.
+    """Look at the session of something that was cut off.
+
+    Args:
+        session_id: the session in which it ran.
+        parents: the session of the agent that had it run, and those that this one goes on with.
+        store: where both are.
+        look: says what a session shows, such as `trace_call`; of one that was never stored, an empty one.
 
     Raises:
         SessionError: the store can't be read.
@@ -47,12 +57,24 @@ async def find_trace(
         session = await AgentSession.load(session_id, store=store)
     except SessionNotFoundError:
         # A call is stored before it starts; what an agent does before its first model call is not.
-        return Trace("nothing") if is_call else Trace("unsure", doubt="its agent had begun")
+        return replace(look(AgentSession.new("unstored")), session=None)
     except SessionCorruptError:
         return Trace("unsure", doubt="its session is damaged")
-    if session.parent_session_id != parent_id:
+    if session.parent_session_id not in parents:
         return Trace("unsure", doubt="it has run in another session, of which this is a fork")
-    return trace_call(session) if is_call else trace_worker(session)
+    return look(session)
+
+
+async def reopen(session: AgentSession, parent: AgentSession) -> AgentSession:
+    """Make the session of an agent that goes on where another one was cut off, below the same parent.
+
+    Raises:
+        SessionError: it can't be saved.
+    """
+    fork = await session.fork()  # each agent has a session of its own
+    fork.adopt(parent.session_id, None)
+    await fork.save()
+    return fork
 
 
 def trace_call(session: AgentSession) -> Trace:

@@ -24,7 +24,7 @@ from greenroom.runtime.caller import (
     calling_agent as calling_agent,
     calling_history as calling_history,
 )
-from greenroom.runtime.fan_out import fan_out as fan_out
+from greenroom.runtime.fan_out import fan_out as fan_out, try_ask as try_ask
 from greenroom.runtime.handle import AgentHandle as AgentHandle
 from greenroom.runtime.internals import AgentInternals as AgentInternals
 from greenroom.runtime.introspection.statistics import (
@@ -53,7 +53,10 @@ from greenroom.runtime.output.subscription import (
     TurnStream as TurnStream,
 )
 from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
-from greenroom.runtime.spawning import spawn_subagent as spawn_subagent
+from greenroom.runtime.spawning import (
+    check_agent_function as check_agent_function,
+    spawn_subagent as spawn_subagent,
+)
 from greenroom.runtime.supervision.monitor import Monitor as Monitor
 from greenroom.runtime.supervision.supervisor import (
     SupervisedChild as SupervisedChild,
@@ -100,7 +103,9 @@ __all__ = [
     "Unattended",
     "calling_agent",
     "calling_history",
+    "check_agent_function",
     "fan_out",
     "run_in_call",
     "spawn_subagent",
+    "try_ask",
 ]

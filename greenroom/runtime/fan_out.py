@@ -1,7 +1,7 @@
 """Fan-out: one agent for each of several prompts, a few of them alive at once."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
 
 import trio
@@ -17,7 +17,7 @@ from greenroom.runtime.runtime import AgentRuntime
 from greenroom.runtime.spawning import check_agent_function
 from greenroom.session import AgentSession
 
-__all__ = ["fan_out"]
+__all__ = ["fan_out", "try_ask"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -171,7 +171,7 @@ class _Fan:
     ) -> None:
         handle = self._spawn(index + 1)
         try:
-            self._keep(index, await _ask(handle, prompt))
+            self._keep(index, await try_ask(handle, prompt))
             if self._is_enough:
                 all_workers.cancel()
             await handle.shutdown()
@@ -190,12 +190,27 @@ class _Fan:
         )
 
 
-async def _ask(handle: AgentHandle, prompt: tuple[ContentBlock, ...]) -> TurnResult:
+async def try_ask(
+    handle: AgentHandle,
+    content: Prompt,
+    timeout: float | None = None,
+    *,
+    sender: str = "",
+    metadata: Mapping[str, object] | None = None,
+) -> TurnResult:
+    """Do what `AgentHandle.ask` does; an agent that ends without an answer has a result, too.
+
+    Where it crashes, ends, or opens no turn for this, the status is failed, with the reason in `error`.
+
+    Raises:
+        SelfWaitError: and others, as `ask` raises for what is wrong with the call.
+    """
     try:
-        return await handle.ask(prompt)
+        return await handle.ask(content, timeout, sender=sender, metadata=metadata)
     except AgentNotRunningError as error:
         outcome = error.outcome
-        problem = describe_error(outcome.error) if isinstance(outcome, Outcome) else ""
-        return TurnResult(TurnStatus.FAILED, error=problem or str(error))
+        cause = outcome.error if isinstance(outcome, Outcome) else None
+        problem, kind = (describe_error(cause), type(cause).__name__) if cause else ("", "")
+        return TurnResult(TurnStatus.FAILED, error=problem or str(error), kind=kind)
     except TurnError as error:
-        return TurnResult(TurnStatus.FAILED, error=str(error))
+        return TurnResult(TurnStatus.FAILED, error=str(error), kind=type(error).__name__)

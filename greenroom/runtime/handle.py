@@ -1,6 +1,6 @@
 """The outside: what you hold of a running agent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import trio
 
@@ -81,8 +81,17 @@ class AgentHandle(AgentView):
         sender: str = "",
         metadata: Mapping[str, object] | None = None,
         id: str | None = None,  # noqa: A002 (the field's word for it)
+        instead_of: Callable[[UserInput], bool] = lambda _: False,
     ) -> Receipt:
-        """Tell the agent something at once; the arguments are those of `send_input`.
+        """Tell the agent something at once; the other arguments are those of `send_input`.
+
+        Args:
+            content: a text, or content blocks.
+            sender: the program or agent that speaks.
+            metadata: JSON facts for the agent's function.
+            id: the input's id.
+            instead_of: where the mailbox has no room, which of the inputs in it may be withdrawn for
+                this one; the oldest is, `Receipt.replaced` says which. It is not to change anything.
 
         Raises:
             MailboxFullError: its mailbox has no room.
@@ -93,7 +102,10 @@ class AgentHandle(AgentView):
         require_loop(self._actor.runtime, "send_input_nowait()")
         message = self._input(content, sender, metadata, id)
         self._actor.refuse_if_ended()
-        return self._receipt(message, self._actor.mailbox.put_nowait(message))
+        is_delivered, replaced = self._actor.mailbox.put_nowait(message, instead_of)
+        if replaced:
+            self._actor.turns.withdraw((replaced,))
+        return self._receipt(message, is_delivered, replaced)
 
     def _input(
         self,
@@ -119,12 +131,12 @@ class AgentHandle(AgentView):
         actor.refuse_if_ended()
         return self._receipt(message, await actor.mailbox.put(message))
 
-    def _receipt(self, message: UserInput, is_delivered: bool) -> Receipt:
+    def _receipt(self, message: UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
         if is_delivered:
             return Receipt(message.id, "delivered")
         turn = self._actor.turns.current
         is_steered = turn is not None and turn.is_steerable
-        return Receipt(message.id, "steered" if is_steered else "queued")
+        return Receipt(message.id, "steered" if is_steered else "queued", replaced)
 
     async def withdraw_inputs(self, *input_ids: str) -> tuple[str, ...]:
         """Take inputs back that the agent has not taken yet, all in one moment.

@@ -19,6 +19,7 @@ import trio
 from msgspec import UNSET
 
 from greenroom.core import (
+    RUNTIME,
     AgentState,
     ConversationInput,
     EndStatus,
@@ -94,7 +95,7 @@ async def _open(actor: Actor) -> bool:
             await actor.session.open()
             actor.opened = True
         if actor.note:
-            actor.session.add_message(Message.user(actor.note))
+            actor.session.add_message(Message.user(actor.note, sender=RUNTIME))
             actor.note = ""
             await actor.flush()
     except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)

@@ -36,10 +36,12 @@ class Receipt:
             in hand takes it at its next step, or, should there be none, a turn of its own. Else
             "queued": it waits for its turn, which no interrupt changes, and is in
             `Outcome.undelivered` should the agent end before.
+        replaced: the id of the input that was withdrawn for it (`instead_of`); empty where none was.
     """
 
     input_id: str
     status: Literal["delivered", "queued", "steered"]
+    replaced: str = ""
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,10 @@ class Conversation(Description):
         """Return copies of the values that `add_record` has kept under a kind, oldest first."""
         return tuple(self._transcript.records.values(kind))
 
+    def last_record(self, kind: str) -> JSON:
+        """Return a copy of the newest value under a kind, None where there is none; no other is read."""
+        return self._transcript.records.last(kind)
+
     def add_question(self, question: OpenQuestion) -> bool:
         """Record what a person is asked about an unstarted call, unless it is on record already.
 

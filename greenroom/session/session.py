@@ -6,6 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from greenroom.core import (
+    SUMMARY,
     Message,
     PermissionRecord,
     SessionNotFoundError,
@@ -242,8 +243,8 @@ class AgentSession(StoredConversation):
     async def compact(self, summary: Message | str, keep: int) -> None:
         """Go on with a summary and the last `keep` messages, and save; the others stay on record.
 
-        From here on `history` begins with the summary, as a message of the user. More messages are
-        kept where the place is between a call and its result, or where calls wait for theirs. A
+        From here on `history` begins with the summary, as a message of the user; one that is a text has
+        the sender `SUMMARY`. More messages are kept where the place is between a call and its result, or where calls wait for theirs. A
         summary that has a `usage` counts in `used` as the model call that it was.
 
         Raises:
@@ -252,7 +253,7 @@ class AgentSession(StoredConversation):
             InvalidJSONError: the summary holds something that can't be stored.
             SessionStorageError: the disk refused.
         """
-        first = Message.user(summary) if isinstance(summary, str) else summary
+        first = Message.user(summary, sender=SUMMARY) if isinstance(summary, str) else summary
         self._transcript.compact(first, keep)
         self._touch()
         await self.save()

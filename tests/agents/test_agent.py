@@ -596,7 +596,7 @@ async def test_what_guards_reject_is_not_looked_for(tmp_path):
     await memory.add("Swords are in the shed.", origin="user")
     guard = Guard(lambda context, text: Reject("not here"), on="input")
     result = await agent(memory=memory, guards=[guard]).run("Where are the swords?")
-    assert [message.sender for message in result.messages] == [""]
+    assert [message.sender for message in result.messages] == ["runtime"]
 
 
 async def test_what_is_no_memory_is_refused():

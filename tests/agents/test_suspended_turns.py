@@ -109,6 +109,18 @@ async def test_where_nobody_is_there_the_turn_is_suspended_and_goes_on_with_the_
     check_accepted(loaded.history)
 
 
+async def test_a_question_outside_of_any_call_leaves_the_turn_waiting_too(shop):
+    async def agent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                await agent.request_permission("review", "Start")
+                turn.set_result("started")
+
+    async with shop.runtime() as runtime:
+        handle = runtime.spawn(AgentSession.new("asker"), agent, unattended="suspend")
+        assert (await handle.ask("go")).status is TurnStatus.WAITING
+
+
 async def test_a_loop_that_does_not_know_of_it_stays_valid(shop):
     session = AgentSession.new("coder", store=shop.store)
     async with shop.runtime() as runtime:

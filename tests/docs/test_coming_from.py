@@ -8,13 +8,22 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "coming-from.md"
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = {
+    "coming-from.md": {"pydantic/pydantic-ai": 5, "openai/openai-agents-python": 5},
+    "coming-from-teams.md": {
+        "langchain-ai/": 6,
+        "microsoft/autogen": 2,
+        "crewAIInc/crewAI": 1,
+        "openai/openai-agents-python": 1,
+    },
+}
 SIZE = r"(\d+) lines, (\d+) statements\."
 PROGRAM = re.compile(
     rf"^### (?P<task>.+?)\n\n\[.+?\]\((?P<link>\S+)\):\s{SIZE} Here: {SIZE}\n(?P<rest>.*?)(?=^### |\Z)",
     re.MULTILINE | re.DOTALL,
 )
-PROGRAMS = list(PROGRAM.finditer(PAGE.read_text()))
+PROGRAMS = {page: list(PROGRAM.finditer((HOW_TO / page).read_text())) for page in PAGES}
 NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -71,17 +80,22 @@ function()
     assert measure(source) == (8, 3)
 
 
-def test_there_are_ten_programs_five_from_each_manual():
-    sources = [program["link"] for program in PROGRAMS]
-    assert len(sources) == PAGE.read_text().count("\n### ") == 10
-    assert sum("/pydantic/pydantic-ai/" in link for link in sources) == 5
-    assert sum("/openai/openai-agents-python/" in link for link in sources) == 5
+@pytest.mark.parametrize("page", PAGES)
+def test_there_are_ten_programs_from_these_manuals(page):
+    sources = [program["link"] for program in PROGRAMS[page]]
+    assert len(sources) == (HOW_TO / page).read_text().count("\n### ") == 10
+    for repository, count in PAGES[page].items():
+        assert sum(f"github.com/{repository}" in link for link in sources) == count
     # A commit and lines, so that what was counted can be counted again.
     for link in sources:
-        assert re.search(r"/blob/[0-9a-f]{40}/docs/\S+\?plain=1#L\d+-L\d+$", link), link
+        assert re.search(r"/blob/[0-9a-f]{40}/\S+\?plain=1#L\d+-L\d+$", link), link
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["task"])
+@pytest.mark.parametrize(
+    "program",
+    [program for page in PAGES for program in PROGRAMS[page]],
+    ids=lambda program: program["task"],
+)
 def test_a_program_is_no_longer_than_theirs(program):
     (source,) = re.findall(r"^```python\n(.*?)^```", program["rest"], re.MULTILINE | re.DOTALL)
     *theirs, lines, statements = map(int, program.group(3, 4, 5, 6))

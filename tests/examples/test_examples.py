@@ -226,13 +226,25 @@ def test_a_run_comes_to_a_value(tmp_path):
 
 
 def test_a_conversation_is_passed_on_and_back(tmp_path):
-    assert run("handoffs.py", cwd=tmp_path).splitlines() == [
+    assert run("support_desk.py", cwd=tmp_path).splitlines() == [
         "ann: My lamp came in pieces.",
-        "(desk passes the conversation to refunds)",
+        "(desk passes the conversation to technician)",
+        "(technician passes the conversation to refunds)",
         "shop: The money for a lamp is on its way.",
         "ann: When do you open?",
         "(refunds passes the conversation to desk)",
         "shop: We open at nine.",
+    ]
+
+
+def test_researchers_a_writer_and_an_editor(tmp_path):
+    assert run("newsroom.py", cwd=tmp_path).splitlines() == [
+        "(parallel begins)",
+        "(loop begins)",
+        "editor: Give the hours.",
+        "editor: OK",
+        "newsroom: Cats sleep 13 hours a day, lions 20.",
+        "tokens of all: 120",
     ]
 
 
@@ -305,6 +317,21 @@ def test_a_trip_is_planned_anew_when_the_hotel_is_full(tmp_path):
     ]
 
 
+def test_a_workflow_waits_on_disk_for_a_person(tmp_path):
+    assert run("approval_workflow.py", cwd=tmp_path) == "Publish this? BUY OUR LAMP!\n"
+    told = run("approval_workflow.py", "no", "too loud", cwd=tmp_path)
+    assert told == "Publish this? A lamp for life.\n"
+    assert run("approval_workflow.py", "yes", cwd=tmp_path) == "published: A lamp for life.\n"
+    assert run("approval_workflow.py", "yes", cwd=tmp_path) == ""  # once is enough
+
+
+def test_files_are_mapped_and_reduced(tmp_path):
+    assert run("map_reduce.py", cwd=tmp_path).splitlines() == [
+        f"{name}.txt: {number} words"
+        for number, name in enumerate(["ants", "bees", "crows", "doves", "eels"], 1)
+    ]
+
+
 def test_three_files_are_searched_side_by_side_and_each_change_is_a_line(tmp_path):
     *told, answer, way = run("bug_hunt.py", cwd=tmp_path).splitlines()
     told = [line.removeprefix("plan: ") for line in told]
@@ -345,3 +372,17 @@ def test_research_and_a_sum(tmp_path):
         "Calculate 10% (calculator)",
         "Tokyo has 14000000 inhabitants; 10% of that is 1400000.",
     ]
+
+
+def test_a_report_is_written_over_a_desk_that_logs_its_messages(tmp_path):
+    said = run("climate_report.py", cwd=tmp_path).splitlines()
+    report, log = said[: said.index("The message log:")], said[said.index("The message log:") + 1 :]
+    assert len(" ".join(line or "|" for line in report).strip(" |").split("|")) == 3
+    assert "The sea rises 3.7 mm a year." in report  # what the researcher has found
+    assert [line.partition(": {")[0] for line in log] == [
+        "lead → researcher: task_request",
+        "researcher → lead: task_response",
+        "lead → writer: task_request",
+        "writer → lead: task_response",
+    ]
+    assert "3.7 mm" in log[2]  # the writer is told of it

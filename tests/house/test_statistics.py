@@ -26,6 +26,8 @@ STATEFUL = [
     ("greenroom.session", "FileStore"),
     ("greenroom.session", "MemoryStore"),
     ("greenroom.session", "SQLiteStore"),
+    ("greenroom.teams", "Blackboard"),
+    ("greenroom.teams", "Topic"),
     ("greenroom.tools", "ToolRegistry"),
     ("greenroom.tools", "WorkerPool"),
 ]

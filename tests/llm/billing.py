@@ -19,9 +19,11 @@ class BillingServer:
         self._replies = iter(replies)
         self._written = set()
         self.bills = []  # (input, read, written) tokens of each request
+        self.texts = []  # what was sent, without the marks
 
     def __call__(self, request):
         text, marks = canonical(request.body)
+        self.texts.append(text)
         assert len(marks) <= MOST_MARKS, "refused: too many marks"
         cacheable = [end for end in marks if end // 4 >= LEAST_TOKENS]
         known = [end for end in cacheable if text[:end] in self._written]

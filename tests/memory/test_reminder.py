@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 import trio
 
 from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, MemoryStore
-from greenroom.core import MemoryStorageError
+from greenroom.core import RECALLED, MemoryStorageError
 from greenroom.memory import Entry, EntryOrigin, Memory, MetadataValue, Recalled
 from greenroom.memory.reminder import MAX_TEXT, MOST, remind
-from greenroom.memory.senders import RECALLED
 
 DAY = datetime(2026, 11, 2, tzinfo=UTC)
 

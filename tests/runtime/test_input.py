@@ -121,6 +121,21 @@ async def test_nobody_overtakes_a_sender_that_was_promised_a_place():
         assert (await mailbox.next_input()).text == "b"
 
 
+async def test_those_who_wait_for_room_are_served_in_turn_and_before_all_others():
+    for _ in range(20):  # trio runs what is woken at once in any order
+        mailbox = Mailbox(2)
+        for text in "ab":
+            mailbox.put_nowait(UserInput((TextBlock(text),)))
+        async with trio.open_nursery() as nursery:
+            for text in "cd":
+                nursery.start_soon(mailbox.put, UserInput((TextBlock(text),)))
+                await wait_all_tasks_blocked()
+            assert [item.text for item in mailbox.take_all()] == ["a", "b"]
+            with pytest.raises(MailboxFullError):  # though neither has run yet
+                mailbox.put_nowait(UserInput((TextBlock("e"),)))
+        assert [item.text for item in mailbox.take_all()] == ["c", "d"]
+
+
 async def test_a_sender_that_gives_up_leaves_nothing_behind():
     seen, gate = [], trio.Event()
     async with small(mailbox=1) as runtime:
@@ -191,6 +206,33 @@ async def test_input_that_waits_can_be_withdrawn_and_makes_room(autojump_clock):
         await trio.sleep(5)
         assert seen == ["taken", "second", "fourth"]
         assert await handle.withdraw_inputs(second.input_id) == ()
+
+
+async def test_where_there_is_no_room_an_input_may_take_the_place_of_one_that_waits(autojump_clock):
+    seen, gate, answers = [], trio.Event(), []
+
+    async def ask(handle):
+        answers.append(await handle.ask("asked"))
+
+    async with small(mailbox=3) as runtime:
+        handle = runtime.spawn(new(), gated, gate, seen)
+        async with trio.open_nursery() as nursery:
+            for text in "ab":
+                assert not handle.send_input_nowait(text, instead_of=lambda _: True).replaced
+            nursery.start_soon(ask, handle)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(handle.send_input, "waits")
+            await wait_all_tasks_blocked()
+            with pytest.raises(MailboxFullError):
+                handle.send_input_nowait("c", instead_of=lambda waiting: waiting.text == "waits")
+            receipt = handle.send_input_nowait("c", instead_of=lambda each: each.text > "aa")
+            second = handle.send_input_nowait("d", instead_of=lambda each: each.text == "asked")
+            assert receipt.replaced != second.replaced != ""
+            await wait_all_tasks_blocked()
+            assert answers[0].error == "the input was withdrawn"
+            gate.set()
+        await wait_all_tasks_blocked()
+        assert seen == ["a", "c", "d", "waits"]
 
 
 async def test_ten_thousand_messages_from_many_senders_none_lost():

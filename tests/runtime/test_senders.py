@@ -64,7 +64,7 @@ async def test_who_steers_a_turn_is_named_too(handle, seen):
     assert history[1].id == "m 2"
 
 
-async def test_what_comes_of_a_subagent_is_said_by_nobody_else(runtime, seen):
+async def test_what_comes_of_a_subagent_is_said_by_the_runtime(runtime, seen):
     async def boss(agent):
         async for message in agent.inputs():
             async with agent.turn(message):
@@ -77,7 +77,7 @@ async def test_what_comes_of_a_subagent_is_said_by_nobody_else(runtime, seen):
     await handle.send_input("go", sender="plan")
     await wait_all_tasks_blocked()
     assert len(seen) == 1
-    assert [message.sender for message in await handle.history()] == ["plan", ""]
+    assert [message.sender for message in await handle.history()] == ["plan", "runtime"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,8 @@ async def test_what_comes_of_a_subagent_is_said_by_nobody_else(runtime, seen):
     [
         ({"sender": "a]"}, ValueError, "can't name a sender"),
         ({"sender": "x" * 65}, ValueError, "can't name a sender"),
+        ({"sender": "summary"}, ValueError, "it marks what is quoted"),
+        ({"sender": "memory"}, ValueError, "it marks what is quoted"),
         ({"metadata": {"x": object()}}, InvalidJSONError, "the input's metadata can't be stored"),
         ({"metadata": {1: 2}}, InvalidJSONError, "the input's metadata can't be stored"),
         ({"id": ""}, ValueError, "'' is no id of an input"),

@@ -53,7 +53,7 @@ async def test_it_is_a_record_and_not_an_edit(store, conversation):
     await session.compact("said", keep=1)
     after = (await store.read(session.session_id)).history.entries
     assert after[: len(before)] == before
-    assert after[-1] == CompactionEntry(Message.user("said"), 1)
+    assert after[-1] == CompactionEntry(Message.user("said", sender="summary"), 1)
 
 
 async def test_a_pair_is_never_parted(store, conversation):

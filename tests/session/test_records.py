@@ -34,6 +34,7 @@ async def test_records_come_back_by_their_kind_in_order(session):
         assert each.records("plan.step") == ({"id": "a", "after": [1, None, 2.5]}, "b")
         assert each.records("memory") == ("mine",)
         assert each.records("plan") == ()
+        assert (each.last_record("plan.step"), each.last_record("plan")) == ("b", None)
         assert [message.text for message in each.history] == ["go"]
 
 
@@ -56,6 +57,7 @@ async def test_a_record_is_a_copy_on_its_way_in_and_out(session):
     session.add_record("step", value)
     value["list"].append(2)
     session.records("step")[0]["list"].append(3)
+    session.last_record("step")["list"].append(4)
     assert session.records("step") == ({"list": [1]},)
 
 
@@ -88,6 +90,7 @@ async def test_a_rewind_drops_what_was_written_after_its_point(session, to):
     await session.rewind(to=to)
     expected = tuple(range(to + 1))
     assert session.records("step") == expected
+    assert session.last_record("step") == to
     session.add_record("step", "on")
     assert (await loaded(session)).records("step") == (*expected, "on")
 

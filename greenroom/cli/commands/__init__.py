@@ -1,3 +1,3 @@
-"""The commands besides running an agent, such as `sessions`, `plan` and `doctor`."""
+"""The commands besides running an agent, such as `sessions`, `plan`, `tree` and `doctor`."""
 
 __all__: list[str] = []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIEmbedder"]
 
 _BATCH = 64  # texts in one request
-_LONGEST = 8_000  # characters of a text; in any script below the 8,191 tokens that models take
+_LONGEST = 8_000  # characters of a text; in most scripts below the 8,191 tokens that models take
 _REPLY_LIMIT = 32 << 20  # bytes of one reply: 64 vectors of 4,096 numbers take 6 MB
 _CONNECT = 10.0  # seconds
 

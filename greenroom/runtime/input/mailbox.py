@@ -4,7 +4,9 @@ Only what belongs to the conversation is queued and bounded. An interrupt has on
 one flag: neither can be kept waiting by a full mailbox, and neither takes an input's place.
 
 An input that comes while the agent waits for one is handed to it in that very moment, before the
-agent runs: a shutdown can't take it away any more, and an interrupt is meant for its turn.
+agent runs: a shutdown can't take it away any more, and an interrupt is meant for its turn. In the same
+way the input of a sender that waits for room is queued in the moment when a place becomes free, before
+the sender runs: senders that are merely woken would run in any order, and others could come first.
 """
 
 from collections import deque
@@ -59,11 +61,10 @@ class Mailbox:
         # Handed to a receiver that was woken and has not run yet.
         self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
         self._receivers = trio.lowlevel.ParkingLot()
-        self._senders = trio.lowlevel.ParkingLot()
+        # Who waits for room, and with what; the first waits longest.
+        self._senders: dict[trio.lowlevel.Task, UserInput] = {}
         # The ids of inputs that are on their way in, or wait for room.
         self._sending: set[str] = set()
-        # Senders that were woken and have not run yet: each has a place that nobody may take.
-        self._promised = 0
         self._interrupted = False
         self._shutdown_told = False
         self.closed = False
@@ -78,20 +79,33 @@ class Mailbox:
     def __contains__(self, input_id: object) -> bool:
         return input_id in self._sending or any(item.id == input_id for item in self._items)
 
-    def put_nowait(self, message: UserInput) -> bool:
+    def put_nowait(
+        self, message: UserInput, instead_of: Callable[[UserInput], bool] = lambda _: False
+    ) -> tuple[bool, str]:
         """Hand an input to the waiting agent (then True), or queue it.
+
+        Where there is no room, the oldest input that waits and for which `instead_of` is true gives up
+        its place; senders who wait for room go on waiting.
+
+        Returns:
+            Whether it was handed over; and the id of the input that is gone for it, or an empty text.
 
         Raises:
             MailboxFullError: there is no room.
             AgentNotRunningError: the mailbox is closed.
         """
         self._refuse_if_closed()
-        if not self.has_room:
+        if self.has_room:
+            return self._push(message), ""
+        waiting = (item for item in self._items if isinstance(item, UserInput))
+        replaced = next(filter(instead_of, waiting), None)
+        if replaced is None:
             raise MailboxFullError(
                 f"the mailbox holds {self._limit} inputs that the agent has not taken",
                 hint="use `await handle.send_input(...)`, which waits for room",
             )
-        return self._push(message)
+        self._items.remove(replaced)
+        return self._push(message), replaced.id
 
     async def put(self, message: UserInput) -> bool:
         """Hand an input to the waiting agent (then True), or queue it when there is room.
@@ -104,13 +118,23 @@ class Mailbox:
         self._sending.add(message.id)
         try:
             await trio.lowlevel.checkpoint()
-            if not self.closed and not self.has_room:
-                await self._senders.park()
-                self._promised -= 1
+            self._refuse_if_closed()
+            return self._push(message) if self.has_room else await self._wait_for_room(message)
         finally:
             self._sending.discard(message.id)
-        self._refuse_if_closed()
-        return self._push(message)
+
+    async def _wait_for_room(self, message: UserInput) -> bool:
+        task = trio.lowlevel.current_task()
+        self._senders[task] = message
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            del self._senders[task]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+        if self._senders.pop(task, None) is not None:  # `close` has woken it, and not a free place
+            self._refuse_if_closed()
+        return False  # the agent was not waiting: its mailbox was full
 
     def put_back(self, message: ConversationInput) -> None:
         """Put a message that was taken and not answered before all others; nobody waits here now."""
@@ -137,7 +161,7 @@ class Mailbox:
     @property
     def has_room(self) -> bool:
         """Whether an input would be taken at once."""
-        return len(self._items) + self._promised < self._limit
+        return len(self._items) < self._limit
 
     def _push(self, message: ConversationInput) -> bool:
         # A receiver waits only where nothing is queued, so nobody is overtaken here.
@@ -164,8 +188,10 @@ class Mailbox:
 
     def close(self) -> None:
         """Take no more input; waiting senders get `AgentNotRunningError`."""
+        if not self.closed:
+            for sender in self._senders:
+                trio.lowlevel.reschedule(sender)
         self.closed = True
-        self._promised += len(self._senders.unpark_all())
         self._receivers.unpark_all()
 
     def take_all(self) -> list[ConversationInput]:
@@ -222,8 +248,10 @@ class Mailbox:
 
     def _let_one_in(self) -> None:
         """A place may have become free: it is for whoever waits longest."""
-        if self.has_room:
-            self._promised += len(self._senders.unpark())
+        if self.has_room and self._senders and not self.closed:
+            sender = next(iter(self._senders))
+            self._push(self._senders.pop(sender))
+            trio.lowlevel.reschedule(sender)
 
 
 class Inputs:

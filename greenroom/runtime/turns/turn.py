@@ -28,7 +28,6 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
     Usage,
-    UserInput,
     clip,
     describe_error,
     serde,
@@ -119,7 +118,7 @@ class Turn:
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
         actor.turns.open(self)
-        actor.publish(TurnStart(self.message.id, _sender(self.message)))
+        actor.publish(TurnStart(self.message.id, self.message.sender))
         actor.notify("before_turn", self.message)
         actor.set_state(AgentState.processing())
         self._timer = actor.budgets.first_to_end
@@ -308,7 +307,7 @@ class Turn:
             return TurnStatus.INTERRUPTED
         if left is not None:
             return TurnStatus.FAILED
-        is_waiting = self.is_suspended and self._actor.session.unstarted
+        is_waiting = self.is_suspended and (self._is_left or self._actor.session.unstarted)
         return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
@@ -374,11 +373,7 @@ class Turn:
 
 def _said(message: ConversationInput) -> Message:
     """Return what an input adds to the conversation."""
-    return Message.user(message.content, id=message.id, sender=_sender(message))
-
-
-def _sender(message: ConversationInput) -> str:
-    return message.sender if isinstance(message, UserInput) else ""
+    return Message.user(message.content, id=message.id, sender=message.sender)
 
 
 def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:

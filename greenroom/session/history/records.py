@@ -53,6 +53,12 @@ class Records:
             if entry.name == name and place >= since:
                 yield serde.loads(bytes(entry.value))
 
+    def last(self, name: str) -> JSON:
+        """Decode the newest value of one kind; None where there is none."""
+        found = (entry for _, entry in reversed(self._records) if entry.name == name)
+        entry = next(found, None)
+        return None if entry is None else serde.loads(bytes(entry.value))
+
     def by_place(self) -> dict[int, list[RecordEntry]]:
         """Group the records by how many messages there were before them."""
         found: dict[int, list[RecordEntry]] = {}

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from greenroom.core import Checkpoint, InvalidJSONError, Message, serde
+from greenroom.core import RUNTIME, Checkpoint, InvalidJSONError, Message, serde
 from greenroom.session.history.entry import (
     CheckpointEntry,
     Entry,
@@ -189,7 +189,7 @@ class _Draft:
             f"[A part of this conversation is missing here: {which} of its history could not be read. "
             "What follows was said later.]"
         )
-        self._put(MessageEntry(Message.user(text)))
+        self._put(MessageEntry(Message.user(text, sender=RUNTIME)))
 
     def _put(self, entry: Entry | None, raw: bytes = b"") -> None:
         if entry is not None:

@@ -144,7 +144,9 @@ class Database:
     def _create(self) -> None:
         """Make the database aside and link it into its place, so that no half of one is ever there."""
         for log in (f"{self.path}-wal", f"{self.path}-shm"):
-            if os.path.exists(log):  # SQLite would take it for the log of the new database
+            # SQLite would take it for the log of the new database. The log of another process that was
+            # faster has its database beside it.
+            if os.path.exists(log) and not os.path.exists(self.path):
                 raise SessionStorageError(
                     f"{log} belongs to a database that is not there any more",
                     hint="put the database back; or if it is gone for good, remove these two as well",

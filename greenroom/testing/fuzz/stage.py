@@ -83,9 +83,10 @@ class _Handle(AgentHandle):
         """The conversation in this step; the agent may go on while one waits for `history()`."""
         return self._actor.session.history
 
-    def _receipt(self, message: UserInput, delivered: bool) -> Receipt:
-        receipt = super()._receipt(message, delivered)
-        self.acknowledged.append(Acknowledged(receipt, message.text))
+    def _receipt(self, message: UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
+        receipt = super()._receipt(message, is_delivered, replaced)
+        kept = [each for each in self.acknowledged if each.receipt.input_id != replaced]
+        self.acknowledged = [*kept, Acknowledged(receipt, message.text)]
         return receipt
 
 

@@ -1,8 +1,9 @@
-"""A desk that passes the conversation to who knows more, and gets it back; the session knows who has it."""
+"""A support desk of three agents with one conversation; the session knows which of them has it."""
 
 import trio
 
 from greenroom import Agent, AgentSession, Custom, MemoryStore, RunContext, TextComplete
+from greenroom.teams import handoff_team
 from greenroom.testing import ScriptedProvider, call
 
 ORDERS = {"ann": "a lamp"}
@@ -13,34 +14,39 @@ def find_order(context: RunContext[str]) -> str:
     return ORDERS[context.deps]
 
 
-refunds = Agent(
-    ScriptedProvider(
-        call("find_order"),
-        "The money for a lamp is on its way.",
-        call("transfer_to_desk"),
-    ),
-    instructions="Give money back. Pass everything else to the desk.",
+desk = Agent(
+    ScriptedProvider(call("transfer_to_technician"), "We open at nine."),
+    instructions="Say who we are and when we are open. Pass the rest on.",
+    deps_type=str,
+    handoffs=["technician", "refunds"],
+    name="desk",
+    description="Knows the shop.",
+)
+technician = Agent(
+    ScriptedProvider(call("find_order"), call("transfer_to_refunds")),
+    instructions="Help to repair things. Who can't be helped gets the money back.",
     tools=[find_order],
+    deps_type=str,
+    handoffs=["desk", "refunds"],
+    name="technician",
+    description="Repairs things.",
+)
+refunds = Agent(
+    ScriptedProvider("The money for a lamp is on its way.", call("transfer_to_desk")),
+    instructions="Give money back. Pass everything else to the desk.",
     deps_type=str,
     handoffs=["desk"],
     name="refunds",
     description="Gives money back.",
 )
-desk = Agent(
-    ScriptedProvider(call("transfer_to_refunds"), "We open at nine."),
-    instructions="Say who we are and when we are open. Pass the rest on.",
-    deps_type=str,
-    handoffs=[refunds],
-    name="desk",
-    description="Knows the shop.",
-)
+shop = handoff_team(desk, technician, refunds)
 
 
 async def main() -> None:
     session = AgentSession.new("shop", store=MemoryStore())
     for question in ("My lamp came in pieces.", "When do you open?"):
         print("ann:", question)
-        async with desk.stream(question, deps="ann", session=session) as run:
+        async with shop.stream(question, deps="ann", session=session) as run:
             async for chunk in run:
                 match chunk:
                     case Custom("handoff", text=text):

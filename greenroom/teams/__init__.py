@@ -1,0 +1,163 @@
+"""Several agents as one: they run, nest and are delegated to like an `Agent`.
+
+`members` starts agents where there is room for them, and ends them: the one place for all that start
+several. `pattern` is several agents as one agent function; `patterns` has those that are one after the
+other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several
+as one (`team_model`). `composite` makes one tool of several.
+
+`workflow` is a graph of functions and agents over one typed state: `workflow_graph` (its nodes and edges, and
+whether they make sense), `workflow_state` (fields, reducers), `workflow_execution` (step by step) and
+`workflow_run` (what is on record, and read back).
+
+`orchestrator` plans, gives subtasks to workers and answers with what they find: `orchestrator_crew` says who
+does what, and who takes over; `orchestrator_report` has what it comes to; `worker` is what it knows of an
+agent. `committee` puts one question to several agents, and `conflict` has the strategies that make one answer
+of theirs.
+
+`topic` tells all members what one has said, each through its mailbox; `agent_message` is what is said.
+`blackboard` keeps values that several agents read and write.
+"""
+
+from greenroom.teams.agent_message import (
+    AgentMessage as AgentMessage,
+    ErrorReport as ErrorReport,
+    Payload as Payload,
+    SharedInformation as SharedInformation,
+    StatusUpdate as StatusUpdate,
+    TaskRequest as TaskRequest,
+    TaskResponse as TaskResponse,
+)
+from greenroom.teams.blackboard import (
+    Blackboard as Blackboard,
+    BlackboardEntry as BlackboardEntry,
+    BlackboardStatistics as BlackboardStatistics,
+)
+from greenroom.teams.committee import committee as committee
+from greenroom.teams.composite import Composite as Composite, composite as composite
+from greenroom.teams.conflict import (
+    AgentAnswer as AgentAnswer,
+    Opinion as Opinion,
+    Resolution as Resolution,
+    Strategy as Strategy,
+    ask_person as ask_person,
+    by_authority as by_authority,
+    majority as majority,
+    most_confident as most_confident,
+    resolve as resolve,
+    verify as verify,
+    within as within,
+)
+from greenroom.teams.handoff_team import HandoffTeam as HandoffTeam, handoff_team as handoff_team
+from greenroom.teams.members import (
+    Member as Member,
+    ask_member as ask_member,
+    name_members as name_members,
+    name_of as name_of,
+    working as working,
+)
+from greenroom.teams.orchestrator import Orchestrator as Orchestrator, orchestrator as orchestrator
+from greenroom.teams.orchestrator_report import (
+    AgentReport as AgentReport,
+    Source as Source,
+    TeamResult as TeamResult,
+)
+from greenroom.teams.pattern import (
+    Pattern as Pattern,
+    TeamTurn as TeamTurn,
+    Work as Work,
+    as_text as as_text,
+    output_of as output_of,
+)
+from greenroom.teams.patterns import (
+    LOOP_ROUND as LOOP_ROUND,
+    loop as loop,
+    parallel as parallel,
+    pipeline as pipeline,
+)
+from greenroom.teams.team_model import TeamModel as TeamModel
+from greenroom.teams.topic import (
+    Delivery as Delivery,
+    DeliveryStatus as DeliveryStatus,
+    Topic as Topic,
+    TopicStatistics as TopicStatistics,
+    WhenFull as WhenFull,
+)
+from greenroom.teams.worker import Worker as Worker
+from greenroom.teams.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
+from greenroom.teams.workflow_execution import request_approval as request_approval
+from greenroom.teams.workflow_run import (
+    WORKFLOW_NODE as WORKFLOW_NODE,
+    WORKFLOW_STEP as WORKFLOW_STEP,
+    WorkflowRun as WorkflowRun,
+    WorkflowStep as WorkflowStep,
+)
+from greenroom.teams.workflow_state import (
+    END as END,
+    START as START,
+    add_messages as add_messages,
+)
+
+__all__ = [
+    "END",
+    "LOOP_ROUND",
+    "START",
+    "WORKFLOW_NODE",
+    "WORKFLOW_STEP",
+    "AgentAnswer",
+    "AgentMessage",
+    "AgentReport",
+    "Blackboard",
+    "BlackboardEntry",
+    "BlackboardStatistics",
+    "Composite",
+    "Delivery",
+    "DeliveryStatus",
+    "ErrorReport",
+    "HandoffTeam",
+    "Member",
+    "Opinion",
+    "Orchestrator",
+    "Pattern",
+    "Payload",
+    "Resolution",
+    "SharedInformation",
+    "Source",
+    "StatusUpdate",
+    "Strategy",
+    "TaskRequest",
+    "TaskResponse",
+    "TeamModel",
+    "TeamResult",
+    "TeamTurn",
+    "Topic",
+    "TopicStatistics",
+    "WhenFull",
+    "Work",
+    "Worker",
+    "Workflow",
+    "WorkflowRun",
+    "WorkflowStep",
+    "WorkflowStream",
+    "add_messages",
+    "as_text",
+    "ask_member",
+    "ask_person",
+    "by_authority",
+    "committee",
+    "composite",
+    "handoff_team",
+    "loop",
+    "majority",
+    "most_confident",
+    "name_members",
+    "name_of",
+    "orchestrator",
+    "output_of",
+    "parallel",
+    "pipeline",
+    "request_approval",
+    "resolve",
+    "verify",
+    "within",
+    "working",
+]

@@ -1,0 +1,90 @@
+"""`committee`: several agents that answer the same question, and one answer that comes of it."""
+
+from collections.abc import Iterable
+
+import msgspec
+import trio
+
+from greenroom.core import ConfigurationError, ConflictError, TeamError
+from greenroom.teams.conflict import AgentAnswer, Strategy, majority, resolve
+from greenroom.teams.members import Member, name_members
+from greenroom.teams.pattern import Pattern, TeamTurn
+
+__all__ = ["committee"]
+
+
+def committee(
+    agents: Iterable[Member],
+    quorum: int | None = None,
+    tie: Strategy | None = None,
+    *,
+    name: str = "committee",
+    description: str = "",
+    capabilities: Iterable[str] = (),
+) -> Pattern:
+    """Make an agent of several: it puts each input to all of them, and answers with what they agree on.
+
+    All members are asked at once; where there is no room for one more (`RuntimeLimits.subagents`), it waits.
+    What more than half of those who have answered say holds, else what `tie` decides. The output is a
+    `Resolution`, which says who has decided.
+
+    A member whose turn fails has not answered. The turn ends with a `ConflictError` where fewer than the
+    quorum have answered, or where they contradict each other and nothing decides.
+
+    Args:
+        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent` says
+            how sure it is, and why.
+        quorum: how many have to answer; by default more than half of them.
+        tie: decides where no answer has a majority, such as `by_authority` or `ask_person`.
+        name: for people, logs and models.
+        description: what it is good for, for a model that may call it.
+        capabilities: what it is good at, for an orchestrator of which it is a worker.
+
+    Raises:
+        ConfigurationError: there are no agents, one has a name that nobody can be called by, or the quorum
+            can't be reached.
+        TypeError: one of them is not an agent function.
+
+    Example:
+        >>> from greenroom import Agent
+        >>> from greenroom.teams import by_authority, committee
+        >>> from greenroom.testing import ScriptedProvider
+        >>> senior = Agent(ScriptedProvider("tabs"), name="senior")
+        >>> junior = Agent(ScriptedProvider("spaces"), name="junior")
+        >>> jury = committee([senior, junior], tie=by_authority)
+        >>> jury.run_sync("Tabs or spaces?").output["decided_by"]
+        'by_authority'
+    """
+    members = name_members(agents)
+    least = len(members) // 2 + 1 if quorum is None else quorum
+    if not 1 <= least <= len(members):
+        raise ConfigurationError(
+            f"a quorum of {least} can't be reached by {len(members)} agents",
+            hint=f"give a number from 1 to {len(members)}",
+        )
+    strategies = (majority,) if tie is None else (majority, tie)
+
+    async def work(team: TeamTurn) -> object:
+        said: dict[str, AgentAnswer] = {}
+        silent: list[str] = []
+
+        async def ask(each: str) -> None:
+            question = team.message.content
+            try:
+                output = await team.ask(members[each], question, name=each, sender=team.sender)
+                said[each] = AgentAnswer.of(each, output)
+            except TeamError as error:
+                silent.append(error.message)
+
+        async with trio.open_nursery() as nursery:
+            for each in members:
+                nursery.start_soon(ask, each)
+        if len(said) < least:
+            raise ConflictError(
+                f"{len(said)} of {len(members)} agents have answered, and the quorum is {least}"
+                f" ({'; '.join(silent)})"
+            )
+        answers = [said[each] for each in members if each in said]
+        return msgspec.to_builtins(await resolve(answers, *strategies))
+
+    return Pattern(name, work, description=description, capabilities=capabilities)

@@ -1,0 +1,292 @@
+"""Several answers to one question, and functions that make one of them.
+
+A strategy gets the answers, in the order of the agents, and returns a `Resolution`; or None where it can't
+tell, so that the next one is asked. Write your own: any function of the answers will do, async or not.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from statistics import median
+from typing import TypeAlias
+
+import msgspec
+import trio
+
+from greenroom.agents import Agent, AskPerson
+from greenroom.core import ConfigurationError, ConflictError, TurnStatus, Wire, clip
+from greenroom.runtime import AgentInternals, spawn_subagent
+from greenroom.session import AgentSession
+from greenroom.teams.pattern import as_text
+
+__all__ = [
+    "AgentAnswer",
+    "Opinion",
+    "Resolution",
+    "Strategy",
+    "ask_person",
+    "by_authority",
+    "majority",
+    "most_confident",
+    "resolve",
+    "verify",
+    "within",
+]
+
+_VERIFY = """\
+Agents were asked the same, and contradict each other. Check their answers, and say which one holds, in the \
+words of that answer and nothing else. If none does, say what holds instead."""
+_LONGEST = 2000  # characters of an answer, for those who are asked about it
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """An answer with what is to be known of it: an `output_type` for agents that are to agree.
+
+    Attributes:
+        answer: the answer itself, as short as it can be said, so that it can be compared.
+        confidence: how sure the agent is, from 0 to 1.
+        reason: why, in a sentence or two.
+    """
+
+    answer: str
+    confidence: float
+    reason: str
+
+
+class AgentAnswer(Wire, frozen=True):
+    """What one agent has answered.
+
+    Attributes:
+        agent: its name.
+        value: the answer, a JSON value.
+        confidence: how sure the agent is, from 0 to 1; None where it did not say.
+        reason: why, where it did say.
+    """
+
+    agent: str
+    value: object
+    confidence: float | None = None
+    reason: str = ""
+
+    @classmethod
+    def of(cls, agent: str, value: object) -> "AgentAnswer":
+        """Make one of the result of an agent's turn; one that has the fields of an `Opinion` is read as such.
+
+        Example:
+            >>> AgentAnswer.of("ada", {"answer": "tabs", "confidence": 0.9, "reason": "width"}).value
+            'tabs'
+            >>> AgentAnswer.of("bob", "spaces").confidence is None
+            True
+        """
+        try:
+            opinion = msgspec.convert(value, Opinion)
+        except msgspec.ValidationError:
+            return cls(agent, value)
+        return cls(agent, opinion.answer, opinion.confidence, opinion.reason)
+
+
+class Resolution(Wire, frozen=True):
+    """What several answers come to, and how.
+
+    Attributes:
+        value: the answer that holds.
+        decided_by: the strategy that has decided; "agreement" where nobody had to.
+        agents: who has given this answer.
+        overruled: who has given another one.
+        reason: why, where a person or an agent has decided and said so.
+    """
+
+    value: object
+    decided_by: str
+    agents: tuple[str, ...]
+    overruled: tuple[str, ...] = ()
+    reason: str = ""
+
+
+Strategy: TypeAlias = Callable[
+    [Sequence[AgentAnswer]], Resolution | Awaitable[Resolution | None] | None
+]
+"""A function of the answers: what they come to, or None where it can't tell."""
+
+
+async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Resolution:
+    """Make one answer of several: where they differ, the first strategy that can tell decides.
+
+    Texts that differ only in case, white space or a full stop at the end are the same answer.
+
+    Raises:
+        ConflictError: there are no answers, or no strategy can tell; it lists what was answered.
+
+    Example:
+        >>> import trio
+        >>> answers = [AgentAnswer("ada", "tabs"), AgentAnswer("bob", "spaces", confidence=0.8)]
+        >>> trio.run(resolve, answers, majority, most_confident).decided_by
+        'most_confident'
+    """
+    if answers and len({_key(each.value) for each in answers}) == 1:
+        return _chosen(answers, answers[0].value, "agreement")
+    for strategy in strategies:
+        found = strategy(answers)
+        if isawaitable(found):
+            found = await found
+        if found is not None:
+            return found
+    raise ConflictError(
+        f"{len(answers)} agents contradict each other, and nothing decides: {describe(answers)}",
+        hint="add a strategy that always can tell, such as by_authority or ask_person",
+    )
+
+
+def majority(answers: Sequence[AgentAnswer]) -> Resolution | None:
+    """Take the answer that more than half of the agents have given; None where there is none.
+
+    Example:
+        >>> majority([AgentAnswer("a", 1), AgentAnswer("b", 2), AgentAnswer("c", 1)]).overruled
+        ('b',)
+    """
+    for each in answers:
+        if 2 * sum(_key(other.value) == _key(each.value) for other in answers) > len(answers):
+            return _chosen(answers, each.value, "majority")
+    return None
+
+
+def most_confident(answers: Sequence[AgentAnswer]) -> Resolution | None:
+    """Take the answer of the agent that is surest; None where nobody says, or two are as sure of others.
+
+    Example:
+        >>> most_confident([AgentAnswer("a", 1, 0.5), AgentAnswer("b", 2, 0.9)]).value
+        2
+    """
+    most = max((each.confidence for each in answers if each.confidence is not None), default=None)
+    surest = [each for each in answers if most is not None and each.confidence == most]
+    if len({_key(each.value) for each in surest}) != 1:
+        return None
+    return _chosen(answers, surest[0].value, "most_confident")
+
+
+def by_authority(answers: Sequence[AgentAnswer]) -> Resolution | None:
+    """Take the first answer: agents are named in the order of their authority; None of no answers.
+
+    Example:
+        >>> by_authority([AgentAnswer("senior", "tabs"), AgentAnswer("junior", "spaces")]).value
+        'tabs'
+    """
+    return _chosen(answers, answers[0].value, "by_authority") if answers else None
+
+
+def within(tolerance: float) -> Strategy:
+    """Take the median where all answers are numbers that hardly differ; None where they do.
+
+    Args:
+        tolerance: by which part of the largest they may differ, such as 0.05.
+
+    Raises:
+        ConfigurationError: the tolerance is negative, or not a number.
+
+    Example:
+        >>> near, far = [AgentAnswer("a", 30), AgentAnswer("b", "30.5 %")], [AgentAnswer("a", 30), AgentAnswer("b", 15)]
+        >>> within(0.05)(near).value, within(0.05)(far)
+        (30.25, None)
+    """
+    if not tolerance >= 0:
+        raise ConfigurationError(f"tolerance is {tolerance!r}", hint="0.05 means five per cent")
+
+    def compare(answers: Sequence[AgentAnswer]) -> Resolution | None:
+        found = [_number(each.value) for each in answers]
+        numbers = [each for each in found if each is not None]
+        if not numbers or len(numbers) < len(found):
+            return None
+        if max(numbers) - min(numbers) > tolerance * max(map(abs, numbers)):
+            return None
+        return Resolution(median(numbers), "within", tuple(each.agent for each in answers))
+
+    return compare
+
+
+async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
+    """Let a person decide, who may choose one of the answers or give another one.
+
+    The question goes to whoever answers for the agent in whose turn this is called, as that of
+    `AskPerson`. None where the person declines, or nobody can be asked.
+
+    Raises:
+        ConflictError: this is not called in an agent.
+    """
+    options = list(dict.fromkeys(as_text(each.value) for each in answers))
+    question: dict[str, object] = {
+        "question": f"These answers contradict each other. Which one holds?\n{describe(answers)}",
+        "options": options,
+    }
+    person = AskPerson()
+
+    async def ask(agent: AgentInternals) -> str | None:
+        answer = await person.ask(agent, question, "", "")
+        said = answer.allowed and answer.message.strip()  # a plain yes is no answer
+        return person.result(question, answer).text if said else None
+
+    handle = spawn_subagent(AgentSession.new("question"), ask, report=False)
+    if handle is None:
+        raise ConflictError("nobody can be asked here", hint="call ask_person in an agent's turn")
+    try:
+        words = (await handle.wait(check=True)).value
+    finally:
+        with trio.CancelScope(shield=True):
+            await handle.shutdown(grace=0)
+    return None if words is None else _chosen(answers, words, "ask_person")
+
+
+def verify(agent: Agent[None, object]) -> Strategy:
+    """Let an agent check the answers: what it answers holds, be it one of them or another one.
+
+    It is told who has answered what and why, and runs as a subagent of the agent in whose turn this is
+    called. The strategy returns None where its turn does not complete.
+
+    Args:
+        agent: with `output_type=Opinion` it says why as well.
+    """
+
+    async def check(answers: Sequence[AgentAnswer]) -> Resolution | None:
+        result = await agent.run(f"{_VERIFY}\n{describe(answers)}")
+        if result.status is not TurnStatus.COMPLETED:
+            return None
+        told = AgentAnswer.of(agent.name, msgspec.to_builtins(result.output))
+        return _chosen(answers, told.value, "verify", told.reason)
+
+    return check
+
+
+def describe(answers: Sequence[AgentAnswer]) -> str:
+    """Write down who has answered what, one a line, each cut to a readable length."""
+    return "\n".join(
+        clip(
+            f"- {each.agent}: {as_text(each.value)}{each.reason and f' ({each.reason})'}", _LONGEST
+        )
+        for each in answers
+    )
+
+
+def _chosen(answers: Sequence[AgentAnswer], value: object, by: str, reason: str = "") -> Resolution:
+    """Say who has given the answer that holds, and who another one."""
+    key = _key(value)
+    same = [each for each in answers if _key(each.value) == key]
+    return Resolution(
+        same[0].value if same else value,
+        by,
+        tuple(each.agent for each in same),
+        tuple(each.agent for each in answers if each not in same),
+        reason,
+    )
+
+
+def _key(value: object) -> str:
+    """Return what equal answers have in common."""
+    return " ".join(as_text(value).split()).removesuffix(".").casefold()
+
+
+def _number(value: object) -> float | None:
+    """Return a number, also one that is written out, with or without a per cent sign."""
+    try:
+        number = float(as_text(value).strip().removesuffix("%"))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

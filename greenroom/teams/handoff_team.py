@@ -1,0 +1,100 @@
+"""`handoff_team`: agents that pass one conversation among them, as one."""
+
+from typing import TypeVar
+
+from greenroom.agents import MAX_SWITCHES, Agent, Runnable, RunReport, Team
+from greenroom.core import ConfigurationError
+from greenroom.runtime import AgentInternals
+from greenroom.teams.team_model import TeamModel
+
+__all__ = ["HandoffTeam", "handoff_team"]
+
+DepsT = TypeVar("DepsT")
+
+
+class HandoffTeam(Runnable[DepsT, object]):
+    """Agents that pass one conversation among them, as one; made by `handoff_team`."""
+
+    def __init__(self, team: Team[DepsT], name: str, description: str) -> None:
+        """Take the agents; the first has the conversation first."""
+        self.name = name or team.first.name
+        self.description = description or team.first.description
+        self.deps_type = team.first.deps_type
+        self._team = team
+
+    @property
+    def speaker(self) -> object:
+        """Its first agent, which is asked for all of them."""
+        return self._team.first
+
+    def __repr__(self) -> str:
+        return f"<handoff team {', '.join(self._team.members)}>"
+
+    async def __call__(
+        self,
+        internals: AgentInternals,
+        deps: DepsT = None,  # type: ignore[assignment]  # checked when it is run
+        report: RunReport | None = None,
+    ) -> None:
+        """Answer each input: the agent function, for `runtime.spawn(session, team, deps)`."""
+        await self._team.first(internals, deps, report, self._team)
+
+
+def handoff_team(
+    start: Agent[DepsT, object],
+    *others: Agent[DepsT, object] | Runnable[object, object],
+    max_switches: int = MAX_SWITCHES,
+    name: str = "",
+    description: str = "",
+) -> HandoffTeam[DepsT]:
+    """Let agents pass one conversation among them, each to those in its `handoffs`.
+
+    Names in `handoffs` are those of agents of the team, so two agents can name each other. There is one
+    session with one history; who has the conversation is on record in it, and goes on with it in later
+    turns. A turn, its steps and its budget are those of the first agent.
+
+    Args:
+        start: who has the conversation first.
+        *others: the other agents. A pattern among them is asked what the person has said last, and sees
+            nothing else of the conversation; what it comes to is its reply.
+        max_switches: how often it is passed on in one turn; once more is a `HandoffLimitError` that names
+            the agents in order.
+        name: for people, logs and models; by default the name of the first agent.
+        description: what the team is good for, for a model that may call it.
+
+    Raises:
+        ConfigurationError: nobody in the team has one of the names, two have the same, or nobody hands off
+            to one of the others; or `max_switches` is below 1.
+        TypeError: one of them wants other `deps` than the first one.
+
+    Example:
+        >>> from greenroom import Agent
+        >>> from greenroom.teams import handoff_team
+        >>> from greenroom.testing import ScriptedProvider, call
+        >>> desk = Agent(ScriptedProvider(call("transfer_to_refunds")), name="desk", handoffs=["refunds"])
+        >>> refunds = Agent(ScriptedProvider("It is on its way."), name="refunds", handoffs=["desk"])
+        >>> handoff_team(desk, refunds).run_sync("Where is my money?").output
+        'It is on its way.'
+    """
+    if max_switches < 1:
+        raise ConfigurationError(f"max_switches is {max_switches}", hint="give 1 or more")
+    agents = [_as_agent(each) for each in others]
+    team = Team.of(start, agents, max_switches=max_switches)
+    reached = {
+        handoff.target for agent in team.members.values() for handoff in team.handoffs(agent)
+    }
+    if lonely := [each.name for each in agents if each.name not in reached]:
+        raise ConfigurationError(
+            f"nobody hands off to {', '.join(lonely)}",
+            hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
+        )
+    return HandoffTeam(team, name, description)
+
+
+def _as_agent(
+    each: Agent[DepsT, object] | Runnable[object, object],
+) -> Agent[DepsT, object]:
+    """Return an agent as it is, and of anything else one whose model it is."""
+    if isinstance(each, Agent):
+        return each
+    return Agent(TeamModel(each), name=each.name, description=each.description)

@@ -1,0 +1,159 @@
+"""The members of a team at work: the one place where they are started, wait for room, and are ended.
+
+Whatever starts several agents for one piece of work does it here: patterns, and whoever else has more to
+start than an agent may have subagents. A member waits for room, and for nothing else, so it must never
+wait for another one that is not started yet.
+"""
+
+import functools
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import trio
+
+from greenroom.core import ConfigurationError, ContentBlock, check_sender
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, check_agent_function, try_ask
+from greenroom.session import AgentSession
+
+__all__ = ["Member", "ask_member", "name_members", "name_of", "working"]
+
+Member: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
+"""An agent function: an `Agent`, several as one, or a function of yours."""
+
+
+@asynccontextmanager
+async def working(
+    agent: AgentInternals, member: Member, *, name: str, session: AgentSession | None = None
+) -> AsyncIterator[AgentHandle]:
+    """Start a member of a team as a subagent, and end it with the block.
+
+    Where the agent has no room for one more (`RuntimeLimits.subagents`), it waits until another member has
+    ended; whoever waits longest is next. Room that is taken by other subagents is not waited for, since
+    nobody knows whether they end: without a member that works, it is refused.
+
+    Args:
+        agent: whose subagent it is.
+        member: its function.
+        name: for people and logs.
+        session: its conversation; by default a new one.
+
+    Raises:
+        TurnError: there is no room, and no member is at work.
+        SessionError: and others, as `AgentInternals.spawn`.
+
+    Example:
+        ```python
+        async with working(agent, researcher, name="researcher") as handle:
+            print((await handle.ask("How long do cats sleep?")).text)
+        ```
+    """
+    queue = _Queue.of(agent)
+    await queue.enter()
+    try:
+        handle = agent.spawn(session or AgentSession.new(name), member, report=False, name=name)
+        try:
+            yield handle
+            await handle.shutdown()
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await handle.shutdown(grace=0)
+            raise
+    finally:
+        queue.leave()
+
+
+async def ask_member(
+    agent: AgentInternals,
+    member: Member,
+    content: str | Iterable[ContentBlock],
+    *,
+    name: str,
+    session: AgentSession | None = None,
+    sender: str = "",
+    metadata: Mapping[str, object] | None = None,
+    timeout: float | None = None,
+) -> TurnResult:
+    """Start a member as `working` does, ask it this, and return what it answers.
+
+    A failure is a value: a member that crashes or ends without an answer has a result with the status
+    failed, and the reason in `error`.
+
+    Args:
+        agent: whose subagent it is.
+        member: its function.
+        content: what it is asked.
+        name: for people and logs.
+        session: its conversation; by default a new one.
+        sender: who speaks, as for `AgentHandle.ask`.
+        metadata: JSON facts for its function, which a model does not see.
+        timeout: seconds until its turn is interrupted; the wait for room does not count.
+
+    Raises:
+        TurnError: as `working`.
+    """
+    async with working(agent, member, name=name, session=session) as handle:
+        return await try_ask(handle, content, timeout, sender=sender, metadata=metadata)
+
+
+class _Queue:
+    """The members that one agent has at work, and those that wait for room."""
+
+    def __init__(self, agent: AgentInternals) -> None:
+        self._agent = agent
+        self._working = 0
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    @classmethod
+    def of(cls, agent: AgentInternals) -> "_Queue":
+        """Return the agent's own; there is one, whatever it has to start."""
+        resources = agent.context.resources
+        found = resources.get(cls)
+        if found is None or found._agent is not agent:
+            found = cls(agent)
+            resources.insert(found)
+        return found
+
+    async def enter(self) -> None:
+        """Wait for room; the caller has to take it before its next checkpoint, and to `leave` after all."""
+        while self._working and not self._agent.subagent_room:
+            await self._waiting.park()
+        self._working += 1
+
+    def leave(self) -> None:
+        """Give a place back, or one that was not taken: whoever is woken looks again."""
+        self._working -= 1
+        self._waiting.unpark()
+
+
+def name_members(members: Iterable[Member]) -> dict[str, Member]:
+    """Return members by names of their own: a second "writer" is "writer 2".
+
+    Raises:
+        ConfigurationError: there are none, or one has a name that nobody can be called by.
+        TypeError: one of them is not an agent function.
+    """
+    found: dict[str, Member] = {}
+    for member in members:
+        check_agent_function(member)
+        name = name_of(member)
+        try:
+            check_sender(name)
+        except ValueError as error:
+            raise ConfigurationError(f"{name!r} can't be the name of a member: {error}") from None
+        free = (f"{name} {number}" for number in itertools.count(2))
+        found[name if name not in found else next(each for each in free if each not in found)] = (
+            member
+        )
+    if not found:
+        raise ConfigurationError("a team has at least one member")
+    return found
+
+
+def name_of(member: object) -> str:
+    """Return the name of an agent, or of a function, also of one that a partial has bound."""
+    while isinstance(member, functools.partial):
+        member = member.func
+    name: object = getattr(member, "name", None) or getattr(member, "__name__", None)
+    return name if isinstance(name, str) else type(member).__name__

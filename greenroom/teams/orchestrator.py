@@ -1,0 +1,222 @@
+"""`orchestrator`: an agent that plans, gives the work to other agents, and answers with what they find."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from greenroom.agents import (
+    Runnable,
+    RunReport,
+    caller_of,
+    check_depth,
+    find_model,
+    noting,
+    stream_reply,
+)
+from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, clip, serde
+from greenroom.llm import LLMProvider
+from greenroom.planning import (
+    PLAN_STEP,
+    ModelPlanner,
+    Plan,
+    Planner,
+    PlanRun,
+    ReplanPolicy,
+    describe_errors,
+    execute_plan,
+    open_run,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.teams.members import Member
+from greenroom.teams.orchestrator_crew import Crew, describe_workers, with_help
+from greenroom.teams.orchestrator_report import (
+    Source,
+    TeamResult,
+    find_sources,
+    read_stints,
+    report,
+)
+from greenroom.teams.pattern import as_text
+from greenroom.teams.worker import Worker
+from greenroom.tools import ToolRegistry
+
+__all__ = ["Orchestrator", "orchestrator"]
+
+_TRIES = ReplanPolicy(same_subtask=5)
+_LONGEST_RESULT = 16_000
+
+_TEAM = """\
+There are agents to do the subtasks. Set `capability` of a subtask to what its agent has to be good at: one \
+of the words behind a name, or a name. Where one agent can do all of it, plan one subtask.\
+"""
+
+_SYNTHESIS = """\
+You are told of a goal, and what several agents have found for it. Answer the person who had the goal: use \
+every result, and name its source behind it, as [id]. Where results contradict each other, say so, and who \
+says what. Say plainly what could not be done, and why.\
+"""
+
+
+def orchestrator(
+    agents: Iterable[Member],
+    llm: LLMProvider | str,
+    *,
+    deadline: float | None = None,
+    limit: int = 1,
+    patience: float | None = None,
+    planner: Planner | None = None,
+    name: str = "orchestrator",
+    description: str = "",
+) -> "Orchestrator":
+    """Make an agent that answers each input by a plan, whose subtasks other agents do.
+
+    A subtask goes to the agent that has its `capability`, or its name; of several to the one whose
+    capabilities its goal names most, and which has failed least. An agent without capabilities takes what
+    nobody else can do. Where all of them are busy, it waits.
+
+    A worker that crashes, fails, or is silent for longer than `patience` is replaced, four times at the
+    most: the next one goes on in its conversation, so that it sees what is done. Where a call had started
+    and has no result, a person is asked first. Then the plan is revised. A plan of one subtask is answered
+    with its result; otherwise the model makes one answer of all results, with their sources. The output
+    is a `TeamResult`.
+
+    Each `Agent` has the tool `ask_for_help` besides its own, by which it asks another one for something
+    that it is good at. Give a `committee` a capability, and what needs several opinions goes to it.
+
+    A goal that was not answered goes on where it was when it comes again in the same words. What has failed
+    by then, as where a budget was spent, is tried again only if the planner plans it anew.
+
+    Args:
+        agents: an `Agent`, another agent function, or what a pattern has made; of two with one name
+            the second is called by a number.
+        llm: the model that plans and answers, or its name.
+        deadline: seconds for the whole of one input; then its turn fails, and all that runs is ended.
+        limit: how many tasks one worker has at once.
+        patience: seconds of silence until a worker is replaced; None waits for as long as it takes.
+        planner: who plans; by default `ModelPlanner(llm)`. A `Plan` of your own is one, too.
+        name: for people, logs, and a team of which it is a part; it can what its agents can.
+        description: what it is good for, for the model that plans there.
+
+    Raises:
+        ConfigurationError: there are no agents, one can't be called by its name, or a number makes no sense.
+
+    Example:
+        ```python
+        team = orchestrator([researcher, writer], "anthropic:claude-sonnet-5", deadline=600, patience=60)
+        result = await team.run("What became of the ozone layer?")
+        print(result.text, msgspec.convert(result.output, TeamResult).sources)
+        ```
+    """
+    for what, number in (("deadline", deadline), ("limit", limit), ("patience", patience)):
+        if number is not None and not number > 0:
+            raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
+    workers = Worker.gather(agents)
+    if len(workers) > 1:
+        workers = tuple(map(with_help, workers))
+    return Orchestrator(workers, llm, deadline, limit, patience, planner, name, description)
+
+
+@dataclass(frozen=True, eq=False)
+class Orchestrator(Runnable[object, object]):
+    """What `orchestrator` makes: an agent function that is run, nested and delegated to like an `Agent`."""
+
+    workers: tuple[Worker, ...]
+    llm: LLMProvider | str
+    deadline: float | None
+    limit: int
+    patience: float | None
+    planner: Planner | None
+    name: str
+    description: str
+    deps_type: type[object] | None = field(
+        default=None, init=False
+    )  # each worker says what it wants
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What its agents can."""
+        return tuple({each: 0 for worker in self.workers for each in worker.capabilities})
+
+    async def __call__(
+        self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
+    ) -> None:
+        """Answer each input: the agent function, for `runtime.spawn(session, team)`."""
+        check_depth(self, caller_of(internals.context).agents)
+        report = report or RunReport()
+        async for message in internals.inputs():
+            run = open_run(internals.session, message.text)
+            limits = internals.budget(seconds=self.deadline)
+            async with internals.turn(message) as turn:
+                with noting(report, self, internals.context), limits:
+                    result = await self._answer(internals, message.text, run, deps)
+                    report.output = serde.loads(serde.encode(result))
+                    turn.set_result(report.output)
+            report = RunReport()
+
+    async def _answer(
+        self, agent: AgentInternals, goal: str, run: PlanRun | None, deps: object
+    ) -> TeamResult:
+        llm = find_model(self.llm, agent.context.resources)
+        number = _plans(agent) + (run is None)
+        crew = Crew(
+            agent,
+            self.workers,
+            self.planner or _make_planner(llm, self.workers),
+            deps,
+            number=number,
+            limit=self.limit,
+            patience=self.patience,
+        )
+        if run is None:
+            agent.set_state(AgentState.processing("planning"))
+            run = PlanRun(await crew.plan(goal, ToolRegistry(), ""))
+        crew.know(run.plan)
+        run = await execute_plan(
+            agent,
+            run,
+            crew.work,
+            limit=len(self.workers) * self.limit,
+            policy=_TRIES,
+            planner=None if isinstance(self.planner, Plan) else crew,
+            recovery=crew,
+            patience=self.patience,
+        )
+        stints = read_stints(agent.session, number)
+        sources = find_sources(run, stints)
+        answer = await _synthesise(agent, llm, run, sources)
+        reports = tuple(report(worker.name, stints, sources) for worker in self.workers)
+        missing = {
+            id_: state.error or "it was not begun"
+            for id_, state in run.states.items()
+            if id_ not in run.results
+        }
+        return TeamResult(answer, sources, reports, missing)
+
+
+def _plans(agent: AgentInternals) -> int:
+    """Count the plans that a session holds."""
+    steps = agent.session.records(PLAN_STEP)
+    return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
+
+
+def _make_planner(llm: LLMProvider, workers: Iterable[Worker]) -> ModelPlanner:
+    return ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(tuple(workers))}")
+
+
+async def _synthesise(
+    agent: AgentInternals, llm: LLMProvider, run: PlanRun, sources: tuple[Source, ...]
+) -> str:
+    """Answer with the one result of a plan, or let the model make one answer of all."""
+    agent.set_state(AgentState.processing("answering"))
+    if run.is_completed and len(sources) == 1:
+        text = as_text(sources[0].result)
+        agent.session.add_message(Message.assistant(text))
+        await agent.send(TextComplete(text))
+        return text
+    results = "\n\n".join(
+        f"[{each.subtask}] by {each.agent}, asked to: {run.plan[each.subtask].goal}\n"
+        f"{clip(as_text(each.result), _LONGEST_RESULT)}"
+        for each in sources
+    )
+    told = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
+    reply = await stream_reply(agent, llm, messages=[Message.user(told)], system=_SYNTHESIS)
+    return reply.text

@@ -1,0 +1,247 @@
+"""Who of a team does what: the right worker for each subtask, a free one, and another one where one fails.
+
+A crew is a planner, since it has to know each plan; a recovery, since a failed subtask goes to the next
+worker; and the agent function of all subtasks, in whose place a worker runs. So a subtask has one agent and
+one session, as in any plan, and whoever takes it over goes on in that conversation.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import isawaitable
+
+import msgspec
+import trio
+
+from greenroom.agents import Agent, RunContext, Runnable
+from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus
+from greenroom.planning import (
+    ErrorClass,
+    Failure,
+    FailureReason,
+    Plan,
+    Planner,
+    PlanRun,
+    Recovered,
+    Subtask,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.teams.members import ask_member
+from greenroom.teams.orchestrator_report import WORK, Stint
+from greenroom.teams.worker import Worker
+from greenroom.tools import ToolRegistry, tool
+
+__all__ = ["Crew", "describe_workers", "with_help"]
+
+_HELP_WAIT = 60.0  # seconds until a worker who asks for help is told that everybody is busy
+
+
+class Crew:
+    """The workers of one agent, while it works on one goal."""
+
+    def __init__(
+        self,
+        agent: AgentInternals,
+        workers: Sequence[Worker],
+        planner: Planner,
+        deps: object,
+        *,
+        number: int,
+        limit: int,
+        patience: float | None,
+    ) -> None:
+        """Take the workers, the first of them first where nothing else tells them apart."""
+        self._agent = agent
+        self._workers = workers
+        self._planner = planner
+        self._deps = deps
+        self._number = number
+        self._limit = limit
+        self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
+        self._subtasks: dict[str, Subtask] = {}
+        self._running: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._doing: dict[str, str] = {}
+        self._failed: set[tuple[str, str]] = set()
+        self._freed = trio.Event()
+
+    # -- a planner ------------------------------------------------------------------------------
+
+    async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
+        """Have a plan made."""
+        return self.know(await self._planner.plan(goal, tools, context))
+
+    async def revise(self, run: PlanRun, failure: Failure) -> Plan:
+        """Have a plan revised."""
+        return self.know(await self._planner.revise(run, failure))
+
+    def know(self, plan: Plan) -> Plan:
+        """Note what the subtasks of a plan want, and return the plan."""
+        self._subtasks |= {subtask.id: subtask for subtask in plan.subtasks}
+        return plan
+
+    # -- a recovery -----------------------------------------------------------------------------
+
+    async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
+        """Let another worker go on with a subtask."""
+        id_ = failure.subtask.id
+        name = self._doing.pop(id_, "")
+        if failure.error_class is ErrorClass.SPENT:
+            return "give_up"
+        if not name or failure.reason is not FailureReason.WORKER:
+            return "replan"
+        self._failures[name] += 1
+        self._failed.add((id_, name))
+        return "go_on"
+
+    # -- the workers ----------------------------------------------------------------------------
+
+    async def work(self, agent: AgentInternals) -> None:
+        """Be the agent of a subtask: let the best worker for it run in its place, once one is free."""
+        subtask = self._subtasks[agent.lineage[-1]]
+        able = self._able(subtask.capability)
+        if not able:
+            await self._refuse(agent, subtask)
+            return
+        fresh = [each for each in able if (subtask.id, each.name) not in self._failed]
+        async with self._taken(fresh or able, subtask.goal) as worker:
+            self._doing[subtask.id] = worker.name
+            data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
+            agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
+            await self._run(agent, worker, (worker,), subtask.id)
+
+    async def help(self, seat: "Seat", capability: str, question: str) -> str:
+        """Ask a worker for another one, who waits.
+
+        Raises:
+            ToolError: nobody can help, all who could are busy, or the one who was asked has failed.
+        """
+        able = [each for each in self._able(capability) if each not in seat.chain]
+        if not able:
+            chain = " → ".join(each.name for each in seat.chain)
+            raise ToolError(
+                f"nobody else can do {capability!r} ({chain} wait for this)", hint=self._listed()
+            )
+        with trio.move_on_after(self._help_wait) as wait:
+            async with self._taken(able, question) as worker:
+                wait.deadline = float("inf")
+                run = partial(self._run, worker=worker, chain=(*seat.chain, worker))
+                result = await ask_member(seat.agent, run, question, name=worker.name)
+                if result.status is TurnStatus.COMPLETED:
+                    return result.text
+                raise ToolError(f"{worker.name} has not answered: {result.error or result.status}")
+        raise ToolError(
+            f"all who can do {capability!r} are busy; go on without, or ask again later"
+        )
+
+    async def _run(
+        self, agent: AgentInternals, worker: Worker, chain: tuple[Worker, ...], subtask: str = ""
+    ) -> None:
+        """Let a worker be this agent, and write down what it has used."""
+        agent.context.resources.insert(Seat(self, agent, chain))
+        run = worker.run
+        if not isinstance(run, Agent):
+            # What it does may go through no call, although the agent before it has asked a model.
+            agent.session.set_model("", "")
+        begun = trio.current_time()
+        try:
+            await (run(agent, self._deps) if isinstance(run, Runnable) else run(agent))
+        finally:
+            seconds = trio.current_time() - begun
+            stint = Stint(
+                worker.name, self._number, subtask, agent.session.session_id, seconds, agent.usage
+            )
+            self._agent.session.add_record(WORK, msgspec.to_builtins(stint))
+
+    async def _refuse(self, agent: AgentInternals, subtask: Subtask) -> None:
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                raise PlanError(f"nobody can do {subtask.capability!r}", hint=self._listed())
+
+    def _listed(self) -> str:
+        return describe_workers(self._workers)
+
+    # -- who is free ----------------------------------------------------------------------------
+
+    def _able(self, capability: str) -> list[Worker]:
+        """Return who is good at something; where nobody is, those that may be given everything."""
+        able = [each for each in self._workers if not capability or each.can(capability)]
+        return able or [each for each in self._workers if not each.capabilities]
+
+    @asynccontextmanager
+    async def _taken(self, able: Sequence[Worker], goal: str) -> AsyncIterator[Worker]:
+        """Wait until one of these has room for another task, the best one first, and keep it busy."""
+        while not (free := [each for each in able if self._running[each.name] < self._limit]):
+            await self._freed.wait()
+        worker = min(free, key=partial(self._rank, goal=goal.casefold()))
+        self._running[worker.name] += 1
+        try:
+            yield worker
+        finally:
+            self._running[worker.name] -= 1
+            self._freed.set()
+            self._freed = trio.Event()
+
+    def _rank(self, worker: Worker, goal: str) -> tuple[int, int]:
+        """Put those first of whom the goal names most capabilities, then those that failed least."""
+        named = sum(each.casefold() in goal for each in worker.capabilities)
+        return -named, self._failures[worker.name]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a worker works: its crew, its agent, and who waits for it, itself the last."""
+
+    crew: Crew
+    agent: AgentInternals
+    chain: tuple[Worker, ...]
+
+    @classmethod
+    def from_context(cls, context: AgentContext) -> "Seat":
+        """Find it, for a tool.
+
+        Raises:
+            ToolError: no orchestrator has given the agent its work.
+        """
+        seat = context.resources.get(cls)
+        if seat is None:
+            raise ToolError("there is no team here that could help")
+        return seat
+
+
+@tool(category="agent", requires_permission=False, concurrent=True, timeout=24 * 3600.0)
+async def ask_for_help(capability: str, question: str, seat: Seat) -> str:
+    """Ask another agent of your team, and wait for its answer.
+
+    Args:
+        capability: what it has to be good at, or its name.
+        question: all that it has to know: it sees nothing of this conversation.
+        seat: given by the runtime.
+    """
+    return await seat.crew.help(seat, capability, question)
+
+
+def with_help(worker: Worker) -> Worker:
+    """Give an `Agent` the tool by which it asks the others; any other agent function stays as it is."""
+    agent = worker.run
+    if not isinstance(agent, Agent):
+        return worker
+    given = agent.tools
+    if not callable(given):
+        return replace(worker, run=replace(agent, tools=[*given, ask_for_help]))
+
+    async def tools(context: RunContext[object]) -> list[object]:
+        found = given(context)
+        return [*(await found if isawaitable(found) else found), ask_for_help]
+
+    return replace(worker, run=replace(agent, tools=tools))
+
+
+def describe_workers(workers: Sequence[Worker]) -> str:
+    """Write down who is good at what, one a line."""
+    return "\n".join(
+        f"- {each.name}: {', '.join(each.capabilities) or 'anything'}. {each.description}".rstrip()
+        for each in workers
+    )

@@ -1,0 +1,205 @@
+"""The patterns: one agent after the other, side by side, and again until it is good.
+
+Each is a function that returns a `Pattern`, so they nest: a member of one may be another one.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias, TypeVar
+
+import trio
+from msgspec import UNSET
+
+from greenroom.core import ConfigurationError, Custom, TeamError
+from greenroom.teams.members import Member, name_members
+from greenroom.teams.pattern import Pattern, Said, TeamTurn, as_text, output_of
+
+__all__ = ["LOOP_ROUND", "loop", "parallel", "pipeline"]
+
+T = TypeVar("T")
+
+LOOP_ROUND = "loop.round"
+"""The kind of the chunk that says that a `loop` goes into its next round, or ends."""
+
+Join: TypeAlias = Callable[[dict[str, object]], object | Awaitable[object]]
+"""Makes one output of those of several agents, by their names."""
+
+Until: TypeAlias = Callable[[object], bool | str | Awaitable[bool | str]]
+"""Looks at an output: True where it is good, else False, or what to say to the agent."""
+
+
+def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> Pattern:
+    """Run agents one after the other: the output of each is the input of the next.
+
+    The first gets the input as it came, each other one the output of the one before, with that one as its
+    sender; a value is written as JSON. The output of the last is that of the pipeline. A failure ends it.
+
+    Args:
+        *agents: agent functions, in their order.
+        name: for people, logs and models.
+        description: what it is good for, for a model that may call it.
+
+    Raises:
+        ConfigurationError: there are no agents, or one has a name that nobody can be called by.
+        TypeError: one of them is not an agent function.
+
+    Example:
+        >>> from greenroom import Agent
+        >>> from greenroom.teams import pipeline
+        >>> from greenroom.testing import ScriptedProvider
+        >>> researcher = Agent(ScriptedProvider("Cats sleep 13 hours."), name="researcher")
+        >>> writer = Agent(ScriptedProvider("More than half the day, a cat is away."), name="writer")
+        >>> pipeline(researcher, writer).run_sync("Write about cats.").output
+        'More than half the day, a cat is away.'
+    """
+    members = name_members(agents)
+
+    async def work(team: TeamTurn) -> object:
+        output: object = None
+        said: Said = team.message.content
+        sender = team.sender
+        for each, member in members.items():
+            output = await team.ask(member, said, name=each, sender=sender)
+            said, sender = as_text(output), each
+        return output
+
+    return Pattern(name, work, description=description)
+
+
+def parallel(
+    *agents: Member,
+    join: Join | None = None,
+    on_failure: Literal["end", "leave_out"] = "end",
+    name: str = "parallel",
+    description: str = "",
+) -> Pattern:
+    """Ask several agents the same, side by side.
+
+    It takes as long as the slowest of them. All of them start at once, as far as there is room
+    (`RuntimeLimits.subagents`); the others wait for it.
+
+    Args:
+        *agents: agent functions; a second one of the same name is called "writer 2".
+        join: a function, async or not, of their outputs by their names, which stand in the order of the
+            agents; what it returns is the output. By default it is the outputs themselves.
+        on_failure: "end": where one fails, the others end, and so does the turn. "leave_out": its output is
+            missing, and the result warns of it; where all have failed, so has the turn.
+        name: for people, logs and models.
+        description: what it is good for, for a model that may call it.
+
+    Raises:
+        ConfigurationError: there are no agents, one has a name that nobody can be called by, or
+            `on_failure` is another word.
+        TypeError: one of them is not an agent function.
+
+    Example:
+        >>> from greenroom import Agent
+        >>> from greenroom.teams import parallel
+        >>> from greenroom.testing import ScriptedProvider
+        >>> optimist = Agent(ScriptedProvider("It will be sunny."), name="optimist")
+        >>> pessimist = Agent(ScriptedProvider("It will rain."), name="pessimist")
+        >>> parallel(optimist, pessimist).run_sync("How will it be?").output
+        {'optimist': 'It will be sunny.', 'pessimist': 'It will rain.'}
+    """
+    members = name_members(agents)
+    if on_failure not in ("end", "leave_out"):
+        raise ConfigurationError(f"on_failure={on_failure!r} is neither 'end' nor 'leave_out'")
+
+    async def work(team: TeamTurn) -> object:
+        outputs: dict[str, object] = dict.fromkeys(members, UNSET)
+
+        async def ask(each: str) -> None:
+            try:
+                said = team.message.content
+                outputs[each] = await team.ask(members[each], said, name=each, sender=team.sender)
+            except TeamError as error:
+                if on_failure == "end":
+                    raise
+                team.report.warnings.append(error.message)
+
+        async with trio.open_nursery() as nursery:
+            for each in members:
+                nursery.start_soon(ask, each)
+        found = {each: output for each, output in outputs.items() if output is not UNSET}
+        if not found:
+            raise TeamError("; ".join(team.report.warnings))
+        return found if join is None else await _value(join(found))
+
+    return Pattern(name, work, description=description)
+
+
+def loop(
+    agent: Member,
+    until: Until | None = None,
+    *,
+    limit: int = 10,
+    name: str = "loop",
+    description: str = "",
+) -> Pattern:
+    """Ask an agent again and again, until its output is good.
+
+    It goes on in one conversation, so it knows what it was asked first. At the limit the last output
+    counts; then `is_truncated` is set in the result, which warns of it. Each end of a round is a
+    `Custom("loop.round")` chunk.
+
+    Args:
+        agent: an agent function; for several, one that stands for them, such as a `pipeline`.
+        until: a function, async or not, of an output: True ends the loop; a text is what the agent is told
+            next, and after False it is given its own output. By default the loop ends when two outputs
+            in a row are equal.
+        limit: rounds at the most.
+        name: for people, logs and models.
+        description: what it is good for, for a model that may call it.
+
+    Raises:
+        ConfigurationError: `limit` is below 1, or the agent has a name that nobody can be called by.
+        TypeError: it is not an agent function.
+
+    Example:
+        >>> from greenroom import Agent
+        >>> from greenroom.teams import loop
+        >>> from greenroom.testing import ScriptedProvider
+        >>> poet = Agent(ScriptedProvider("The sea is wide.", "The sea is wide, the boat is small."))
+        >>> def is_long(line: object) -> bool | str:
+        ...     return len(str(line)) > 20 or "Longer."
+        >>> loop(poet, is_long).run_sync("A line about the sea.").output
+        'The sea is wide, the boat is small.'
+    """
+    [(each, member)] = name_members([agent]).items()
+    if limit < 1:
+        raise ConfigurationError(f"limit is {limit}", hint="1 asks once")
+
+    async def work(team: TeamTurn) -> object:
+        before: object = UNSET
+        output: object = UNSET
+        said: Said = team.message.content
+        sender = team.sender
+        async with team.working(member, each) as handle:
+            for number in range(1, limit + 1):
+                output = await output_of(handle, said, name=each, sender=sender)
+                verdict = output == before if until is None else await _value(until(output))
+                _tell(team, number, limit, is_over=verdict is True)
+                if verdict is True:
+                    break
+                before, sender = output, name
+                said = verdict if isinstance(verdict, str) else as_text(output)
+        return output
+
+    return Pattern(name, work, description=description)
+
+
+def _tell(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
+    reason = "done" if is_over else "limit" if number == limit else "again"
+    text = {
+        "done": f"round {number}: it is good",
+        "limit": f"round {number}: the limit, whether it is good or not",
+        "again": f"round {number} of {limit} at the most",
+    }[reason]
+    team.agent.send_nowait(Custom(LOOP_ROUND, {"round": number, "reason": reason}, text))
+    if reason == "limit":
+        team.report.is_truncated = True
+        team.report.warnings.append(text)
+
+
+async def _value(given: T | Awaitable[T]) -> T:
+    return await given if inspect.isawaitable(given) else given

@@ -1,0 +1,327 @@
+"""`Topic`: what one says reaches all members, each through its mailbox.
+
+There is no queue beside the mailboxes. A publication first goes to every member with room in its
+mailbox, in one step of the event loop; so all publications have one order, and each member gets its own
+in that order. What happens where there is no room is the topic's `when_full`:
+
+- "refuse": the member misses it.
+- "drop_oldest": the oldest publication of this topic that still waits in that mailbox gives its place.
+- "wait": the publisher waits, and who publishes meanwhile stands in line behind it, for this member alone.
+
+A publisher that is cancelled while it waits leaves the line: who has not got it by then misses it. An
+agent that has ended drops out with the next publication; a restart under a supervisor ends no agent.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+import trio
+
+from greenroom.core import (
+    AgentNotRunningError,
+    ConfigurationError,
+    MailboxFullError,
+    Wire,
+    serde,
+)
+from greenroom.runtime import AgentHandle, calling_agent
+from greenroom.teams.agent_message import AgentMessage
+
+__all__ = ["Delivery", "DeliveryStatus", "Topic", "TopicStatistics", "WhenFull"]
+
+T = TypeVar("T")
+
+WhenFull: TypeAlias = Literal["wait", "drop_oldest", "refuse"]
+"""What becomes of a publication where a member's mailbox has no room."""
+
+
+class DeliveryStatus(StrEnum):
+    """What became of a publication for one member.
+
+    It is in the mailbox; it was, until a newer one took its place; there was no room; the agent has ended;
+    the member left before there was room; the publisher was cancelled before that.
+    """
+
+    DELIVERED = "delivered"
+    DROPPED = "dropped"
+    FULL = "full"
+    ENDED = "ended"
+    LEFT = "left"
+    CANCELLED = "cancelled"
+
+
+class Delivery(Wire, frozen=True):
+    """Who got a publication, and who did not.
+
+    Attributes:
+        number: its number in the topic, from 1.
+        got: the session ids of those in whose mailboxes it is.
+        missed: why each of the others missed it, by session ids.
+    """
+
+    number: int
+    got: tuple[str, ...] = ()
+    missed: dict[str, DeliveryStatus] = {}
+
+
+@dataclass(frozen=True)
+class TopicStatistics:
+    """Figures about a topic.
+
+    Attributes:
+        published: how many publications there were.
+        waiting: how many deliveries wait for room.
+        members: for each member by session id, how many publications ended in which way; one that was
+            dropped was counted as delivered before.
+        former: the same for all who were members, together.
+    """
+
+    published: int
+    waiting: int
+    members: Mapping[str, Mapping[DeliveryStatus, int]]
+    former: Mapping[DeliveryStatus, int]
+
+
+class Topic(Generic[T]):
+    """Lets agents say something to all who have joined, in one order, exactly once to each.
+
+    Members get it as input, with its sender. Who publishes from inside of an agent does not get its own.
+    What is in a mailbox is taken in order, or is in `Outcome.undelivered` should the agent end before.
+
+    Args:
+        name: names the topic in the inputs' metadata, next to the `number` of the publication and the
+            `message`, which `AgentMessage.of` reads. Two topics that share members need two names.
+        keep: how many publications `log` holds.
+        when_full: what happens where a member's mailbox is full: "wait" for room, which holds up the
+            publisher once all others have got it; "drop_oldest", so that the member misses an older
+            one of this topic; "refuse", so that it misses this one. The latter two never wait.
+
+    Raises:
+        ConfigurationError: the name is empty, `keep` negative, or `when_full` another word.
+
+    Example:
+        ```python
+        news = Topic[str]("news", when_full="drop_oldest")
+        news.join(handle)
+        delivery = await news.publish("It rains.", sender="weather")
+        print(delivery.got, delivery.missed)
+        ```
+    """
+
+    def __init__(self, name: str, *, keep: int = 100, when_full: WhenFull = "wait") -> None:
+        """Start with no members."""
+        if not name or keep < 0 or when_full not in ("wait", "drop_oldest", "refuse"):
+            raise ConfigurationError(
+                f"Topic({name!r}, keep={keep!r}, when_full={when_full!r}) can't be made",
+                hint='give it a name, keep 0 or more, and "wait", "drop_oldest" or "refuse"',
+            )
+        self.name = name
+        self._when_full = when_full
+        self._log: deque[AgentMessage] = deque(maxlen=keep)
+        self._members: dict[str, _Member] = {}
+        self._former = Counter[DeliveryStatus]()
+        self._published = 0
+
+    def join(self, handle: AgentHandle) -> None:
+        """Make an agent a member: it gets what is published from now on; a second time changes nothing."""
+        member = self._members.get(handle.session_id)
+        if member is not None and member.handle.state.is_final:
+            self._remove(member)  # another agent goes on with its session
+        if handle.session_id not in self._members:
+            self._members[handle.session_id] = _Member(handle)
+
+    def leave(self, handle: AgentHandle) -> bool:
+        """Take a member out, and say whether it was one; what waits for room in its mailbox misses it."""
+        member = self._members.get(handle.session_id)
+        if member is not None:
+            self._remove(member)
+            for place in member.line:
+                place.scope.cancel()
+        return member is not None
+
+    @property
+    def members(self) -> tuple[AgentHandle, ...]:
+        """The members that have not ended, in the order in which they joined."""
+        return tuple(
+            each.handle for each in self._members.values() if not each.handle.state.is_final
+        )
+
+    @property
+    def log(self) -> tuple[AgentMessage, ...]:
+        """The last `keep` publications, the oldest first."""
+        return tuple(self._log)
+
+    def statistics(self) -> TopicStatistics:
+        """Return figures about what was published, and what became of it."""
+        members = self._members.items()
+        return TopicStatistics(
+            published=self._published,
+            waiting=sum(len(member.line) for _, member in members),
+            members={session_id: dict(member.counts) for session_id, member in members},
+            former=dict(self._former),
+        )
+
+    async def publish(self, content: T | AgentMessage, *, sender: str = "") -> Delivery:
+        """Say something to all members, or with an `AgentMessage` to whom it is for.
+
+        Args:
+            content: a JSON value or a msgspec struct, or a whole message.
+            sender: who says it, unless the message names one; by default the name of the agent that
+                calls, and outside of any a person.
+
+        Returns:
+            Who got it, and who did not: with "wait", only who has ended or left; with "drop_oldest",
+            also whose full mailbox holds nothing of this topic; with "refuse", whose mailbox is full.
+
+        Raises:
+            InvalidJSONError: the content is something that JSON can't express.
+            ValueError: the sender can't be called so.
+        """
+        author = calling_agent()
+        message = content if isinstance(content, AgentMessage) else AgentMessage(content=content)
+        name = message.sender or sender or (author.name if author else "")
+        message = msgspec.structs.replace(message, sender=name)  # and a copy of its content
+        await trio.lowlevel.checkpoint()
+        self._published += 1
+        self._log.append(message)
+        letter = _Letter(self.name, self._published, message)
+        found = [
+            member
+            for session_id, member in self._members.items()
+            if not (author and author.session_id == session_id)
+            and message.to in ("", session_id, member.handle.name)
+        ]
+        return await self._deliver(letter, found)
+
+    async def _deliver(self, letter: "_Letter", members: "list[_Member]") -> Delivery:
+        """Hand it to all that have room, then wait for the others."""
+        found: dict[str, DeliveryStatus] = {}
+        lines: list[tuple[_Member, _Place]] = []
+        for member in members:
+            status = member.offer(letter, self._when_full)
+            if status is None:
+                lines.append((member, member.stand_in_line()))
+            else:
+                found[member.handle.session_id] = self._count(member, status)
+        if lines:
+            async with trio.open_nursery() as nursery:
+                for member, place in lines:
+                    nursery.start_soon(self._wait, member, place, letter, found)
+        got = tuple(each for each, status in found.items() if status is DeliveryStatus.DELIVERED)
+        for each in got:
+            del found[each]
+        return Delivery(letter.number, got, missed=found)
+
+    async def _wait(
+        self,
+        member: "_Member",
+        place: "_Place",
+        letter: "_Letter",
+        found: dict[str, DeliveryStatus],
+    ) -> None:
+        """Wait for the place in the line, then for room."""
+        status = DeliveryStatus.CANCELLED
+        try:
+            with place.scope:
+                await place.is_first.wait()
+                status = await member.send(letter)
+            if place.scope.cancelled_caught:
+                status = DeliveryStatus.LEFT
+        finally:
+            member.leave_line(place)
+            found[member.handle.session_id] = self._count(member, status)
+
+    def _count(self, member: "_Member", status: DeliveryStatus) -> DeliveryStatus:
+        member.counts[status] += 1
+        if status is DeliveryStatus.ENDED:
+            self._remove(member)
+        return status
+
+    def _remove(self, member: "_Member") -> None:
+        """It is no member any more; what still comes of it counts among the former ones."""
+        if self._members.get(member.handle.session_id) is member:
+            del self._members[member.handle.session_id]
+            self._former += member.counts
+            member.counts = self._former
+
+
+class _Letter:
+    """A publication as it is sent to each member."""
+
+    def __init__(self, topic: str, number: int, message: AgentMessage) -> None:
+        self.topic = topic
+        self.number = number
+        self.text = message.text
+        self.sender = message.sender
+        self.metadata = {
+            "topic": topic,
+            "number": number,
+            "message": serde.loads(serde.encode(message)),
+        }
+
+
+class _Place:
+    """A publisher's place in the line before one member."""
+
+    def __init__(self) -> None:
+        self.is_first = trio.Event()
+        self.scope = trio.CancelScope()
+
+
+class _Member:
+    """An agent that has joined."""
+
+    def __init__(self, handle: AgentHandle) -> None:
+        self.handle = handle
+        self.counts = Counter[DeliveryStatus]()
+        # Who waits for room, the first one in the mailbox's own line. Without this one, a publication
+        # could overtake another that has found the mailbox full and does not wait there yet.
+        self.line: deque[_Place] = deque()
+
+    def offer(self, letter: _Letter, when_full: WhenFull) -> DeliveryStatus | None:
+        """Send it if that can be done at once; None where it has to wait."""
+        if self.line:
+            return None
+        try:
+            receipt = self.handle.send_input_nowait(
+                letter.text,
+                sender=letter.sender,
+                metadata=letter.metadata,
+                instead_of=lambda waiting: (
+                    when_full == "drop_oldest" and waiting.metadata.get("topic") == letter.topic
+                ),
+            )
+        except AgentNotRunningError:
+            return DeliveryStatus.ENDED
+        except MailboxFullError:
+            return None if when_full == "wait" else DeliveryStatus.FULL
+        if receipt.replaced:
+            self.counts[DeliveryStatus.DROPPED] += 1
+        return DeliveryStatus.DELIVERED
+
+    async def send(self, letter: _Letter) -> DeliveryStatus:
+        """Send it once there is room."""
+        try:
+            await self.handle.send_input(
+                letter.text, sender=letter.sender, metadata=letter.metadata
+            )
+        except AgentNotRunningError:
+            return DeliveryStatus.ENDED
+        return DeliveryStatus.DELIVERED
+
+    def stand_in_line(self) -> _Place:
+        """Take a place at the end of the line."""
+        place = _Place()
+        self.line.append(place)
+        self.line[0].is_first.set()
+        return place
+
+    def leave_line(self, place: _Place) -> None:
+        """Give a place up, wherever in the line it is."""
+        self.line.remove(place)
+        if self.line:
+            self.line[0].is_first.set()

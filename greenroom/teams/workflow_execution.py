@@ -1,0 +1,305 @@
+"""Running a workflow, step by step: all nodes that are ready, then what they have changed, in their order.
+
+That a node begins is on record before it begins, and in which session. What it has changed is on record
+before anything rests upon it. So a run that is read back knows of each node of its step whether it has ended,
+has not begun, or was cut off; of an agent that was cut off, its own session tells what it has left behind.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import Generic, TypeVar
+
+import trio
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from greenroom.core import (
+    DECIDED_BY_ITSELF,
+    Answer,
+    Custom,
+    TurnStatus,
+    WorkflowError,
+    WorkflowLimitError,
+    serde,
+)
+from greenroom.planning import Trace, find_trace, reopen
+from greenroom.runtime import AgentInternals, try_ask
+from greenroom.session import AgentSession
+from greenroom.teams.members import working
+from greenroom.teams.workflow_graph import Graph, Node
+from greenroom.teams.workflow_run import (
+    WORKFLOW_NODE,
+    WORKFLOW_STEP,
+    NodeRecord,
+    Progress,
+    Unit,
+    WorkflowBegin,
+    WorkflowStep,
+)
+from greenroom.teams.workflow_state import START, Changes
+
+__all__ = ["Execution", "request_approval"]
+
+StateT = TypeVar("StateT")
+
+_GO_ON = "Go on where you left off."
+_ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroom_workflow_ask")
+"""Asks a person about the node that runs here."""
+
+
+async def request_approval(action: str, details: str = "") -> Answer:
+    """Ask a person, from a function of a workflow, and wait for the answer.
+
+    The request reaches whoever answers for the workflow's agent; its `input` names the node. Let a node
+    that asks do nothing else, and add it with `repeatable=True`: then a workflow that has ended while the
+    question was open asks it again when it is resumed. With `approve="later"` it ends at the question.
+
+    Args:
+        action: what is asked, in a line.
+        details: what a person has to know for that.
+
+    Raises:
+        WorkflowError: no workflow runs the caller.
+
+    Example:
+        ```python
+        async def approve(state: State) -> dict[str, object]:
+            answer = await request_approval("Publish this", state.draft)
+            return {"is_approved": answer.allowed, "remark": answer.message}
+        ```
+    """
+    ask = _ask.get(None)
+    if ask is None:
+        raise WorkflowError("request_approval is for the nodes of a workflow")
+    return await ask(action, details)
+
+
+class Execution(Generic[StateT]):
+    """Takes the steps of one run, in a turn of one agent."""
+
+    def __init__(
+        self,
+        agent: AgentInternals,
+        graph: Graph[StateT],
+        progress: Progress[StateT],
+        answers: Mapping[str, Answer],
+    ) -> None:
+        """Go on with a run, from its first step or from a later one; answers are by the nodes that ask."""
+        self._agent = agent
+        self._graph = graph
+        self._progress = progress
+        self._answers = dict(answers)
+        self._failures: dict[Unit, Exception] = {}
+        self._left = 0  # units of the step in hand that have not ended
+
+    def begin(self, begin: WorkflowBegin) -> None:
+        """Write down that the run begins."""
+        self._keep(WORKFLOW_STEP, begin)
+        self._tell(begin, 0, {START: begin.state})
+
+    async def run(self, max_steps: int) -> None:
+        """Take steps until no node is ready.
+
+        Raises:
+            WorkflowLimitError: there are more steps than that.
+            WorkflowError: a node has failed, or has done what it can't do.
+            Exception: what a function of a node or an edge has raised.
+        """
+        progress = self._progress
+        while progress.ready:
+            if len(progress.steps) >= max_steps:
+                raise WorkflowLimitError(
+                    f"{max_steps} steps were taken, and {', '.join(progress.ready)} would be next",
+                    hint="go on with resume=True and a larger max_steps",
+                )
+            await self._take_step()
+
+    async def _take_step(self) -> None:
+        progress = self._progress
+        nodes = [self._graph.nodes[name] for name in progress.ready]
+        lanes = [(node, self._units(node)) for node in nodes]
+        self._left = sum(len(units) for _, units in lanes)
+        async with trio.open_nursery() as nursery:
+            for node, units in lanes:
+                for _ in range(min(node.limit, len(units))):
+                    nursery.start_soon(self._work, node, units, name=f"node {node.name}")
+        if self._failures:
+            first = min(
+                self._failures, key=lambda unit: (progress.ready.index(unit.node), unit.item or 0)
+            )
+            raise self._failures[first]
+        values = progress.merged()
+        ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
+        step = progress.close(values, ready)
+        self._keep(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
+        await self._agent.session.save()
+        self._tell(step, step.number, step.updates)
+
+    def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
+        self._agent.session.add_record(kind, serde.loads(serde.encode(record)))
+
+    def _tell(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
+        data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
+        self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
+
+    # -- the nodes of a step --------------------------------------------------------------------
+
+    def _units(self, node: Node) -> deque[Unit]:
+        """Return what is left to run of a node."""
+        items = range(len(self._items(node))) if node.over else [None]
+        units = [Unit(node.name, item) for item in items]
+        return deque(unit for unit in units if unit not in self._progress.ended)
+
+    def _items(self, node: Node) -> list[object]:
+        items = self._progress.schema.read(self._progress.now, node.over)
+        if not isinstance(items, list | tuple):
+            raise WorkflowError(f"{node.name} runs for each item of {node.over}, which is no list")
+        return list(items)
+
+    async def _work(self, node: Node, units: deque[Unit]) -> None:
+        """Run a node, or its items one after the other; where one has failed, no other item begins."""
+        while units:
+            unit = units.popleft()
+            try:
+                await self._attend(node, unit)
+            except Exception as error:  # noqa: BLE001 (raised once the others have ended)
+                error.add_note(f"in the node {unit} of a workflow")
+                self._failures[unit] = error
+                units.clear()
+
+    async def _attend(self, node: Node, unit: Unit) -> None:
+        """Run a node, or find out what became of it, and put on record what it has changed."""
+        trace = await self._look_back(node, unit)
+        given = await self._doubt(unit, trace.doubt) if trace.kind == "unsure" else None
+        if given is not None:
+            changes: object = given
+        elif trace.kind == "result":
+            changes = _output(node, trace.result)
+        else:
+            changes = await self._run(node, unit, trace.session)
+        self._note(unit, self._progress.schema.check(str(unit), changes))
+        self._left -= 1
+        if self._left:  # behind the last one the whole step is saved
+            await self._agent.session.save()
+
+    def _note(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
+        run, step = self._progress.run, self._progress.number
+        record = NodeRecord(run, step, unit, changes, session_id)
+        self._progress.note(record)
+        self._keep(WORKFLOW_NODE, record)
+
+    async def _run(self, node: Node, unit: Unit, cut_off: AgentSession | None) -> object:
+        with trio.CancelScope() as scope:
+            if node.look is None:
+                return await self._call(node, unit, scope)
+            session = await self._open_session(cut_off)
+            goes_on = cut_off is not None and node.goes_on
+            text = _GO_ON if goes_on else self._input(node, unit)
+            return _output(node, await self._ask_agent(node, unit, scope, session, text))
+        raise WorkflowLimitError(
+            f"{unit} has taken longer than {node.timeout:g} seconds",
+            hint="give its node more seconds, or less to do",
+        )
+
+    async def _start(self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str) -> None:
+        """Put on record that a node begins, before it does; from then on its time counts."""
+        if node.look is not None or not node.repeatable:
+            self._note(unit, None, id_)
+            await self._agent.session.save()
+        if node.timeout is not None:
+            scope.deadline = trio.current_time() + node.timeout
+
+    async def _call(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
+        """Run a function."""
+        await self._start(node, unit, scope, "")
+        state = self._progress.state()
+        token = _ask.set(partial(self._ask_person, unit))
+        try:
+            if unit.item is None:
+                return await node.run(state)
+            return await node.run(state, self._items(node)[unit.item])
+        finally:
+            _ask.reset(token)
+
+    async def _open_session(self, cut_off: AgentSession | None) -> AgentSession:
+        if cut_off is None:
+            return AgentSession.new("node")
+        return await reopen(cut_off, self._agent.session)
+
+    def _input(self, node: Node, unit: Unit) -> str:
+        """Return what the agent of a node is told: a text as it is, anything else as JSON."""
+        schema, now = self._progress.schema, self._progress.now
+        if unit.item is None:
+            value: object = schema.read(now, node.input)
+        else:
+            value = self._items(node)[unit.item]
+        return value if isinstance(value, str) else serde.encode(value).decode()
+
+    async def _ask_agent(
+        self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
+    ) -> object:
+        async def member(internals: AgentInternals) -> None:
+            await self._start(
+                node, unit, scope, session.session_id
+            )  # now that there is room for it
+            await node.run(internals)
+
+        facts = {"node": str(unit)}
+        async with working(self._agent, member, name=node.name, session=session) as handle:
+            result = await try_ask(handle, text, sender="workflow", metadata=facts)
+        if result.status is not TurnStatus.COMPLETED:
+            raise WorkflowError(f"{unit} has failed: {result.error or result.status}")
+        return result.text if result.value is UNSET else result.value
+
+    # -- nodes that were cut off ----------------------------------------------------------------
+
+    async def _look_back(self, node: Node, unit: Unit) -> Trace:
+        """Say what a node has left behind that has begun before, and has not ended."""
+        session_id = self._progress.begun.get(unit)
+        if session_id is None:
+            return Trace("nothing")
+        if node.look is None:
+            trace = Trace("unsure", doubt="its function had begun")
+        else:
+            session = self._agent.session
+            parents = [session.session_id]
+            if session.parent_session_id is not None and session.forked_from is not None:
+                parents.append(session.forked_from.session_id)  # this run goes on with that one
+            trace = await find_trace(session_id, parents, session.store, node.look)
+        return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
+
+    async def _doubt(self, unit: Unit, doubt: str) -> Changes | None:
+        """Ask a person about a node that may have had its effect: what it has changed, or None to run it.
+
+        Raises:
+            WorkflowError: nobody can be asked.
+        """
+        answer = await self._ask_person(
+            unit,
+            f"Run the node {unit} again",
+            f"It was cut off, and {doubt}: it may have had its effect already. If it is not run again, the"
+            " workflow goes on without what it would have changed.",
+            "it was cut off in the middle",
+        )
+        if answer.by in DECIDED_BY_ITSELF:
+            raise WorkflowError(
+                f"{unit} was cut off, and {doubt}; {answer.message}",
+                hint="resume where somebody can say whether to run it again, such as with approve=",
+            )
+        return None if answer.allowed else answer.input or {}
+
+    async def _ask_person(self, unit: Unit, action: str, details: str, reason: str = "") -> Answer:
+        """Ask about one node, unless the answer was given ahead; that counts once."""
+        await trio.lowlevel.checkpoint()
+        if answer := self._answers.pop(str(unit), None):
+            return answer
+        node: dict[str, object] = {"node": str(unit)}
+        return await self._agent.request_permission(
+            "workflow", action, details=details, input=node, reason=reason
+        )
+
+
+def _output(node: Node, result: object) -> Changes:
+    return {node.output: result} if node.output else {}

@@ -1,0 +1,219 @@
+"""A workflow while it runs: which steps it has taken, and how far the one is that it takes.
+
+Everything is in the records of the session, and read back from there. "workflow.step" has the beginning
+and the steps, which are the same for the same state and nodes. "workflow.node" says when each node began and
+what it came to, in the order in which that happened.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip
+from greenroom.session import AgentSession
+from greenroom.teams.workflow_state import START, Changes, StateSchema, Values
+
+__all__ = [
+    "WORKFLOW_NODE",
+    "WORKFLOW_STEP",
+    "NodeRecord",
+    "Progress",
+    "Unit",
+    "WorkflowBegin",
+    "WorkflowRun",
+    "WorkflowStep",
+    "find_begins",
+]
+
+StateT = TypeVar("StateT")
+
+WORKFLOW_STEP = "workflow.step"
+"""The kind of the records of steps, and of the `Custom` chunks about them."""
+
+WORKFLOW_NODE = "workflow.node"
+"""The kind of the records of single nodes."""
+
+
+class Unit(Wire, frozen=True):
+    """What runs at once: a node, or a node with one of its items."""
+
+    node: str
+    item: int | None = None
+
+    def __str__(self) -> str:
+        return self.node if self.item is None else f"{self.node}[{self.item}]"
+
+
+class WorkflowBegin(Wire, frozen=True, tag="begin"):
+    """A run begins with this state, and these nodes."""
+
+    state: Changes
+    next: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"workflow: begins with {', '.join(self.next) or 'nothing'}"
+
+
+class WorkflowStep(Wire, frozen=True, tag="step"):
+    """A step that was taken.
+
+    Attributes:
+        number: the first has 1.
+        updates: what its nodes have changed, by their names; of a node that ran for each item of a
+            list, the changes of each. Not in the record, since those of the nodes have it.
+        next: the nodes of the next step; none where the run has ended.
+    """
+
+    number: int
+    updates: Changes = {}
+    next: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        then = ", ".join(self.next) or "the end"
+        return clip(f"workflow: step {self.number}: {', '.join(self.updates)} → {then}", 200)
+
+
+class NodeRecord(Wire, frozen=True):
+    """What became of a node in a step of a run.
+
+    Attributes:
+        changes: what it has changed; None where it begins.
+        session_id: the session in which it begins, if it is an agent.
+    """
+
+    run: int
+    step: int
+    unit: Unit
+    changes: Changes | None = None
+    session_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowRun(Generic[StateT]):
+    """How far a workflow has come.
+
+    Attributes:
+        state: the state behind its last step.
+        steps: the steps that it has taken, with what each node has changed.
+        status: completed; interrupted, where it can be resumed; or waiting, for answers to `pending`.
+        next: the nodes that run next; none where it is completed.
+        pending: what it has asked, with `approve="later"`.
+        session: where all of it is on record.
+    """
+
+    state: StateT
+    steps: tuple[WorkflowStep, ...]
+    status: TurnStatus
+    next: tuple[str, ...]
+    session: AgentSession
+    pending: tuple[PermissionRequest, ...] = ()
+
+
+def find_begins(session: AgentSession) -> list[WorkflowBegin]:
+    """Return how each run of a session has begun.
+
+    Raises:
+        WorkflowError: its records can't be read.
+    """
+    return [each for each in _read(session)[0] if isinstance(each, WorkflowBegin)]
+
+
+def _read(session: AgentSession) -> tuple[list[WorkflowBegin | WorkflowStep], list[NodeRecord]]:
+    steps, nodes = session.records(WORKFLOW_STEP), session.records(WORKFLOW_NODE)
+    try:
+        return (
+            msgspec.convert(steps, list[WorkflowBegin | WorkflowStep]),
+            msgspec.convert(nodes, list[NodeRecord]),
+        )
+    except msgspec.ValidationError as error:
+        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
+
+
+class Progress(Generic[StateT]):
+    """The state of a run, and what of the step in hand has begun and ended."""
+
+    def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin, run: int) -> None:
+        """Begin a run, the n-th of its session."""
+        self.schema = schema
+        self.begin = begin
+        self.run = run
+        self.ready = begin.next
+        self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
+        """The state at the beginning, and behind each step."""
+        self.steps: list[WorkflowStep] = []
+        self.begun: dict[Unit, str] = {}
+        """The sessions of what has begun in the step in hand; empty where it is no agent."""
+        self.ended: dict[Unit, Changes] = {}
+
+    @classmethod
+    def load(cls, schema: StateSchema[StateT], session: AgentSession) -> "Progress[StateT] | None":
+        """Read the last run of a session; None where there is none.
+
+        Raises:
+            WorkflowError: it does not fit the workflow.
+        """
+        steps, nodes = _read(session)
+        places = [place for place, each in enumerate(steps) if isinstance(each, WorkflowBegin)]
+        if not places:
+            return None
+        progress = cls(schema, cast("WorkflowBegin", steps[places[-1]]), len(places))
+        own = deque(each for each in nodes if each.run == progress.run)
+        for step in steps[places[-1] + 1 :]:
+            progress._take(own)
+            progress.close(progress.merged(), step.next)
+        progress._take(own)
+        return progress
+
+    def _take(self, nodes: deque[NodeRecord]) -> None:
+        """Take the records of the step in hand out of those of the run, which are in order."""
+        while nodes and nodes[0].step == self.number:
+            self.note(nodes.popleft())
+
+    @property
+    def number(self) -> int:
+        """The number of the step in hand."""
+        return len(self.steps) + 1
+
+    @property
+    def now(self) -> Values:
+        """The state behind the last step."""
+        return self.values[-1]
+
+    def state(self) -> StateT:
+        """Return a copy of the state behind the last step."""
+        return self.schema.make(self.now)
+
+    def note(self, record: NodeRecord) -> None:
+        """Note what became of a node of the step in hand."""
+        if record.changes is None:
+            self.begun[record.unit] = record.session_id
+        else:
+            self.ended[record.unit] = record.changes
+
+    def merged(self) -> Values:
+        """Return the state behind the step in hand, whose nodes have all ended.
+
+        Raises:
+            WorkflowError: two of them set a field that has no reducer.
+        """
+        return self.schema.merge(self.now, ((str(unit), each) for unit, each in self._in_order()))
+
+    def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
+        """Note that the step in hand is taken, and return it."""
+        updates: Changes = {}
+        for unit, changes in self._in_order():
+            if unit.item is None:
+                updates[unit.node] = changes
+            else:
+                cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
+        step = WorkflowStep(self.number, updates, ready)
+        self.steps.append(step)
+        self.values.append(values)
+        self.ready, self.begun, self.ended = ready, {}, {}
+        return step
+
+    def _in_order(self) -> list[tuple[Unit, Changes]]:
+        places = {name: place for place, name in enumerate(self.ready)}
+        return sorted(self.ended.items(), key=lambda end: (places[end[0].node], end[0].item or 0))

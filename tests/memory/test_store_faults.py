@@ -1,0 +1,273 @@
+"""Hardships of the store: derived data damaged, files that are locked, stale or moved, what is forgotten."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from greenroom.core import MemoryStorageError, ModelBadRequestError
+from greenroom.memory import SQLiteMemory
+from greenroom.testing import HashEmbedder
+
+
+def texts(found):
+    return [each.entry.text for each in found]
+
+
+def change(path, statement):
+    with closing(sqlite3.connect(path)) as database, database:
+        assert database.execute(statement).rowcount
+
+
+async def filled(path, embedder=None):
+    """A memory of twenty facts, and their ids."""
+    memory = SQLiteMemory(path, embedder)
+    return memory, [await memory.add(f"fact number{n} of the dog", topic="dogs") for n in range(20)]
+
+
+DERIVED = {
+    "index without structure": "DELETE FROM word_index_data WHERE id = 10",
+    "index of bad structure": "UPDATE word_index_data SET block = x'ffffffffff' WHERE id = 10",
+    "index without averages": "DELETE FROM word_index_data WHERE id = 1",
+    "index without segments": "DELETE FROM word_index_data WHERE id > 10",
+    "index of no version": "DELETE FROM word_index_config",
+    "index of bad version": "UPDATE word_index_config SET v = 'x'",
+    "no counts": "DELETE FROM counts",
+    "negative counts": "UPDATE counts SET entries = -1",
+    "counts of text": "UPDATE counts SET entries = 'x'",
+    "no totals": "DELETE FROM totals",
+    "totals by another name": "UPDATE totals SET name = 'entriez' WHERE name = 'entries'",
+    "totals of text": "UPDATE totals SET value = 'x'",
+    "totals too high": "UPDATE totals SET value = value | (1 << 40)",
+}
+
+
+@pytest.mark.parametrize("damage", DERIVED.values(), ids=DERIVED)
+@pytest.mark.parametrize("first", ["write", "read"])
+async def test_no_entry_is_lost_by_damage_to_what_is_derived_from_entries(tmp_path, damage, first):
+    path = tmp_path / "memory.db"
+    _, ids = await filled(path)
+    change(path, damage)
+    memory = SQLiteMemory(path)
+    if first == "read":
+        await memory.recall("number5")
+    assert await memory.add("a zebra")
+    assert await memory.forget(ids[0])
+    for question, text in (("number5", "fact number5 of the dog"), ("zebra", "a zebra")):
+        assert texts(await memory.recall(question)) == [text]
+    assert len(await memory.entries()) == 20
+    assert memory.statistics().evicted == 0
+
+
+async def test_an_index_out_of_step_with_its_table_is_made_anew(tmp_path):
+    path = tmp_path / "memory.db"
+    _, ids = await filled(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA writable_schema = ON")
+        query = "SELECT * FROM sqlite_master WHERE name = 'entries_by_use'"
+        described = database.execute(query).fetchone()
+        database.execute("DELETE FROM sqlite_master WHERE name = 'entries_by_use'")
+    change(path, "UPDATE entries SET used = used + 1")  # which the index is not told
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", described)
+    memory = SQLiteMemory(path)
+    assert await memory.forget(ids[0])
+    assert memory.statistics().index_failures == 1
+    assert len(await memory.entries()) == 19
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "about = CAST(x'7bff' AS TEXT)",
+        "about = x'00'",
+        "words = x'00'",
+        "text = x'00'",
+        "created = 'x'",
+    ],
+)
+async def test_a_row_that_cannot_be_read_hides_no_other(tmp_path, damage):
+    path = tmp_path / "memory.db"
+    await filled(path)
+    change(path, f"UPDATE entries SET {damage} WHERE key = 3")
+    memory = SQLiteMemory(path, HashEmbedder(16))
+    found = await memory.recall("number1 number2 dog", limit=50, where={"topic": "dogs"})
+    assert len(found) == 19
+    assert len(await memory.entries()) == 19
+    assert await memory.clear(topic="dogs") == 19
+
+
+async def test_vectors_that_cannot_be_kept_take_nothing_from_add_and_recall(tmp_path, monkeypatch):
+    monkeypatch.setattr("greenroom.memory.database._PATIENCE", 0.0)
+    path = tmp_path / "memory.db"
+    await SQLiteMemory(path).add("the hound barks")
+
+    class Locking(HashEmbedder):
+        """While it works, another program begins to write."""
+
+        async def embed(self, texts, /):
+            if not other.in_transaction:
+                other.execute("BEGIN IMMEDIATE")
+            return await super().embed(texts)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        memory = SQLiteMemory(path, Locking())
+        assert await memory.add("the cat sleeps")
+        assert "vectors could not be kept" in memory.statistics().last_failure
+        assert len(await memory.entries()) == 2
+        memory = SQLiteMemory(path, Locking())
+        assert texts(await memory.recall("hound")) == ["the hound barks"]
+        assert "vectors could not be kept" in memory.statistics().last_failure
+
+
+async def test_vectors_that_cannot_be_searched_leave_words(monkeypatch):
+    def fail(*_):
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr("greenroom.memory.ranking.find_by_meaning", fail)
+    memory = SQLiteMemory(embedder=HashEmbedder())
+    await memory.add("the hound barks")
+    assert texts(await memory.recall("hound")) == ["the hound barks"]
+    assert await memory.recall("zebra") == ()
+    assert memory.statistics().index_failures == 2
+
+
+async def test_which_vectors_are_there_is_known_without_reading_them(tmp_path):
+    path = tmp_path / "memory.db"
+    await filled(path)
+    with closing(sqlite3.connect(path)) as database:
+        query = "EXPLAIN QUERY PLAN SELECT 1 FROM vectors WHERE key = 1 AND name = 'x'"
+        assert "COVERING INDEX" in str(database.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("how", ["forget", "clear some", "clear all"])
+async def test_what_is_forgotten_is_in_no_file(tmp_path, how):
+    memory, _ = await filled(tmp_path / "memory.db", HashEmbedder(16))
+    entry_id = await memory.add("the password is zyxhunter2", topic="secrets")
+    await memory.recall("password")
+    if how == "forget":
+        assert await memory.forget(entry_id)
+    else:
+        assert await memory.clear(**{"topic": "secrets"} if how == "clear some" else {})
+    held = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    assert {"memory.db", "memory.db-wal"} <= held.keys()
+    assert [name for name, data in held.items() if b"hunter2" in data or b"password" in data] == []
+
+
+async def test_the_log_of_a_memory_that_was_removed_is_not_read_into_a_new_one(tmp_path):
+    path = tmp_path / "memory.db"
+    log = tmp_path / "memory.db-wal"
+    log.write_bytes(b"of another memory")
+    with pytest.raises(MemoryStorageError, match="not there any more"):
+        await SQLiteMemory(path).add("text")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["memory.db-wal"]
+
+
+async def test_a_link_that_leads_nowhere_makes_no_file(tmp_path):
+    (tmp_path / "memory.db").symlink_to(tmp_path / "target.db")
+    with pytest.raises(MemoryStorageError):
+        await SQLiteMemory(tmp_path / "memory.db").add("text")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["memory.db"]
+
+
+async def test_a_path_means_the_same_file_wherever_the_process_goes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    memory = SQLiteMemory("memory.db")
+    monkeypatch.chdir("/")
+    await memory.add("text")
+    assert (tmp_path / "memory.db").exists()
+
+
+async def test_damage_to_the_tables_own_description_is_an_error_of_ours(tmp_path):
+    path = tmp_path / "memory.db"
+    await filled(path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    name = b"entries_by_age ON"
+    assert name in path.read_bytes()
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes().replace(name, b"entries_by_ag\xcc ON"))
+    with pytest.raises(MemoryStorageError):
+        await SQLiteMemory(copy).add("text")
+
+
+async def test_bounds_of_what_is_asked():
+    class Noting(HashEmbedder):
+        longest = 0
+
+        async def embed(self, texts, /):
+            self.longest = max(self.longest, *map(len, texts))
+            return await super().embed(texts)
+
+    embedder = Noting()
+    memory = SQLiteMemory(embedder=embedder)
+    await memory.add("a fact")
+    assert texts(await memory.recall("fact " * 100_000)) == ["a fact"]
+    assert embedder.longest <= 8_000
+    with pytest.raises(ValueError, match="limit"):
+        await memory.entries(limit=-1)
+
+
+FORK = """
+import os, sys, trio
+from greenroom import MemoryStorageError
+from greenroom.memory import SQLiteMemory
+unopened, opened = SQLiteMemory(sys.argv[1]), SQLiteMemory(sys.argv[1])
+trio.run(opened.add, "before the fork")
+if os.fork() == 0:
+    try:
+        trio.run(opened.add, "in the child")
+    except MemoryStorageError as error:
+        print(error.message, flush=True)
+    os._exit(0)
+os.wait()
+trio.run(unopened.add, "after it")
+print(len(trio.run(opened.entries)))
+"""
+
+
+def test_a_connection_is_not_used_by_a_fork(tmp_path):
+    command = [sys.executable, "-c", FORK, str(tmp_path / "memory.db")]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert told.splitlines()[0].endswith("or the process forked")
+    assert told.splitlines()[1] == "2"
+
+
+class Refusing(HashEmbedder):
+    """Refuses texts of more than a number of characters, as models do."""
+
+    longest = 20
+    asked = 0
+
+    async def embed(self, texts, /):
+        self.asked += 1
+        if any(len(text) > self.longest for text in texts):
+            raise ModelBadRequestError("the input is too long")
+        return await super().embed(texts)
+
+
+async def test_a_text_that_the_embedder_refuses_costs_the_others_nothing(monkeypatch):
+    monkeypatch.setattr("greenroom.memory.sqlite_memory._PAUSE", 0.0)
+    embedder = Refusing(synonyms=[("dog", "hound")])
+    memory = SQLiteMemory(embedder=embedder)
+    await memory.add("something about parrots that is too long for the model")
+    for number in range(10):
+        await memory.add(f"the hound barks {number}")
+    assert len(await memory.recall("dog", limit=20)) == 10
+    assert "refused 1 of" in memory.statistics().last_failure
+    asked = embedder.asked
+    assert "something about parrots" in str(texts(await memory.recall("parrots", limit=20)))
+    assert embedder.asked == asked + 1  # for the question alone
+
+
+async def test_an_embedder_that_refuses_everything_is_left_alone():
+    embedder = Refusing()
+    embedder.longest = 0
+    memory = SQLiteMemory(embedder=embedder)
+    for number in range(3):
+        await memory.add(f"fact {number}")
+    assert texts(await memory.recall("2")) == ["fact 2"]
+    assert embedder.asked == memory.statistics().embedder_failures == 1

@@ -1,0 +1,102 @@
+"""A workflow with effects goes on after a kill at any moment, and has each effect once."""
+
+import copy
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pytest
+import trio
+
+from greenroom import MemoryStore, TurnStatus, WorkflowError
+from tests.teams.booking import EFFECTS, Booking, in_folder
+from tests.warm_python import WarmProgram
+
+PROGRAM = Path(__file__).with_name("booking.py")
+
+
+class SeenStore(MemoryStore):
+    """A store in memory, of which each state is kept that a kill could leave behind."""
+
+    def __init__(self, sessions=None):
+        super().__init__()
+        self._sessions = sessions or {}
+        self.seen = lambda what: None
+
+    def copied(self):
+        sessions = copy.deepcopy(self._sessions)
+        for each in sessions.values():
+            each.is_locked = False
+        return sessions
+
+    async def acquire(self, session_id):
+        writer = await super().acquire(session_id)
+        write = writer.append
+
+        async def append(line, at, *, flush=True):
+            await write(line, at, flush=flush)
+            self.seen(f"a line of {session_id}")
+
+        writer.append = append
+        return writer
+
+
+async def test_every_effect_happens_once_whatever_a_kill_leaves():
+    store, left = SeenStore(), []
+
+    def keep(point):
+        left.append((point, store.copied(), tuple(booking.effects)))
+
+    booking = Booking(store, at=keep)
+    store.seen = keep
+    await booking.run()
+    assert Counter(booking.effects) == Counter(EFFECTS)
+    assert booking.asked == []
+    questions = Counter()
+    for point, sessions, effects in left[::2]:
+        again = Booking(SeenStore(sessions), effects)
+        run = await again.run()
+        assert Counter(again.effects) == Counter(EFFECTS), point
+        assert run.status is TurnStatus.COMPLETED
+        assert run.state["round"] == 2
+        questions.update(again.asked)
+    assert set(questions) == {"pay", "write", "ship[0]", "ship[1]", "fold", "seal"}
+    assert len(left) > 60
+
+
+def kill(folder, point):
+    """Run it in a process of its own, which kills itself."""
+    folder.mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
+    with TemporaryFile("w+") as printed:
+        program = WarmProgram([str(PROGRAM), point], printed.fileno(), folder, environment)
+        code = program.wait(120)
+        printed.seek(0)
+        assert code == -signal.SIGKILL, printed.read()
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["before pay-0", "behind write-0", "behind ship[1]-1", "behind fold-1", "before seal-0"],
+)
+def test_a_process_that_was_killed_inside_of_a_node(tmp_path, point):
+    kill(tmp_path / "run", point)
+    with pytest.raises(WorkflowError, match="was cut off"):
+        trio.run(in_folder(tmp_path / "run").run, False)
+    booking = in_folder(tmp_path / "run")
+    run = trio.run(booking.run)
+    assert run.status is TurnStatus.COMPLETED
+    assert point.split()[1].split("-")[0] in booking.asked
+    assert Counter((tmp_path / "run" / "effects").read_text().split()) == Counter(EFFECTS)
+
+
+@pytest.mark.parametrize("number", [1, 3, 4, 9])
+def test_a_process_that_was_killed_after_a_step(tmp_path, number):
+    kill(tmp_path / "run", f"step {number}")
+    run = trio.run(in_folder(tmp_path / "run").run)
+    assert (run.status, len(run.steps)) == (TurnStatus.COMPLETED, 9)
+    assert Counter((tmp_path / "run" / "effects").read_text().split()) == Counter(EFFECTS)
