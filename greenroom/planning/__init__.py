@@ -1,11 +1,12 @@
 """From a goal to finished work: plans, what carries them out, and tools for models that have none.
 
 `plan` is a graph of subtasks, `plan_run` what became of them, a value that is read back from the session.
-`execute` carries a plan out, with `references` (results in goals and arguments), `subtask_call` (a subtask
-with a tool), `silence` (an agent that does nothing) and `trace` (what a subtask that was cut off has left
-behind). `revision` says who makes and revises plans and when; `model_planner` lets a model do it, and
-`merge` makes fewer subtasks of too many. `recovery` is the table of what is done about errors,
-`error_context` its words, and `watched_model` looks up in it what a model does wrong.
+`execute` carries a plan out, with `progress` (the run, written down as it changes), `attempt` (one subtask,
+run once), `references` (results in goals and arguments), `silence` (an agent that does nothing) and `trace`
+(what a subtask that was cut off has left behind). `revision` says who makes and revises plans and when;
+`model_planner` lets a model do it, and `merge` makes fewer subtasks of too many. `recovery` is the table of
+what is done about errors, `error_context` its words, and `watched_model` looks up in it what a model does
+wrong.
 `plan_and_execute` is an agent of all of these.
 
 `react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that

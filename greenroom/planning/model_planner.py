@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from greenroom.agents import Agent, AgentResult
+from greenroom.agents import Agent
 from greenroom.core import ModelOutputError, PlanError, clip, serde
 from greenroom.llm import LLMProvider
 from greenroom.planning.error_context import ErrorClass
@@ -13,7 +13,6 @@ from greenroom.planning.merge import merge
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import PlanRun, SubtaskStatus
 from greenroom.planning.revision import Failure
-from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
 
 __all__ = ["ModelPlanner", "describe_errors", "describe_plan", "describe_results"]
@@ -21,7 +20,9 @@ __all__ = ["ModelPlanner", "describe_errors", "describe_plan", "describe_results
 _TRIES = 3
 _TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
 _LONGEST_DRAFT = 200
-_LONGEST_RESULT = 2000
+_LONGEST_RESULT = 2000  # characters
+_SHORTEST_RESULT = 100
+_LONGEST_RESULTS = 60_000
 
 _INSTRUCTIONS = """\
 You turn a goal into a plan: subtasks, and for each the ids of those that have to be completed before it.
@@ -122,12 +123,14 @@ class ModelPlanner:
 
     async def _draft(self, request: str, done: Plan, tools: ToolRegistry) -> Plan:
         """Ask for a plan behind what is completed, and again where it does not fit."""
-        session: AgentSession | None = None
+        session = None
         tries = _TRIES
         while True:
-            result = await self._ask(request, session)
+            result = await self._agent.run(request, session=session)
             try:
                 return self._complete(result.output.subtasks, done, tools)
+            except ModelOutputError as error:
+                raise PlanError(f"the model has made no plan: {error.message}") from error
             except PlanError as error:
                 tries -= 1
                 if not tries:
@@ -137,20 +140,16 @@ class ModelPlanner:
                 request = f"This plan can't be used: {error.message}\nGive the whole plan again."
                 session = await result.session.fork()  # each run has a session of its own
 
-    async def _ask(self, request: str, session: AgentSession | None) -> AgentResult[PlanDraft]:
-        result = await self._agent.run(request, session=session)
-        try:
-            _ = result.output
-        except ModelOutputError as error:
-            raise PlanError(f"the model has made no plan: {error.message}") from error
-        return result
-
     def _complete(self, drafted: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
         """Make the whole plan, of at most so many subtasks beside those that are completed.
 
         Raises:
             PlanError: it does not fit.
         """
+        for each in drafted:
+            if each.tool and each.id in done and _call(each) != _call(done[each.id]):
+                hint = "leave it out, or give the new call an id of its own"
+                raise PlanError(f"{each.id} is completed, and was another call", hint=hint)
         new = [subtask for subtask in drafted if subtask.id not in done]
         if not new and not done.subtasks:
             raise PlanError("it has no subtasks")
@@ -187,8 +186,10 @@ def describe_plan(plan: Plan) -> str:
 
 
 def describe_results(run: PlanRun) -> str:
-    """Write down what subtasks came to, each cut to a readable length."""
-    return _listed({id_: _text(result) for id_, result in run.results.items()})
+    """Write down what subtasks came to, each cut to a readable length; together some 60,000 characters."""
+    results = run.results
+    longest = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(results)))
+    return _listed({id_: _text(result, longest) for id_, result in results.items()})
 
 
 def describe_errors(run: PlanRun) -> str:
@@ -201,9 +202,13 @@ def _listed(texts: dict[str, str]) -> str:
     return "\n".join(f"- {id_}: {text}" for id_, text in texts.items()) or "nothing"
 
 
-def _text(result: object) -> str:
+def _text(result: object, longest: int) -> str:
     text = result if isinstance(result, str) else serde.dumps(result).decode()
-    return clip(text, _LONGEST_RESULT)
+    return clip(text, max(longest, _SHORTEST_RESULT))
+
+
+def _call(subtask: Subtask) -> tuple[str, dict[str, object]]:
+    return subtask.tool, subtask.arguments
 
 
 def _describe_tools(tools: ToolRegistry) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from greenroom.core import PlanError, Wire
+from greenroom.core import PlanError, Wire, visible
 
 if TYPE_CHECKING:
     from greenroom.planning.plan_run import PlanRun
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "Subtask"]
 
 _ID = re.compile(r"[\w-]{1,64}")
-_MERMAID_ID = re.compile(r"(?!end\b|graph\b|subgraph\b|style\b|class\b|click\b|[ox]\b)[A-Za-z]\w*")
+_MERMAID_WORDS = (
+    "end|(?:sub)?graph|flowchart|style|linkStyle|class|classDef|click|direction|href|call|[ox]"
+)
+_MERMAID_ID = re.compile(rf"(?!(?:{_MERMAID_WORDS})\b)[A-Za-z]\w*")
 _MAX_FAULTS = 10
 
 
@@ -184,6 +187,11 @@ for less)
         raise PlanError("this plan was written beforehand, and knows no other way", hint=hint)
 
     @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the subtasks, in the order in which they were given."""
+        return tuple(subtask.id for subtask in self.subtasks)
+
+    @cached_property
     def _by_id(self) -> dict[str, Subtask]:
         return {subtask.id: subtask for subtask in self.subtasks}
 
@@ -234,5 +242,5 @@ def _meant(id_: str, known: Collection[str]) -> str:
 
 
 def _label(subtask: Subtask) -> str:
-    text = " ".join(f"{subtask.id}: {subtask.goal or subtask.tool}".split())
-    return text.replace("#", "#35;").replace('"', "#quot;")
+    text = visible(" ".join(f"{subtask.id}: {subtask.goal or subtask.tool}".split()))
+    return text.replace("#", "#35;").replace('"', "#quot;").replace("<", "#lt;")

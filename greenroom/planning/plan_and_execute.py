@@ -1,6 +1,6 @@
 """`plan_and_execute`: an agent that plans, carries the plan out, and answers with what came of it."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
-from greenroom.planning.execute import execute_plan, toolbox_of
+from greenroom.planning.execute import execute_plan, toolbox_of, tools_of
 from greenroom.planning.model_planner import (
     ModelPlanner,
     describe_errors,
@@ -115,8 +115,9 @@ async def plan_and_execute(
         recovery=recovery,
     )
     async for message in agent.inputs():
-        run = open_run(agent.session, message.text)
+        was_answered = is_answered(agent.session)
         async with agent.turn(message):
+            run = open_run(agent.session, message.text, was_answered=was_answered)
             await work.answer(agent, message.text, run)
 
 
@@ -173,46 +174,40 @@ async def run_task(
         permissions=permissions,
         recovery=recovery,
     )
-    task = _Task(work)
-    session = AgentSession.new("task")
-    handle = spawn_subagent(session, task.run, report=False, budget=budget)
-    if handle is not None:
-        return await task.ask(handle, query)
-    async with AgentRuntime(MemoryStore()) as runtime:
-        handle = runtime.spawn(session, task.run, unattended="deny", budget=budget)
-        answer = await task.ask(handle, query)
-    return answer  # noqa: RET504 (a runtime may swallow what its block raises)
+    raised: list[GreenroomError] = []
 
-
-class _Task:
-    """The agent of one task, and the error that has ended its turn."""
-
-    def __init__(self, work: "_Work") -> None:
-        self._work = work
-        self._error: GreenroomError | None = None
-
-    async def run(self, agent: AgentInternals) -> None:
+    async def task(agent: AgentInternals) -> None:
         async for message in agent.inputs():
             async with agent.turn(message):
                 try:
-                    await self._work.answer(agent, message.text)
+                    await work.answer(agent, message.text)
                 except GreenroomError as error:
-                    self._error = error
+                    raised.append(error)
                     raise
 
-    async def ask(self, handle: AgentHandle, query: str) -> str:
-        """Wait for the answer, and raise what has ended the work on it."""
-        try:
-            result = await handle.ask(query)
-        finally:
-            with trio.move_on_after(_GRACE, shield=True):
-                await handle.shutdown(grace=0)
-            handle.kill()
-        if self._error is not None:
-            raise self._error
-        if result.status is not TurnStatus.COMPLETED:
-            raise TurnError(f"the task was {result.status}", hint=result.error)
-        return result.text
+    session = AgentSession.new("task")
+    handle = spawn_subagent(session, task, report=False, budget=budget)
+    if handle is not None:
+        return await _ask(handle, query, raised)
+    async with AgentRuntime(MemoryStore()) as runtime:
+        handle = runtime.spawn(session, task, unattended="deny", budget=budget)
+        answer = await _ask(handle, query, raised)
+    return answer  # noqa: RET504 (a runtime may swallow what its block raises)
+
+
+async def _ask(handle: AgentHandle, query: str, raised: Sequence[GreenroomError]) -> str:
+    """Wait for the answer to a task, and raise what has ended the work on it."""
+    try:
+        result = await handle.ask(query)
+    finally:
+        with trio.move_on_after(_GRACE, shield=True):
+            await handle.shutdown(grace=0)
+        handle.kill()
+    if raised:
+        raise raised[0]
+    if result.status is not TurnStatus.COMPLETED:
+        raise TurnError(f"the task was {result.status}", hint=result.error)
+    return result.text
 
 
 @dataclass(frozen=True)
@@ -252,13 +247,9 @@ class _Work:
         await _synthesise(agent, llm, run)
 
     def _worker(self, llm: LLMProvider, tools: ToolRegistry) -> Worker:
-        given = [each.tool for name in tools.list_tools() if (each := tools.get(name))]
+        given = tools_of(tools)
         return Agent(
-            llm,
-            instructions=_WORKER,
-            tools=given,
-            permissions=self.permissions,
-            name="worker",
+            llm, instructions=_WORKER, tools=given, permissions=self.permissions, name="worker"
         )
 
     async def _plan(
@@ -283,17 +274,29 @@ class _Work:
         return plan
 
 
-def open_run(session: AgentSession, goal: str) -> PlanRun | None:
+def is_answered(session: AgentSession) -> bool:
+    """Whether the last word of a session is a reply that has come to its end."""
+    last = session.history[-1] if session.history else Message.user("")
+    return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
+
+
+def open_run(
+    session: AgentSession, goal: str, *, was_answered: bool | None = None
+) -> PlanRun | None:
     """Return the run for this goal that was not brought to its end, and to an answer; None if there is none.
+
+    Args:
+        session: the session of the agent that carries plans out.
+        goal: the goal, in the same words.
+        was_answered: whether the last word was an answer; inside of a turn, before it began.
 
     Raises:
         PlanError: the last run of the session can't be read.
     """
-    if not session.records(PLAN_STEP):
-        return None
-    run, last = PlanRun.load(session), session.history[-1]
-    is_reply = last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
-    return run if run.plan.goal == goal and not (is_reply and run.is_over) else None
+    run = PlanRun.load(session) if session.records(PLAN_STEP) else None
+    answered = is_answered(session) if was_answered is None else was_answered
+    is_open = run is not None and run.plan.goal == goal and not (answered and run.is_over)
+    return run if is_open else None
 
 
 async def _recalled(agent: AgentInternals, recall: Recall, goal: str) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from greenroom.core import JSON, MAX_ERROR_TEXT, PlanError, Wire, clip, serde
 from greenroom.planning.plan import Plan
@@ -28,6 +28,7 @@ __all__ = [
     "SubtaskMove",
     "SubtaskState",
     "SubtaskStatus",
+    "last_records",
 ]
 
 PLAN_STEP = "plan.step"
@@ -130,7 +131,11 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 
 
 class SubtaskMove(Wire, frozen=True, tag="move"):
-    """A subtask has another status; the fields are those of its `SubtaskState`."""
+    """A subtask has another status; the fields are those of its `SubtaskState`.
+
+    `call` is a hash of the call that starts, where its tool may not be called twice; and again where it has
+    failed and the tool has not said so itself, so that it may have had its effect.
+    """
 
     id: str
     status: SubtaskStatus
@@ -139,6 +144,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     reason: FailureReason | None = None
     session_id: str = ""
     failures: int | None = None
+    call: str = ""
 
     def __str__(self) -> str:
         why = f": {' '.join(self.error.split())}" if self.error else ""
@@ -186,6 +192,8 @@ class PlanRun(Wire, frozen=True):
 
     def __post_init__(self) -> None:
         """Have a state for each subtask, in the plan's order."""
+        if tuple(self.states) == self.plan.ids:  # nearly always: a move would cost a walk else
+            return
         nothing = SubtaskState()
         states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
         msgspec.structs.force_setattr(self, "states", states)
@@ -205,7 +213,7 @@ class PlanRun(Wire, frozen=True):
         """
         run: PlanRun | None = None
         try:
-            for record in session.records(PLAN_STEP):
+            for record in last_records(session):
                 run = cls.follow(run, record)
         except PlanError as error:
             raise PlanError(f"a plan of {session.session_id}: {error.message}") from None
@@ -234,12 +242,8 @@ class PlanRun(Wire, frozen=True):
         except msgspec.ValidationError as error:
             raise PlanError(f"a step of the plan can't be read: {error}") from None
         if isinstance(read, PlanBegin):
-            return cls._begin(read)
+            return cls(read.plan, read.states, read.revisions, read.error)
         return None if run is None else run.apply(read)
-
-    @classmethod
-    def _begin(cls, step: PlanBegin) -> "PlanRun":
-        return cls(step.plan, step.states, step.revisions, step.error)
 
     # -- what it says ---------------------------------------------------------------------------
 
@@ -340,17 +344,20 @@ class PlanRun(Wire, frozen=True):
         return self.apply(move)
 
     def revise(self, plan: Plan) -> "PlanRun":
-        """Go on with another plan; what is completed stays, as it was, also where the new one lacks it.
+        """Go on with another plan.
+
+        What is completed stays as it was, also where the new plan lacks it or says something else of it;
+        so does what was cut off and may have had its effect.
 
         Raises:
-            PlanError: the new plan does not fit what is completed.
+            PlanError: the new plan does not fit what stays.
         """
-        done = self.ids(SubtaskStatus.COMPLETED)
-        left_out = tuple(self.plan[id_] for id_ in done if id_ not in plan)
-        kept = (self.plan[each.id] if each.id in done else each for each in plan.subtasks)
+        stays = {id_ for id_, state in self.states.items() if _stays(state)}
+        left_out = (each for each in self.plan.subtasks if each.id in stays and each.id not in plan)
+        kept = (self.plan[each.id] if each.id in stays else each for each in plan.subtasks)
         merged = Plan(self.plan.goal, (*left_out, *kept))
         states = {
-            id_: state if state.status is _C else _taken_over(state)
+            id_: state if id_ in stays else SubtaskState(failures=state.failures)
             for id_, state in self.states.items()
         }
         return replace(self, plan=merged, states=states, revisions=self.revisions + 1)._blocked()
@@ -363,7 +370,7 @@ class PlanRun(Wire, frozen=True):
         """
         match step:
             case PlanBegin():
-                return self._begin(step)
+                return PlanRun(step.plan, step.states, step.revisions, step.error)
             case PlanRevision():
                 return self.revise(step.plan)
             case PlanEnd():
@@ -375,7 +382,8 @@ class PlanRun(Wire, frozen=True):
         """Go through changes that lead to this run."""
         yield PlanBegin(self.plan, self.revisions)
         for id_ in self.plan.order():
-            move = _as_move(id_, state := self.states[id_])
+            state = self.states[id_]
+            move = SubtaskMove(id_, **asdict(state))
             if state.status in (_C, _E):
                 yield replace(move, status=_E)
             if state.status in (_C, _F) or (state.status is _P and state != SubtaskState()):
@@ -417,26 +425,19 @@ class PlanRun(Wire, frozen=True):
         return replace(self, states=states)
 
 
-def _as_move(id_: str, state: SubtaskState) -> SubtaskMove:
-    """Return the move that leads to a state."""
-    return SubtaskMove(
-        id_,
-        state.status,
-        state.result,
-        state.error,
-        state.reason,
-        state.session_id,
-        state.failures,
-    )
-
-
-def _taken_over(state: SubtaskState) -> SubtaskState:
-    """Return what holds of a subtask in a revised plan that has it as well."""
-    is_refused = state.reason is FailureReason.CUT_OFF
+def _stays(state: SubtaskState) -> bool:
+    """Whether a revised plan can't change a subtask: it is completed, or may have had its effect."""
     is_uncertain = state.status in (_P, _E) and state.session_id
-    if is_refused or is_uncertain:
-        return state  # it may have had its effect
-    return SubtaskState(failures=state.failures)
+    return state.status is _C or state.reason is FailureReason.CUT_OFF or bool(is_uncertain)
+
+
+def last_records(session: AgentSession) -> tuple[JSON, ...]:
+    """Return the records of the last plan of a session."""
+    found = session.records(PLAN_STEP)
+    begins = (
+        n for n, each in enumerate(found) if isinstance(each, dict) and each.get("type") == "begin"
+    )
+    return found[max(begins, default=0) :]
 
 
 def _bounded(result: object) -> JSON:

@@ -77,7 +77,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
         (_P, _C.MISSING): _PLAN,
     }
 )
-"""What is done about the first error of a row, the second, and so on; the last answer holds from there on."""
+"""What is done about the first error of a row, the second, and so on; behind its last answer a row gives up."""
 
 _FEASIBLE = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
@@ -148,7 +148,8 @@ class RecoveryPolicy:
         self._seconds = seconds
         self._backoff = backoff
         self._fallback = (*fallback,)
-        self._repeats = repeats
+        self.repeats = repeats
+        """Says of a tool whether a call of it may be made twice."""
         self._handled: deque[float] = deque()
 
     # -- the table ------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ class RecoveryPolicy:
             subtask: the id of the subtask that it is about.
         """
         row = self._rows.get((component, error), (_D.GIVE_UP,))
-        left = row[min(attempt, len(row)) - 1 :]
+        left = row[attempt - 1 :]
         decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
         if decision is not _D.GIVE_UP and not self._count():
             decision, cause = _D.GIVE_UP, Cause.BUDGET
@@ -229,7 +230,7 @@ class RecoveryPolicy:
         tool = failure.tools.get(failure.subtask.tool)
         if tool is None:
             return Component.AGENT
-        return Component.TOOL if self._repeats(tool) else Component.EFFECT
+        return Component.TOOL if self.repeats(tool) else Component.EFFECT
 
     # -- models ---------------------------------------------------------------------------------
 

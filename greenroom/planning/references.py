@@ -13,6 +13,7 @@ from greenroom.planning.plan_run import PlanRun
 __all__ = ["fill", "map_references", "references_in", "structured"]
 
 _REFERENCE = re.compile(r"\{\{([\w-]+(?:\.[\w-]+)*)\}\}|\{([\w-]+)((?:\.[\w-]+)*)\}")
+_INDEX = re.compile(r"[0-9]{1,9}")
 _NUMBERS = ("integer", "number", "boolean")
 
 
@@ -140,7 +141,7 @@ def _field(value: object, field: str, reference: str, name: str) -> object:
         value = structured(value)
     if isinstance(value, dict) and field in value:
         return value[field]
-    if isinstance(value, list) and field.isdecimal() and int(field) < len(value):
+    if isinstance(value, list) and _INDEX.fullmatch(field) and int(field) < len(value):
         return value[int(field)]
     if isinstance(value, dict):
         has = f"it has {', '.join(map(str, value)) or 'no fields'}"

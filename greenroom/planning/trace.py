@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from greenroom.core import Message, SessionNotFoundError, StopReason
+from greenroom.core import Message, SessionCorruptError, SessionNotFoundError, StopReason
 from greenroom.planning.references import structured
 from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
 
@@ -51,13 +51,15 @@ async def find_trace(
         look: says what a session shows, such as `trace_call`; of one that was never stored, an empty one.
 
     Raises:
-        SessionError: it can't be read.
+        SessionError: the store can't be read.
     """
     try:
         session = await AgentSession.load(session_id, store=store)
     except SessionNotFoundError:
         # A call is stored before it starts; what an agent does before its first model call is not.
         return replace(look(AgentSession.new("unstored")), session=None)
+    except SessionCorruptError:
+        return Trace("unsure", doubt="its session is damaged")
     if session.parent_session_id not in parents:
         return Trace("unsure", doubt="it has run in another session, of which this is a fork")
     return look(session)
@@ -100,8 +102,7 @@ def trace_worker(session: AgentSession) -> Trace:
         names = ", ".join(calls.get(each.tool_use_id, "a tool") for each in doubtful)
         return Trace("unsure", session, doubt=f"the call of {names} had started")
     if reply and not answer and not reply.tool_uses and reply.stop_reason not in _UNFINISHED:
-        # The last word: it was not asked again.
-        return Trace("result", session, result=reply.text)
+        return Trace("result", session, reply.text)  # the last word: it was not asked again
     if session.model:
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")

@@ -181,17 +181,12 @@ class _WatchedStream(ModelStream):
 
     # -- what is told ---------------------------------------------------------------------------
 
-    def _look_up(
-        self, error: ErrorClass, attempt: int, detail: str, possible: frozenset[Decision]
-    ) -> ErrorContext:
-        return self._watched.judge(error, attempt, detail, self._request.conversation, possible)
-
     def _judge(
         self, error: ErrorClass, attempt: int, detail: str, *, is_told: bool = False
     ) -> ErrorContext:
         """Look up what the model has done, tell of it, and end the reply where that is given up."""
         possible = _ASK | {Decision.OTHER_MODEL} if self._watched.others else _ASK
-        context = self._look_up(error, attempt, detail, possible)
+        context = self._watched.judge(error, attempt, detail, self._request.conversation, possible)
         self._tell(context, is_told=is_told)
         if context.decision is Decision.GIVE_UP:
             kind = _RAISED.get(error, NoProgressError)
@@ -227,14 +222,15 @@ class _WatchedStream(ModelStream):
     def _give_up(self, error: GreenroomError) -> None:
         """Tell of an error that goes on to whoever has asked the model."""
         self._failure = error
-        kind, attempt, possible = classify(error), self._retries + 1, frozenset[Decision]()
+        conversation, attempt = self._request.conversation, self._retries + 1
+        kind, possible = classify(error), frozenset[Decision]()
         if kind is ErrorClass.OVERFLOW:  # an `Agent` makes it shorter, and asks once more
-            conversation, known = self._request.conversation, self._watched.too_long
+            known = self._watched.too_long
             attempt = 2 if conversation in known else 1
             if conversation and len(known) < _KEPT:
                 known.add(conversation)
             possible = frozenset({Decision.COMPACT})
-        self._tell(self._look_up(kind, attempt, str(error), possible))
+        self._tell(self._watched.judge(kind, attempt, str(error), conversation, possible))
 
 
 # -- what a request shows ----------------------------------------------------------------------------

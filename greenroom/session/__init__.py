@@ -37,6 +37,7 @@ from greenroom.session.history.pairing import (
     may_have_run as may_have_run,
 )
 from greenroom.session.history.questions import OpenQuestion as OpenQuestion
+from greenroom.session.history.records import LONGEST_RECORD as LONGEST_RECORD
 from greenroom.session.holder import fenced_error as fenced_error, locked_error as locked_error
 from greenroom.session.memory_store import MemoryStore as MemoryStore
 from greenroom.session.metadata import (
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_IMPORT",
+    "LONGEST_RECORD",
     "START",
     "WENT_ON",
     "AgentSession",

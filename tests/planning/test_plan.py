@@ -237,3 +237,13 @@ def test_a_drawing_shows_words_as_they_are():
         'subtask2["b-1: go"]',
         "subtask1 --> subtask2",
     ]
+
+
+def test_a_drawing_has_no_control_characters_and_no_words_of_mermaid():
+    plan = Plan("", [Subtask("linkStyle", "\x1b[2J<b>"), Subtask("o", ""), Subtask("end_it", "")])
+    assert plan.to_mermaid().split("\n    ") == [
+        "graph TD",
+        'subtask1["linkStyle: \\u{1b}[2J#lt;b>"]',
+        'subtask2["o:"]',
+        'end_it["end_it:"]',
+    ]

@@ -219,3 +219,14 @@ async def test_a_task_in_a_tool_is_a_subagent():
     result = await Agent(outer, tools=[research]).run("How warm is Oslo?")
     assert result.output == "It has 20 degrees."
     assert result.usage.total == 4 * 15
+
+
+async def test_a_plan_that_can_not_be_read_ends_the_turn_and_not_the_agent():
+    session = AgentSession.new("damaged")
+    session.add_record("plan.step", {"type": "begin"})
+    async with AgentRuntime(MemoryStore()) as runtime:
+        handle = runtime.spawn(session, plan_and_execute, ScriptedProvider())
+        for _ in range(2):
+            result = await handle.ask("Go.")
+            assert result.kind == "PlanError"
+            assert "can't be read" in result.error

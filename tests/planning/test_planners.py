@@ -146,6 +146,15 @@ async def test_a_revision_is_told_what_is_done_and_what_has_failed_and_redoes_no
     assert run.revise(nothing_left).is_completed
 
 
+async def test_the_id_of_what_is_completed_is_not_given_to_another_call():
+    run, failure = half_done()
+    other = {"id": "flight", "goal": "", "tool": "book", "arguments": {"what": "another flight"}}
+    llm = ScriptedProvider(draft(other), draft(step("hostel", ["flight"])))
+    plan = await ModelPlanner(llm).revise(run, failure)
+    assert "flight is completed, and was another call" in asked(llm)
+    assert plan.order() == ("flight", "hostel")
+
+
 async def test_what_was_too_much_for_one_agent_is_to_be_split():
     run, failure = half_done()
     llm = ScriptedProvider(draft(step("hostel", ["flight"])))

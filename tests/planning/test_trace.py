@@ -2,7 +2,15 @@
 
 import pytest
 
-from greenroom import AgentSession, MemoryStore, Message, StopReason, ToolResultBlock, ToolUseBlock
+from greenroom import (
+    AgentSession,
+    FileStore,
+    MemoryStore,
+    Message,
+    StopReason,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from greenroom.core import TextBlock
 from greenroom.planning.trace import find_trace, trace_call, trace_worker
 
@@ -77,3 +85,16 @@ async def test_what_was_never_stored_and_what_belongs_to_another():
     await stored.save()
     assert (await find_trace("s-1", ["s-other"], store, trace_call)).kind == "nothing"
     assert (await find_trace("s-1", ["s-plan"], store, trace_call)).kind == "unsure"
+
+
+async def test_a_damaged_session_is_a_doubt(tmp_path):
+    store = FileStore(tmp_path)
+    stored = AgentSession.new_subagent("subtask", "s-plan", session_id="s-1", store=store)
+    for message in (ASKED, CALLED):
+        stored.add_message(message)
+        await stored.save()
+    for path in tmp_path.rglob("*.jsonl"):
+        first, *others = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([first, b"{damaged}\n", *others]))
+    trace = await find_trace("s-1", ["s-plan"], store, trace_call)
+    assert (trace.kind, trace.doubt) == ("unsure", "its session is damaged")

@@ -1,0 +1,328 @@
+"""One subtask, run once: what its last try has left behind, whether it may run, and what it ends with.
+
+A subtask with a tool is an agent that makes one call and asks no model. It has a session of its own, so
+that calls of one plan can run side by side, and each has its own record of whether it had started when the
+process ended.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import trio
+from msgspec.structs import replace
+
+from greenroom.agents import caller_of, run_tools
+from greenroom.core import (
+    DECIDED_BY_ITSELF,
+    JSON,
+    Answer,
+    Message,
+    PlanError,
+    RuleDecision,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+    ToolUseBlock,
+    TurnStatus,
+    new_id,
+)
+from greenroom.permissions import PermissionManager
+from greenroom.planning.error_context import ErrorClass, classify
+from greenroom.planning.plan import Subtask
+from greenroom.planning.plan_run import FailureReason, SubtaskMove, SubtaskStatus, last_records
+from greenroom.planning.progress import Progress
+from greenroom.planning.references import fill, structured
+from greenroom.planning.silence import unless_silent
+from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
+from greenroom.session import AgentSession
+from greenroom.tools import RegisteredTool, ToolRegistry
+
+__all__ = ["Attempts", "End", "SubtaskCall", "find_twin"]
+
+Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
+"""Starts the agent of a subtask, in a session and with a name."""
+
+_GO_ON = "Go on where you left off."
+_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing of it twice."
+
+
+class End(NamedTuple):
+    """What a subtask ends with, and what kind of error that was, where it is one."""
+
+    move: SubtaskMove
+    error: ErrorClass = ErrorClass.FAILED
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Runs the subtasks of a plan, each when it is told to."""
+
+    agent: AgentInternals
+    progress: Progress
+    tools: ToolRegistry
+    permissions: PermissionManager
+    spawn: Spawn
+    may_repeat: Callable[[RegisteredTool], bool]
+    patience: float | None
+
+    async def make(self, subtask: Subtask, *, is_again: bool) -> End:
+        """Run a subtask, or find out what became of it.
+
+        Args:
+            subtask: one that is pending.
+            is_again: whether it has failed just now, and somebody has said that it is to be tried again.
+        """
+        trace, before = Trace("nothing"), self.progress.run.state(subtask.id)
+        if left_in := before.session_id:
+            trace = await self._look_back(left_in, subtask)
+            # The last word of an agent that has failed behind it is no result.
+            if trace.kind == "result" and (subtask.tool or not before.error):
+                self._start(subtask, left_in)
+                return _known(trace, subtask)
+        try:
+            filled = fill(subtask, self.progress.run, self._types(subtask.tool))
+        except PlanError as error:
+            return _failed(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
+        is_known = is_again or bool(left_in)
+        if (refused := await self._ask(filled, trace, left_in, is_known=is_known)) is not None:
+            return refused
+        session, call = await self._open_session(trace), self._hash(filled)
+        self._start(subtask, session.session_id, call)
+        try:
+            await self.progress.save(flush=True)
+            if subtask.tool:
+                return await self._call(filled, session, call)
+            text = _words(filled, session, before.error)
+            return await self._result(self.spawn(session, subtask.id), text, subtask)
+        except BaseException:
+            self._cut_off(subtask, session, call)
+            raise
+
+    async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
+        """Ask a person whether a subtask that may have had its effect is to be run again."""
+        with suppress(PlanError):  # what can't be filled in is shown as it stands in the plan
+            subtask = fill(subtask, self.progress.run, self._types(subtask.tool))
+        return await self.agent.request_permission(
+            subtask.tool or "plan",
+            f"Run the subtask {subtask.id}{about}",
+            details=f"{subtask.goal}\n{doubt}".strip(),
+            input=subtask.arguments,
+            reason=reason,
+        )
+
+    # -- before -----------------------------------------------------------------------------------
+
+    async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
+        session, tool = self.agent.session, self.tools.get(subtask.tool)
+        look = trace_call if subtask.tool else trace_worker
+        trace = await find_trace(session_id, [session.session_id], session.store, look)
+        if trace.kind == "unsure" and tool is not None and self.may_repeat(tool):
+            return Trace("nothing")
+        return trace
+
+    async def _ask(
+        self, subtask: Subtask, trace: Trace, left_in: str, *, is_known: bool
+    ) -> End | None:
+        """Ask a person where the subtask may have had its effect; return its end where they say no."""
+        if trace.kind == "unsure":
+            doubt = f"It was cut off, and {trace.doubt}: it may have had its effect already."
+            answer = await self.ask(subtask, " again", doubt, "it was cut off in the middle")
+            error = f"it was cut off, and {trace.doubt}; "
+        elif not is_known and (twin := self._twin(subtask)):
+            error = f"the same call was made before, by {twin}; "
+            answer = await self.ask(
+                subtask,
+                ", a call that was made before",
+                f"The same call was made by {twin}, and may have had its effect.",
+                "the plan was revised, and nothing says that the call may be made twice",
+            )
+        else:
+            return None
+        if answer.decision is RuleDecision.ALLOW:
+            return None
+        error += answer.message or "it is not to be run again"
+        if not left_in:
+            return _failed(subtask, error, kind=ErrorClass.DENIED)
+        if answer.by in DECIDED_BY_ITSELF:  # somebody else may be asked another time
+            pending = SubtaskStatus.PENDING
+            return End(SubtaskMove(subtask.id, pending, error=error, session_id=left_in))
+        return _failed(subtask, error, FailureReason.CUT_OFF)
+
+    def _twin(self, subtask: Subtask) -> str:
+        if not self.progress.run.revisions or not (call := self._hash(subtask)):
+            return ""
+        return find_twin(last_records(self.agent.session), subtask.id, call)
+
+    def _hash(self, subtask: Subtask) -> str:
+        """Return what tells a call from others; of one that may be made twice nothing."""
+        tool = self.tools.get(subtask.tool)
+        if tool is None or self.may_repeat(tool):
+            return ""
+        call = msgspec.json.encode([tool.name, subtask.arguments], order="deterministic")
+        return hashlib.sha256(call).hexdigest()[:32]
+
+    def _types(self, name: str) -> dict[str, object]:
+        """Return what types the arguments of a tool have, as far as its schema says."""
+        tool = self.tools.get(name)
+        properties = tool.parameters.get("properties") if tool is not None else None
+        if not isinstance(properties, dict):
+            return {}
+        return {key: each.get("type") for key, each in properties.items() if isinstance(each, dict)}
+
+    async def _open_session(self, trace: Trace) -> AgentSession:
+        """Make the session of a subtask, which begins with what was said before it was cut off."""
+        if trace.session is None:
+            return AgentSession.new("subtask")
+        return await reopen(trace.session, self.agent.session)
+
+    # -- the run of it ----------------------------------------------------------------------------
+
+    def _start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
+        executing = SubtaskStatus.EXECUTING
+        self.progress.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
+
+    async def _call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
+        """Make the call of a subtask."""
+        made = SubtaskCall(subtask, self.tools, self.permissions)
+        handle = self.agent.spawn(session, made, report=False, name=subtask.id)
+        move, error = await self._result(handle, subtask.goal or subtask.tool, subtask)
+        is_told = error is ErrorClass.FAILED  # its turn knows no more than that
+        error = made.error_class if is_told else error
+        if not is_told or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
+            move = replace(move, call=call)
+        return End(move, error)
+
+    async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
+        """Wait for what an agent comes to, and end it."""
+        try:
+            metadata = {"subtask": subtask.id}
+            ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
+            end = self._end(await unless_silent(handle, self.patience, ask), subtask)
+            await handle.shutdown()
+        finally:
+            with trio.CancelScope(shield=True):
+                await handle.shutdown(grace=0)
+        return end
+
+    def _end(self, result: TurnResult | None, subtask: Subtask) -> End:
+        if result is None:
+            error = f"it was silent for {self.patience:g} seconds"
+            return _failed(subtask, error, kind=ErrorClass.TIMEOUT)
+        if result.status is not TurnStatus.COMPLETED:
+            is_stopped = result.status is TurnStatus.INTERRUPTED
+            kind = ErrorClass.DENIED if is_stopped else classify(result.kind)
+            return _failed(subtask, result.error or f"its turn was {result.status}", kind=kind)
+        value = result.text if result.value is msgspec.UNSET else result.value
+        return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
+
+    def _cut_off(self, subtask: Subtask, session: AgentSession, call: str) -> None:
+        """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
+        trace = trace_call(session) if subtask.tool else None
+        if trace is not None and trace.kind == "result":
+            self.progress.write(replace(_known(trace, subtask).move, call=call))
+        else:
+            left = session.session_id if session.history else ""
+            pending = SubtaskStatus.PENDING
+            self.progress.write(SubtaskMove(subtask.id, pending, session_id=left))
+
+
+class SubtaskCall:
+    """The agent function of a subtask with a tool, whose arguments are filled in."""
+
+    def __init__(
+        self, subtask: Subtask, tools: ToolRegistry, permissions: PermissionManager
+    ) -> None:
+        self._call = ToolUseBlock(new_id("call"), subtask.tool, subtask.arguments)
+        self._tools = tools
+        self._permissions = permissions
+        self.error_class = ErrorClass.FAILED
+        """What kind of error the call has ended with, where it was one."""
+
+    async def __call__(self, agent: AgentInternals) -> None:
+        """Make the call; its result is the result of the turn."""
+        report = caller_of(agent.context).report
+
+        def note(call: ToolUseBlock, result: ToolResult) -> ToolResult:
+            """Tell the agents above where the call is denied, and what kind of error it is."""
+            if report is not None:
+                report.note(call, result, agent.lineage)
+            self.error_class = self._classify(call, result)
+            return result
+
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                agent.session.add_message(Message.assistant([self._call]))
+                (block,) = await run_tools(
+                    agent, [self._call], self._tools, self._permissions, on_result=note
+                )
+                if block.is_error:
+                    raise ToolError(block.text)
+                turn.set_result(structured(block.text))
+
+    def _classify(self, call: ToolUseBlock, result: ToolResult) -> ErrorClass:
+        if result.status is ToolStatus.DENIED:
+            return ErrorClass.DENIED
+        if result.status is ToolStatus.TIMEOUT:
+            return ErrorClass.TIMEOUT
+        if result.could_run:
+            return ErrorClass.FAILED
+        tool = self._tools.get(call.name)
+        is_wrong = tool is None or tool.fault(call.input)
+        return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
+
+
+def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
+    """Return the subtask that has made this call before, as the records of a plan tell; else nothing.
+
+    Equal calls of the plan as it was first made are meant so. That of a subtask which a revision has added,
+    or lets run again, is the same call once more.
+    """
+    first: set[str] = set()
+    made: dict[str, None] = {}
+    last: dict[str, str] = {}  # the call that each subtask has made last
+    for record in records:
+        match record:
+            case {"type": "begin", "plan": {"subtasks": list(subtasks)}}:
+                first = {str(each["id"]) for each in subtasks if isinstance(each, dict)}
+            case {"type": "move", "id": str(one), "status": "executing", **more}:
+                last[one] = str(more.get("call", ""))
+                if last[one] == call:
+                    made[one] = None
+            case {"type": "move", "id": str(one), "status": "failed" | "pending", **more}:
+                # The tool has said that it failed, or somebody that it is to be tried again.
+                if last.get(one) == call and not (more.get("call") or more.get("session_id")):
+                    made.pop(one, None)
+            case _:
+                pass
+    if id_ in made:
+        return id_
+    return next(iter(made), "") if id_ not in first else ""
+
+
+def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
+    """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
+    if not session.history:
+        return subtask.goal
+    return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
+
+
+def _failed(
+    subtask: Subtask,
+    error: str,
+    reason: FailureReason | None = None,
+    kind: ErrorClass = ErrorClass.FAILED,
+) -> End:
+    reason = reason or (FailureReason.TOOL if subtask.tool else FailureReason.WORKER)
+    return End(SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind)
+
+
+def _known(trace: Trace, subtask: Subtask) -> End:
+    if trace.error:
+        return _failed(subtask, trace.error)
+    return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))
