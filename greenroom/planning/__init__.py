@@ -33,6 +33,7 @@ from greenroom.planning.outcome import Action as Action, Fault as Fault, FinalAn
 from greenroom.planning.parse_action import parse_action as parse_action
 from greenroom.planning.plan import Plan as Plan, Subtask as Subtask
 from greenroom.planning.plan_and_execute import (
+    is_answered as is_answered,
     open_run as open_run,
     plan_and_execute as plan_and_execute,
     run_task as run_task,
@@ -97,6 +98,7 @@ __all__ = [
     "execute_plan",
     "fill",
     "find_trace",
+    "is_answered",
     "open_run",
     "parse_action",
     "plan_and_execute",

@@ -37,7 +37,7 @@ from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_s
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.tools import ToolRegistry
 
-__all__ = ["open_run", "plan_and_execute", "run_task"]
+__all__ = ["is_answered", "open_run", "plan_and_execute", "run_task"]
 
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 """Finds what is known that may help with a goal."""
@@ -280,22 +280,19 @@ def is_answered(session: AgentSession) -> bool:
     return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
-def open_run(
-    session: AgentSession, goal: str, *, was_answered: bool | None = None
-) -> PlanRun | None:
+def open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
     """Return the run for this goal that was not brought to its end, and to an answer; None if there is none.
 
     Args:
         session: the session of the agent that carries plans out.
         goal: the goal, in the same words.
-        was_answered: whether the last word was an answer; inside of a turn, before it began.
+        was_answered: whether the last word before this turn was an answer (`is_answered`).
 
     Raises:
         PlanError: the last run of the session can't be read.
     """
     run = PlanRun.load(session) if session.records(PLAN_STEP) else None
-    answered = is_answered(session) if was_answered is None else was_answered
-    is_open = run is not None and run.plan.goal == goal and not (answered and run.is_over)
+    is_open = run is not None and run.plan.goal == goal and not (was_answered and run.is_over)
     return run if is_open else None
 
 

@@ -23,6 +23,7 @@ from greenroom.planning import (
     ReplanPolicy,
     describe_errors,
     execute_plan,
+    is_answered,
     open_run,
 )
 from greenroom.runtime import AgentInternals
@@ -143,9 +144,10 @@ class Orchestrator(Runnable[object, object]):
         check_depth(self, caller_of(internals.context).agents)
         report = report or RunReport()
         async for message in internals.inputs():
-            run = open_run(internals.session, message.text)
+            was_answered = is_answered(internals.session)
             limits = internals.budget(seconds=self.deadline)
             async with internals.turn(message) as turn:
+                run = open_run(internals.session, message.text, was_answered=was_answered)
                 with noting(report, self, internals.context), limits:
                     result = await self._answer(internals, message.text, run, deps)
                     report.output = serde.loads(serde.encode(result))

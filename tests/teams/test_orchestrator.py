@@ -17,7 +17,7 @@ from greenroom import (
     RuntimeLimits,
     TurnStatus,
 )
-from greenroom.planning import Plan, Subtask
+from greenroom.planning import PLAN_STEP, Plan, Subtask
 from greenroom.teams import TeamResult, committee, orchestrator
 from greenroom.testing import (
     Reply,
@@ -178,6 +178,18 @@ async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
     told = await run(team, session=session, store=store)
     assert len(weather.booked) == len(set(weather.booked))
     assert len(told.sources) + len(told.missing) == 12
+
+
+async def test_a_plan_that_can_not_be_read_costs_the_turn_and_not_the_team(autojump_clock):
+    session, store = AgentSession.new("team"), MemoryStore()
+    session.add_record(PLAN_STEP, {"move": "nonsense"})
+    weather = Weather(1)
+    team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(2), patience=10)
+    async with AgentRuntime(store) as runtime:
+        handle = runtime.spawn(session, team)
+        for _ in range(2):
+            assert "plan" in (await handle.ask("Go.")).error
+        await handle.shutdown()
 
 
 async def test_a_budget_holds_for_the_whole_team(autojump_clock):
