@@ -24,7 +24,7 @@ def a_server(*errors):
 async def test_an_overloaded_model_is_asked_again_and_the_reason_is_told(tmp_path):
     async with a_server(Answer.error(529, BUSY)) as server:
         done = await greenroom(*HELLO, cwd=tmp_path, **Anthropic.environment(server.url))
-    assert (done.returncode, done.stdout.decode()) == (0, "Good day!\n")
+    assert (done.returncode, done.stdout.decode()) == (0, "Good day!\n"), done.stderr.decode()
     (line,) = done.stderr.decode().splitlines()
     assert line.startswith("greenroom: anthropic answered 529: Overloaded; attempt 2 of 4 in 0.")
     assert len(server.requests) == 2

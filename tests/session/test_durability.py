@@ -1,5 +1,7 @@
 """How much a session syncs: every save, those at the end of a turn, or none."""
 
+import os
+
 import pytest
 
 from greenroom.session import AgentSession, FileStore
@@ -68,3 +70,17 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
     with pytest.raises(ValueError, match="'often' is no durability"):
         session.durability = "often"
     assert session.durability == "step"
+
+
+def test_a_folder_that_somebody_else_makes_at_the_same_time_is_made(monkeypatch, tmp_path):
+    mkdir, tried = os.mkdir, []
+
+    def slow_mkdir(path, mode):
+        tried.append(path)
+        if tried.count(path) == 2:  # its parents are there now
+            mkdir(path, mode)
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", slow_mkdir)
+    durable.make_folder(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()

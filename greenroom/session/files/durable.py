@@ -171,7 +171,8 @@ def make_folder(path: str) -> None:
         return
     except FileNotFoundError:
         make_folder(os.path.dirname(path))
-        os.mkdir(path, 0o700)
+        with contextlib.suppress(FileExistsError):  # somebody else was faster
+            os.mkdir(path, 0o700)
     sync_folder(os.path.dirname(path))
 
 
