@@ -44,7 +44,7 @@ from greenroom.teams.workflow_run import (
     WorkflowBegin,
     WorkflowRun,
     WorkflowStep,
-    find_begins,
+    last_entry,
 )
 from greenroom.teams.workflow_state import START, Changes, StateSchema
 
@@ -153,6 +153,8 @@ class Workflow(Generic[StateT]):
         is_agent = bool(input or output) or isinstance(inner, Runnable | Workflow)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
+        if timeout is not None and not timeout > 0:
+            raise WorkflowError(f"{name} has {timeout} seconds", hint="give it more than none")
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
         look = trace_worker
@@ -344,11 +346,11 @@ class Workflow(Generic[StateT]):
 
     def _is_open(self, agent: AgentInternals, state: Changes) -> bool:
         """Whether the last run began with this state, and has not come to its end."""
-        begins = find_begins(agent.session)
-        if not begins or begins[-1].state != state:
+        last = last_entry(agent.session)
+        if last is None or not last.next:
             return False
         progress = Progress.load(self._schema, agent.session)
-        return progress is not None and bool(progress.ready)
+        return progress is not None and progress.begin.state == state
 
     def _open(
         self,
@@ -380,8 +382,9 @@ class Workflow(Generic[StateT]):
         first = self._schema.begin(state)
         values = self._schema.merge({}, [(START, first)])
         ready = self._graph.follow([START], lambda: self._schema.make(values))
-        begin = WorkflowBegin(first, ready)
-        progress = Progress(self._schema, begin, len(find_begins(agent.session)) + 1)
+        last = last_entry(agent.session)
+        begin = WorkflowBegin(first, ready, last.run + 1 if last else 1)
+        progress = Progress(self._schema, begin)
         execution = Execution(agent, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution

@@ -214,6 +214,26 @@ async def test_a_workflow_is_a_node_of_another_one_and_an_agent():
         assert (await handle.ask("ho")).value == "HO!"  # a finished run is not gone on with
 
 
+async def test_an_input_does_not_read_the_runs_before_it(monkeypatch):
+    async def echo(state):
+        return {"best": state.best + "!"}
+
+    def read_all(session, kind):
+        raise AssertionError(f"all {kind} records were read")
+
+    workflow = Workflow(State, input="best", output="best").node("echo", echo)
+    workflow.edge(START, "echo").edge("echo", END)
+    session = AgentSession.new("echo")
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(session, workflow)
+        await handle.ask("one")
+        with monkeypatch.context() as patch:
+            patch.setattr(AgentSession, "records", read_all)
+            assert (await handle.ask("two")).value == "two!"
+            assert (await handle.ask("two")).value == "two!"  # a run that has ended is not resumed
+    assert workflow.load(session).steps[0].run == 3
+
+
 async def test_a_workflow_that_is_a_node_of_itself_ends_at_a_limit():
     workflow = Workflow(State, input="best", output="best")
     workflow.node("self", workflow, input="best", output="best")
