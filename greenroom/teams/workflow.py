@@ -257,6 +257,7 @@ class Workflow(Generic[StateT]):
         """
         async with self.stream(
             state,
+            mode="updates",  # makes no states that nobody reads
             session=session,
             store=store,
             resume=resume,
@@ -300,7 +301,7 @@ class Workflow(Generic[StateT]):
         given = {unit: as_answer(answer) for unit, answer in (answers or {}).items()}
         if unknown := [each for each in given if each.partition("[")[0] not in self._graph.nodes]:
             raise WorkflowError(f"answers for {unknown[0]!r}, and there is no such node")
-        task = _Task(self, state, resume, max_steps, given)
+        task = _Task(self, state, resume, max_steps, given, keeps_values=mode == "values")
         options = RunOptions(
             function=task.run,
             report=task.report,
@@ -406,6 +407,7 @@ class _Task(Generic[StateT]):
     resume: bool
     max_steps: int
     answers: Mapping[str, Answer]
+    keeps_values: bool
     report: RunReport = field(default_factory=RunReport)
     progress: Progress[StateT] | None = None
     first: int = 0  # steps that earlier runs have taken
@@ -418,6 +420,7 @@ class _Task(Generic[StateT]):
                         agent, self.state, resume=self.resume, answers=self.answers
                     )
                     self.first = len(self.progress.steps)
+                    self.progress.keeps_values = self.keeps_values
                     await execution.run(self.max_steps)
                 except BaseException as error:
                     self._note(leaves(error))
@@ -466,11 +469,10 @@ class WorkflowStream(Generic[StateT]):
         progress = self._task.progress
         if progress is None or self._mode == "debug":
             return ()
-        is_about_steps = self._mode == "updates"
-        seen = max(self._seen, self._task.first)
-        self._seen = len(progress.steps) if is_about_steps else len(progress.values)
-        if is_about_steps:
+        if self._mode == "updates":
+            seen, self._seen = max(self._seen, self._task.first), len(progress.steps)
             return progress.steps[seen:]
+        seen, self._seen = self._seen, len(progress.values)
         return map(progress.schema.make, progress.values[seen:])
 
     @property

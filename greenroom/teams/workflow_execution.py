@@ -1,8 +1,9 @@
 """Running a workflow, step by step: all nodes that are ready, then what they have changed, in their order.
 
 That a node begins is on record before it begins, and in which session. What it has changed is on record
-before anything rests upon it. So a run that is read back knows of each node of its step whether it has ended,
-has not begun, or was cut off; of an agent that was cut off, its own session tells what it has left behind.
+before anything rests upon it: a function that begins saves what was before it as well. So a run that is read
+back knows of each node of its step whether it has ended, has not begun, or was cut off; of an agent that was
+cut off, its own session tells what it has left behind.
 """
 
 from collections import deque
@@ -134,7 +135,8 @@ class Execution(Generic[StateT]):
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready)
         self._keep(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
-        await self._agent.session.save()
+        if not ready or any(self._graph.nodes[name].look for name in ready):
+            await self._agent.session.save()  # a function saves it as it begins, at once
         self._tell(step, step.number, step.updates)
 
     def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
@@ -164,6 +166,8 @@ class Execution(Generic[StateT]):
             unit = units.popleft()
             try:
                 await self._attend(node, unit)
+                if self._left and (node.look or not units):  # else the step or next item saves it
+                    await self._agent.session.save()
             except Exception as error:  # noqa: BLE001 (raised once the others have ended)
                 error.add_note(f"in the node {unit} of a workflow")
                 self._failures[unit] = error
@@ -181,8 +185,6 @@ class Execution(Generic[StateT]):
             changes = await self._run(node, unit, trace.session)
         self._note(unit, self._progress.schema.check(str(unit), changes))
         self._left -= 1
-        if self._left:  # behind the last one the whole step is saved
-            await self._agent.session.save()
 
     def _note(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
         run, step = self._progress.run, self._progress.number
@@ -207,7 +209,7 @@ class Execution(Generic[StateT]):
         """Put on record that a node begins, before it does; from then on its time counts."""
         if node.look is not None or not node.repeatable:
             self._note(unit, None, id_)
-            await self._agent.session.save()
+        await self._agent.session.save()  # the step before as well
         if node.timeout is not None:
             scope.deadline = trio.current_time() + node.timeout
 

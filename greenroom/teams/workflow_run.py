@@ -149,7 +149,8 @@ class Progress(Generic[StateT]):
         self.run = begin.run
         self.ready = begin.next
         self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
-        """The state at the beginning, and behind each step."""
+        """The state behind the last step; if they are kept, those before it, too, for who reads along."""
+        self.keeps_values = False
         self.steps: list[WorkflowStep] = []
         self.begun: dict[Unit, str] = {}
         """The sessions of what has begun in the step in hand; empty where it is no agent."""
@@ -221,6 +222,8 @@ class Progress(Generic[StateT]):
                 cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
         step = WorkflowStep(self.number, updates, ready, self.run)
         self.steps.append(step)
+        if not self.keeps_values:
+            self.values.clear()
         self.values.append(values)
         self.ready, self.begun, self.ended = ready, {}, {}
         return step

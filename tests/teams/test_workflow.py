@@ -340,6 +340,12 @@ async def test_a_run_is_read_in_three_modes():
         await read("everything")
 
 
+async def test_states_are_kept_for_who_reads_them_alone():
+    async with doubling().stream(State(), mode="updates") as stream:
+        async for _ in stream:
+            assert len(stream._task.progress.values) == 1
+
+
 async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
     session = AgentSession.new("left", store=MemoryStore())
     async with doubling().stream(State(), session=session) as stream:
