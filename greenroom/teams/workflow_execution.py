@@ -278,6 +278,7 @@ class Execution(Generic[StateT]):
         Raises:
             WorkflowError: nobody can be asked.
         """
+        await self._agent.session.save()  # the answer may take its time
         answer = await self._ask_person(
             unit,
             f"Run the node {unit} again",
