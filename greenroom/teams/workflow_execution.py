@@ -93,6 +93,7 @@ class Execution(Generic[StateT]):
         self._progress = progress
         self._answers = dict(answers)
         self._failures: dict[Unit, Exception] = {}
+        self._items: dict[Unit, object] = {}  # of the step in hand; each goes to one unit alone
         self._left = 0  # units of the step in hand that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
@@ -119,6 +120,7 @@ class Execution(Generic[StateT]):
 
     async def _take_step(self) -> None:
         progress = self._progress
+        self._items.clear()
         nodes = [self._graph.nodes[name] for name in progress.ready]
         lanes = [(node, self._units(node)) for node in nodes]
         self._left = sum(len(units) for _, units in lanes)
@@ -150,15 +152,15 @@ class Execution(Generic[StateT]):
 
     def _units(self, node: Node) -> deque[Unit]:
         """Return what is left to run of a node."""
-        items = range(len(self._items(node))) if node.over else [None]
-        units = [Unit(node.name, item) for item in items]
+        units = [Unit(node.name)]
+        if node.over:
+            items = self._progress.schema.read(self._progress.now, node.over)
+            if not isinstance(items, list | tuple):
+                message = f"{node.name} runs for each item of {node.over}, which is no list"
+                raise WorkflowError(message)
+            units = [Unit(node.name, place) for place in range(len(items))]
+            self._items |= zip(units, items, strict=True)
         return deque(unit for unit in units if unit not in self._progress.ended)
-
-    def _items(self, node: Node) -> list[object]:
-        items = self._progress.schema.read(self._progress.now, node.over)
-        if not isinstance(items, list | tuple):
-            raise WorkflowError(f"{node.name} runs for each item of {node.over}, which is no list")
-        return list(items)
 
     async def _work(self, node: Node, units: deque[Unit]) -> None:
         """Run a node, or its items one after the other; where one has failed, no other item begins."""
@@ -221,7 +223,7 @@ class Execution(Generic[StateT]):
         try:
             if unit.item is None:
                 return await node.run(state)
-            return await node.run(state, self._items(node)[unit.item])
+            return await node.run(state, self._items[unit])
         finally:
             _ask.reset(token)
 
@@ -236,7 +238,7 @@ class Execution(Generic[StateT]):
         if unit.item is None:
             value: object = schema.read(now, node.input)
         else:
-            value = self._items(node)[unit.item]
+            value = self._items[unit]
         return value if isinstance(value, str) else serde.encode(value).decode()
 
     async def _ask_agent(
