@@ -199,7 +199,8 @@ class Execution(Generic[StateT]):
             if node.look is None:
                 return await self._call(node, unit, scope)
             session = await self._open_session(cut_off)
-            goes_on = cut_off is not None and node.goes_on
+            # Where no model was asked there is no conversation to go on with.
+            goes_on = cut_off is not None and node.goes_on and cut_off.model
             text = _GO_ON if goes_on else self._input(node, unit)
             return _output(node, await self._ask_agent(node, unit, scope, session, text))
         raise WorkflowLimitError(

@@ -21,7 +21,7 @@ from greenroom import (
     WorkflowError,
     WorkflowLimitError,
 )
-from greenroom.teams import END, START, Workflow, request_approval
+from greenroom.teams import END, START, Workflow, pipeline, request_approval
 from greenroom.testing import Reply, ScriptedProvider
 
 
@@ -396,6 +396,27 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
         await request_approval("Hm")
     with pytest.raises(WorkflowError, match="answers for 'nobody'"):
         await workflow.run({"text": "Hello"}, answers={"nobody": True})
+
+
+@pytest.mark.parametrize("make", [lambda member: member, pipeline])
+async def test_what_asks_no_model_gets_its_input_again_where_a_person_lets_it_run_again(make):
+    heard, session = [], AgentSession.new("left", store=MemoryStore())
+
+    async def member(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                heard.append(message.text)
+                if len(heard) == 1:
+                    nursery.cancel_scope.cancel()
+                    await trio.sleep_forever()
+                turn.set_result("done")
+
+    workflow = Workflow(State).node("a", make(member), input="best", output="best")
+    workflow.edge(START, "a").edge("a", END)
+    async with trio.open_nursery() as nursery:
+        await workflow.run(State(best="Begin."), session=session)
+    run = await workflow.run(session=session, resume=True, answers={"a": True})
+    assert (run.state.best, heard) == ("done", ["Begin.", "Begin."])
 
 
 async def test_a_run_knows_nothing_of_one_before_it_in_its_session():
