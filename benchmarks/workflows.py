@@ -1,6 +1,6 @@
 """Workflows of 1,000 nodes: one after the other, side by side, over a list, and as agents.
 
-A function takes at most 2 ms of CPU per node, with each step on disk. An agent takes at most 2.5 times the
+A function takes at most 2 ms of CPU per node, with each step on disk. An agent takes at most twice the
 CPU of one that is spawned by hand: that it begins and what it comes to is saved. Exits with 1 where it takes
 more.
 
@@ -26,7 +26,7 @@ COUNT = 1_000
 AGENTS = 200
 ROUNDS = 5
 MAX_MS = 2.0
-MAX_RATIO = 2.5
+MAX_RATIO = 2.0
 
 
 class State(TypedDict, total=False):

@@ -44,7 +44,7 @@ from greenroom.teams.workflow_run import (
     WorkflowBegin,
     WorkflowRun,
     WorkflowStep,
-    find_begins,
+    last_entry,
 )
 from greenroom.teams.workflow_state import START, Changes, StateSchema
 
@@ -153,6 +153,8 @@ class Workflow(Generic[StateT]):
         is_agent = bool(input or output) or isinstance(inner, Runnable | Workflow)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
+        if timeout is not None and not timeout > 0:
+            raise WorkflowError(f"{name} has {timeout} seconds", hint="give it more than none")
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
         look = trace_worker
@@ -255,6 +257,7 @@ class Workflow(Generic[StateT]):
         """
         async with self.stream(
             state,
+            mode="updates",  # makes no states that nobody reads
             session=session,
             store=store,
             resume=resume,
@@ -298,7 +301,7 @@ class Workflow(Generic[StateT]):
         given = {unit: as_answer(answer) for unit, answer in (answers or {}).items()}
         if unknown := [each for each in given if each.partition("[")[0] not in self._graph.nodes]:
             raise WorkflowError(f"answers for {unknown[0]!r}, and there is no such node")
-        task = _Task(self, state, resume, max_steps, given)
+        task = _Task(self, state, resume, max_steps, given, keeps_values=mode == "values")
         options = RunOptions(
             function=task.run,
             report=task.report,
@@ -344,11 +347,11 @@ class Workflow(Generic[StateT]):
 
     def _is_open(self, agent: AgentInternals, state: Changes) -> bool:
         """Whether the last run began with this state, and has not come to its end."""
-        begins = find_begins(agent.session)
-        if not begins or begins[-1].state != state:
+        last = last_entry(agent.session)
+        if last is None or not last.next:
             return False
         progress = Progress.load(self._schema, agent.session)
-        return progress is not None and bool(progress.ready)
+        return progress is not None and progress.begin.state == state
 
     def _open(
         self,
@@ -380,8 +383,9 @@ class Workflow(Generic[StateT]):
         first = self._schema.begin(state)
         values = self._schema.merge({}, [(START, first)])
         ready = self._graph.follow([START], lambda: self._schema.make(values))
-        begin = WorkflowBegin(first, ready)
-        progress = Progress(self._schema, begin, len(find_begins(agent.session)) + 1)
+        last = last_entry(agent.session)
+        begin = WorkflowBegin(first, ready, last.run + 1 if last else 1)
+        progress = Progress(self._schema, begin)
         execution = Execution(agent, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution
@@ -403,6 +407,7 @@ class _Task(Generic[StateT]):
     resume: bool
     max_steps: int
     answers: Mapping[str, Answer]
+    keeps_values: bool
     report: RunReport = field(default_factory=RunReport)
     progress: Progress[StateT] | None = None
     first: int = 0  # steps that earlier runs have taken
@@ -415,6 +420,7 @@ class _Task(Generic[StateT]):
                         agent, self.state, resume=self.resume, answers=self.answers
                     )
                     self.first = len(self.progress.steps)
+                    self.progress.keeps_values = self.keeps_values
                     await execution.run(self.max_steps)
                 except BaseException as error:
                     self._note(leaves(error))
@@ -463,11 +469,10 @@ class WorkflowStream(Generic[StateT]):
         progress = self._task.progress
         if progress is None or self._mode == "debug":
             return ()
-        is_about_steps = self._mode == "updates"
-        seen = max(self._seen, self._task.first)
-        self._seen = len(progress.steps) if is_about_steps else len(progress.values)
-        if is_about_steps:
+        if self._mode == "updates":
+            seen, self._seen = max(self._seen, self._task.first), len(progress.steps)
             return progress.steps[seen:]
+        seen, self._seen = self._seen, len(progress.values)
         return map(progress.schema.make, progress.values[seen:])
 
     @property

@@ -1,8 +1,9 @@
 """Running a workflow, step by step: all nodes that are ready, then what they have changed, in their order.
 
 That a node begins is on record before it begins, and in which session. What it has changed is on record
-before anything rests upon it. So a run that is read back knows of each node of its step whether it has ended,
-has not begun, or was cut off; of an agent that was cut off, its own session tells what it has left behind.
+before anything rests upon it: a function that begins saves what was before it as well. So a run that is read
+back knows of each node of its step whether it has ended, has not begun, or was cut off; of an agent that was
+cut off, its own session tells what it has left behind.
 """
 
 from collections import deque
@@ -92,6 +93,7 @@ class Execution(Generic[StateT]):
         self._progress = progress
         self._answers = dict(answers)
         self._failures: dict[Unit, Exception] = {}
+        self._items: dict[Unit, object] = {}  # of the step in hand; each goes to one unit alone
         self._left = 0  # units of the step in hand that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
@@ -118,6 +120,7 @@ class Execution(Generic[StateT]):
 
     async def _take_step(self) -> None:
         progress = self._progress
+        self._items.clear()
         nodes = [self._graph.nodes[name] for name in progress.ready]
         lanes = [(node, self._units(node)) for node in nodes]
         self._left = sum(len(units) for _, units in lanes)
@@ -134,7 +137,8 @@ class Execution(Generic[StateT]):
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready)
         self._keep(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
-        await self._agent.session.save()
+        if not ready or any(self._graph.nodes[name].look for name in ready):
+            await self._agent.session.save()  # a function saves it as it begins, at once
         self._tell(step, step.number, step.updates)
 
     def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
@@ -148,15 +152,15 @@ class Execution(Generic[StateT]):
 
     def _units(self, node: Node) -> deque[Unit]:
         """Return what is left to run of a node."""
-        items = range(len(self._items(node))) if node.over else [None]
-        units = [Unit(node.name, item) for item in items]
+        units = [Unit(node.name)]
+        if node.over:
+            items = self._progress.schema.read(self._progress.now, node.over)
+            if not isinstance(items, list | tuple):
+                message = f"{node.name} runs for each item of {node.over}, which is no list"
+                raise WorkflowError(message)
+            units = [Unit(node.name, place) for place in range(len(items))]
+            self._items |= zip(units, items, strict=True)
         return deque(unit for unit in units if unit not in self._progress.ended)
-
-    def _items(self, node: Node) -> list[object]:
-        items = self._progress.schema.read(self._progress.now, node.over)
-        if not isinstance(items, list | tuple):
-            raise WorkflowError(f"{node.name} runs for each item of {node.over}, which is no list")
-        return list(items)
 
     async def _work(self, node: Node, units: deque[Unit]) -> None:
         """Run a node, or its items one after the other; where one has failed, no other item begins."""
@@ -164,6 +168,8 @@ class Execution(Generic[StateT]):
             unit = units.popleft()
             try:
                 await self._attend(node, unit)
+                if self._left and (node.look or not units):  # else the step or next item saves it
+                    await self._agent.session.save()
             except Exception as error:  # noqa: BLE001 (raised once the others have ended)
                 error.add_note(f"in the node {unit} of a workflow")
                 self._failures[unit] = error
@@ -181,8 +187,6 @@ class Execution(Generic[StateT]):
             changes = await self._run(node, unit, trace.session)
         self._note(unit, self._progress.schema.check(str(unit), changes))
         self._left -= 1
-        if self._left:  # behind the last one the whole step is saved
-            await self._agent.session.save()
 
     def _note(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
         run, step = self._progress.run, self._progress.number
@@ -195,7 +199,8 @@ class Execution(Generic[StateT]):
             if node.look is None:
                 return await self._call(node, unit, scope)
             session = await self._open_session(cut_off)
-            goes_on = cut_off is not None and node.goes_on
+            # Where no model was asked there is no conversation to go on with.
+            goes_on = cut_off is not None and node.goes_on and cut_off.model
             text = _GO_ON if goes_on else self._input(node, unit)
             return _output(node, await self._ask_agent(node, unit, scope, session, text))
         raise WorkflowLimitError(
@@ -207,7 +212,7 @@ class Execution(Generic[StateT]):
         """Put on record that a node begins, before it does; from then on its time counts."""
         if node.look is not None or not node.repeatable:
             self._note(unit, None, id_)
-            await self._agent.session.save()
+        await self._agent.session.save()  # the step before as well
         if node.timeout is not None:
             scope.deadline = trio.current_time() + node.timeout
 
@@ -219,7 +224,7 @@ class Execution(Generic[StateT]):
         try:
             if unit.item is None:
                 return await node.run(state)
-            return await node.run(state, self._items(node)[unit.item])
+            return await node.run(state, self._items[unit])
         finally:
             _ask.reset(token)
 
@@ -234,7 +239,7 @@ class Execution(Generic[StateT]):
         if unit.item is None:
             value: object = schema.read(now, node.input)
         else:
-            value = self._items(node)[unit.item]
+            value = self._items[unit]
         return value if isinstance(value, str) else serde.encode(value).decode()
 
     async def _ask_agent(
@@ -276,6 +281,7 @@ class Execution(Generic[StateT]):
         Raises:
             WorkflowError: nobody can be asked.
         """
+        await self._agent.session.save()  # the answer may take its time
         answer = await self._ask_person(
             unit,
             f"Run the node {unit} again",

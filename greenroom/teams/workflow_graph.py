@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import (
     Generic,
     Literal,
@@ -63,7 +64,12 @@ class Edge(Generic[StateT]):
         """Return where it leads from the state of which this makes copies."""
         if self.route is not None:
             found = self.route(state())
-            return (found,) if isinstance(found, str) else tuple(found)  # type: ignore[arg-type]
+            names = (found,) if isinstance(found, str) else found
+            if not isinstance(names, Iterable):
+                raise WorkflowError(
+                    f"a route returned {found!r}", hint="return the name of a node, or several"
+                )
+            return tuple(names)
         return (self.target,) if self.when is None or self.when(state()) else ()
 
     def targets(self, nodes: Iterable[str]) -> Iterable[str]:
@@ -158,15 +164,17 @@ class Graph(Generic[StateT]):
         ready: set[str] = set()
         for source in done:
             found = {name for edge in self._edges[source] for name in edge.follow(state)}
+            if unknown := [name for name in found - {END} if name not in self.nodes]:
+                raise WorkflowError(
+                    f"a route of {source} names {unknown[0]!r}, and there is no such node",
+                    hint=f"nodes: {', '.join(self.nodes)}",
+                )
             if not found:
                 raise WorkflowError(
                     f"nothing leads on from {source}: none of its conditions holds",
                     hint=f'add an edge without one, such as .edge("{source}", END)',
                 )
             ready |= found
-        for name in ready - {END}:
-            if name not in self.nodes:
-                raise WorkflowError(f"a route names {name!r}, and there is no such node")
         return tuple(sorted(ready - {END}, key=self._places.__getitem__))
 
 
@@ -180,14 +188,21 @@ def _reachable(start: str, ways: dict[str, set[str]]) -> set[str]:
 
 
 def _literals(function: object) -> tuple[str, ...]:
-    """Return the words that a function may return, where its annotation lists them."""
+    """Return the words that a function may return, where its annotation lists them all."""
     try:
-        returned = get_type_hints(function).get("return")
+        left = [get_type_hints(function).get("return")]
     except (TypeError, NameError):
         return ()
-    while returned is not None and get_origin(returned) is not Literal:
-        returned = next(iter(get_args(returned)), None)
-    return get_args(returned)
+    words: list[str] = []
+    while left:
+        hint = left.pop()
+        if get_origin(hint) is Literal:
+            words += get_args(hint)
+        elif get_args(hint):  # a union, or a list of them
+            left += get_args(hint)
+        elif hint not in (NoneType, Ellipsis):
+            return ()
+    return tuple(words)
 
 
 def is_async(function: object) -> bool:

@@ -6,8 +6,10 @@ what it came to, in the order in which that happened.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -24,7 +26,7 @@ __all__ = [
     "WorkflowBegin",
     "WorkflowRun",
     "WorkflowStep",
-    "find_begins",
+    "last_entry",
 ]
 
 StateT = TypeVar("StateT")
@@ -47,10 +49,11 @@ class Unit(Wire, frozen=True):
 
 
 class WorkflowBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this state, and these nodes."""
+    """A run begins with this state, and these nodes; the first of its session has the number 1."""
 
     state: Changes
     next: tuple[str, ...]
+    run: int = 1
 
     def __str__(self) -> str:
         return f"workflow: begins with {', '.join(self.next) or 'nothing'}"
@@ -64,11 +67,13 @@ class WorkflowStep(Wire, frozen=True, tag="step"):
         updates: what its nodes have changed, by their names; of a node that ran for each item of a
             list, the changes of each. Not in the record, since those of the nodes have it.
         next: the nodes of the next step; none where the run has ended.
+        run: the number of the run in its session, from 1.
     """
 
     number: int
     updates: Changes = {}
     next: tuple[str, ...] = ()
+    run: int = 1
 
     def __str__(self) -> str:
         then = ", ".join(self.next) or "the end"
@@ -111,22 +116,25 @@ class WorkflowRun(Generic[StateT]):
     pending: tuple[PermissionRequest, ...] = ()
 
 
-def find_begins(session: AgentSession) -> list[WorkflowBegin]:
-    """Return how each run of a session has begun.
+_Entry: TypeAlias = WorkflowBegin | WorkflowStep
+
+
+def last_entry(session: AgentSession) -> _Entry | None:
+    """Return the last step of a session, or the beginning of a run without one; no other is read.
 
     Raises:
-        WorkflowError: its records can't be read.
+        WorkflowError: it can't be read.
     """
-    return [each for each in _read(session)[0] if isinstance(each, WorkflowBegin)]
+    record = session.last_record(WORKFLOW_STEP)
+    with _reading(session):
+        found: _Entry | None = msgspec.convert(record, _Entry | None)
+    return found
 
 
-def _read(session: AgentSession) -> tuple[list[WorkflowBegin | WorkflowStep], list[NodeRecord]]:
-    steps, nodes = session.records(WORKFLOW_STEP), session.records(WORKFLOW_NODE)
+@contextmanager
+def _reading(session: AgentSession) -> Iterator[None]:
     try:
-        return (
-            msgspec.convert(steps, list[WorkflowBegin | WorkflowStep]),
-            msgspec.convert(nodes, list[NodeRecord]),
-        )
+        yield
     except msgspec.ValidationError as error:
         raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
 
@@ -134,14 +142,15 @@ def _read(session: AgentSession) -> tuple[list[WorkflowBegin | WorkflowStep], li
 class Progress(Generic[StateT]):
     """The state of a run, and what of the step in hand has begun and ended."""
 
-    def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin, run: int) -> None:
-        """Begin a run, the n-th of its session."""
+    def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin) -> None:
+        """Begin a run."""
         self.schema = schema
         self.begin = begin
-        self.run = run
+        self.run = begin.run
         self.ready = begin.next
         self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
-        """The state at the beginning, and behind each step."""
+        """The state behind the last step; if they are kept, those before it, too, for who reads along."""
+        self.keeps_values = False
         self.steps: list[WorkflowStep] = []
         self.begun: dict[Unit, str] = {}
         """The sessions of what has begun in the step in hand; empty where it is no agent."""
@@ -154,15 +163,18 @@ class Progress(Generic[StateT]):
         Raises:
             WorkflowError: it does not fit the workflow.
         """
-        steps, nodes = _read(session)
-        places = [place for place, each in enumerate(steps) if isinstance(each, WorkflowBegin)]
-        if not places:
+        with _reading(session):
+            entries = msgspec.convert(session.records(WORKFLOW_STEP), list[_Entry])
+            nodes = msgspec.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
+        begins = [each for each in entries if isinstance(each, WorkflowBegin)]
+        if not begins:
             return None
-        progress = cls(schema, cast("WorkflowBegin", steps[places[-1]]), len(places))
+        progress = cls(schema, begins[-1])
         own = deque(each for each in nodes if each.run == progress.run)
-        for step in steps[places[-1] + 1 :]:
-            progress._take(own)
-            progress.close(progress.merged(), step.next)
+        for step in entries:
+            if isinstance(step, WorkflowStep) and step.run == progress.run:
+                progress._take(own)
+                progress.close(progress.merged(), step.next)
         progress._take(own)
         return progress
 
@@ -208,8 +220,10 @@ class Progress(Generic[StateT]):
                 updates[unit.node] = changes
             else:
                 cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
-        step = WorkflowStep(self.number, updates, ready)
+        step = WorkflowStep(self.number, updates, ready, self.run)
         self.steps.append(step)
+        if not self.keeps_values:
+            self.values.clear()
         self.values.append(values)
         self.ready, self.begun, self.ended = ready, {}, {}
         return step

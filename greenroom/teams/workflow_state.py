@@ -21,7 +21,7 @@ from typing import (
 
 import msgspec
 
-from greenroom.core import JSON, Message, WorkflowError, serde
+from greenroom.core import JSON, InvalidJSONError, Message, WorkflowError, serde
 
 __all__ = ["END", "START", "Changes", "StateSchema", "Values", "add_messages"]
 
@@ -84,7 +84,10 @@ class _Field:
 
         Where a reducer takes lists, an item may stand alone; a text may be the JSON of a value.
         """
-        raw, problem = serde.encode(value), None
+        try:
+            raw, problem = serde.encode(value), None
+        except InvalidJSONError as error:
+            raise InvalidJSONError(f"{who} can't set {self.name}: {error}") from error
         alone = [b"[%b]" % raw] if self.reducer is not None else []
         for each in (raw, *alone, *([value.encode()] if isinstance(value, str) else [])):
             try:
@@ -99,7 +102,12 @@ class _Field:
         """Return the next value; the first update of a field without a value is its value."""
         if self.reducer is None or old is None:
             return update
-        return self.fit(who, self.reducer(self.decoder.decode(old), self.decoder.decode(update)))
+        try:
+            joined = self.reducer(self.decoder.decode(old), self.decoder.decode(update))
+        except Exception as error:
+            error.add_note(f"in the reducer of {self.name}, with what {who} has set")
+            raise
+        return self.fit(f"the reducer, with what {who} has set,", joined)
 
 
 class StateSchema(Generic[StateT]):
@@ -114,13 +122,16 @@ class StateSchema(Generic[StateT]):
         self._kind = kind
         self._is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         if not self._is_struct and not is_typeddict(kind):
-            hint = "write a msgspec.Struct or a TypedDict"
+            hint = "write a msgspec.Struct or a TypedDict, and leave out its parameters"
             raise WorkflowError(f"{kind!r} can't be the state of a workflow", hint=hint)
         try:
             hints = get_type_hints(kind, include_extras=True)
-            self._fields = {name: _Field.of(name, hint) for name, hint in hints.items()}
-        except TypeError as error:
-            raise WorkflowError(f"{kind.__name__} can't be stored as JSON: {error}") from error
+            names = getattr(kind, "__struct_fields__", hints)  # a class variable is none of them
+            self._fields = {name: _Field.of(name, hints[name]) for name in names}
+        except (TypeError, NameError) as error:
+            hint = "its types are those that msgspec knows, at the top of a module"
+            message = f"{kind.__name__} can't be stored as JSON: {error}"
+            raise WorkflowError(message, hint=hint) from error
 
     def field(self, name: str, who: str) -> _Field:
         """Return a field.
@@ -136,8 +147,10 @@ class StateSchema(Generic[StateT]):
     def begin(self, given: object) -> Changes:
         """Return the first state as changes: what is given, and the defaults of the class.
 
+        A TypedDict may begin with fewer fields than it has, for its nodes to set.
+
         Raises:
-            WorkflowError: a value is missing, unknown, or of another type.
+            WorkflowError: a value is unknown, or of another type, or a struct lacks one.
         """
         if self._is_struct:
             if not isinstance(given, self._kind):
@@ -157,8 +170,9 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{who} returned {type(changes).__name__}", hint=hint)
         checked: Changes = {}
         for name, value in (changes or {}).items():
+            fitting = self.field(name, who).fit(who, value)
             serde.check_json(msgspec.to_builtins(value))
-            checked[name] = serde.loads(self.field(name, who).fit(who, value))
+            checked[name] = serde.loads(fitting)
         return checked
 
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:

@@ -21,7 +21,7 @@ from greenroom import (
     WorkflowError,
     WorkflowLimitError,
 )
-from greenroom.teams import END, START, Workflow, request_approval
+from greenroom.teams import END, START, Workflow, pipeline, request_approval
 from greenroom.testing import Reply, ScriptedProvider
 
 
@@ -214,6 +214,26 @@ async def test_a_workflow_is_a_node_of_another_one_and_an_agent():
         assert (await handle.ask("ho")).value == "HO!"  # a finished run is not gone on with
 
 
+async def test_an_input_does_not_read_the_runs_before_it(monkeypatch):
+    async def echo(state):
+        return {"best": state.best + "!"}
+
+    def read_all(session, kind):
+        raise AssertionError(f"all {kind} records were read")
+
+    workflow = Workflow(State, input="best", output="best").node("echo", echo)
+    workflow.edge(START, "echo").edge("echo", END)
+    session = AgentSession.new("echo")
+    async with AgentRuntime(store=MemoryStore()) as runtime:
+        handle = runtime.spawn(session, workflow)
+        await handle.ask("one")
+        with monkeypatch.context() as patch:
+            patch.setattr(AgentSession, "records", read_all)
+            assert (await handle.ask("two")).value == "two!"
+            assert (await handle.ask("two")).value == "two!"  # a run that has ended is not resumed
+    assert workflow.load(session).steps[0].run == 3
+
+
 async def test_a_workflow_that_is_a_node_of_itself_ends_at_a_limit():
     workflow = Workflow(State, input="best", output="best")
     workflow.node("self", workflow, input="best", output="best")
@@ -320,6 +340,12 @@ async def test_a_run_is_read_in_three_modes():
         await read("everything")
 
 
+async def test_states_are_kept_for_who_reads_them_alone():
+    async with doubling().stream(State(), mode="updates") as stream:
+        async for _ in stream:
+            assert len(stream._task.progress.values) == 1
+
+
 async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
     session = AgentSession.new("left", store=MemoryStore())
     async with doubling().stream(State(), session=session) as stream:
@@ -370,6 +396,27 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
         await request_approval("Hm")
     with pytest.raises(WorkflowError, match="answers for 'nobody'"):
         await workflow.run({"text": "Hello"}, answers={"nobody": True})
+
+
+@pytest.mark.parametrize("make", [lambda member: member, pipeline])
+async def test_what_asks_no_model_gets_its_input_again_where_a_person_lets_it_run_again(make):
+    heard, session = [], AgentSession.new("left", store=MemoryStore())
+
+    async def member(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                heard.append(message.text)
+                if len(heard) == 1:
+                    nursery.cancel_scope.cancel()
+                    await trio.sleep_forever()
+                turn.set_result("done")
+
+    workflow = Workflow(State).node("a", make(member), input="best", output="best")
+    workflow.edge(START, "a").edge("a", END)
+    async with trio.open_nursery() as nursery:
+        await workflow.run(State(best="Begin."), session=session)
+    run = await workflow.run(session=session, resume=True, answers={"a": True})
+    assert (run.state.best, heard) == ("done", ["Begin.", "Begin."])
 
 
 async def test_a_run_knows_nothing_of_one_before_it_in_its_session():

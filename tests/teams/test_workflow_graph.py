@@ -1,13 +1,14 @@
 """Graphs that make no sense are refused when they are built, or with the first node that shows it."""
 
 from functools import partial
-from typing import Annotated, Literal, TypedDict
+from threading import Thread
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 import msgspec
 import pytest
 import trio
 
-from greenroom import Agent, Message, WorkflowError, WorkflowLimitError
+from greenroom import Agent, InvalidJSONError, Message, WorkflowError, WorkflowLimitError
 from greenroom.teams import END, START, Workflow, add_messages
 from greenroom.testing import ScriptedProvider
 
@@ -16,6 +17,7 @@ class State(TypedDict, total=False):
     number: int
     text: str
     items: list[int]
+    any: object
 
 
 async def work(state: State) -> None:
@@ -59,6 +61,7 @@ AGENT = Agent(ScriptedProvider())
         (lambda: chain("a").node(END, work), "the name 'END' is taken"),
         (lambda: chain("a").node("b", lambda state: None), "not an async function"),
         (lambda: chain("a").edge("a", END, when=work), "is an async function"),
+        (lambda: chain("a").node("b", work, timeout=-1), "b has -1 seconds"),
         (lambda: chain("a").node("b", AGENT, input="nothing"), "no field 'nothing'"),
         (lambda: chain("a").each("a", "nothing"), "no field 'nothing'"),
         (lambda: chain("a").each("b", "items"), "there is no node 'b'"),
@@ -76,8 +79,48 @@ def test_what_makes_no_sense_is_refused_when_it_is_built(make, problem):
         make().build()
 
 
-def test_a_route_without_an_annotation_may_lead_anywhere():
-    chain("a").node("b", work).edge("b", END).route("a", lambda state: "b").build()
+def route_to_either(state: State) -> Literal["b"] | list[Literal["c"]] | None:
+    return "b"
+
+
+def route_to_any(state: State) -> list[str]:
+    return ["b"]
+
+
+@pytest.mark.parametrize("route", [lambda state: "b", route_to_either, route_to_any])
+def test_a_route_may_lead_to_all_that_its_annotation_lists_or_anywhere(route):
+    workflow = chain("a").node("b", work).node("c", work)
+    workflow.edge("b", END).edge("c", END).route("a", route).build()
+
+
+def fail(old: int, update: int) -> int:
+    raise ZeroDivisionError
+
+
+class Sum(msgspec.Struct):
+    kind: ClassVar[str] = "sum"
+    number: Annotated[int, fail] = 0
+
+
+def test_a_reducer_that_fails_is_named_and_class_variables_are_no_fields():
+    async def add(state):
+        return {"number": 1}
+
+    workflow = Workflow(Sum).node("a", add).edge(START, "a").edge("a", END)
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(workflow, {})
+    assert caught.value.__notes__ == ["in the reducer of number, with what a has set"]
+
+
+def test_a_state_whose_types_are_not_to_be_found_is_refused():
+    class Local(msgspec.Struct):
+        number: "Hidden"
+
+    class Hidden(msgspec.Struct):
+        number: int
+
+    with pytest.raises(WorkflowError, match="name 'Hidden' is not defined"):
+        Workflow(Local)
 
 
 def run(workflow, state, **options):
@@ -90,6 +133,8 @@ def run(workflow, state, **options):
         ({"other": 1}, "no field 'other'"),
         ({"number": "many"}, "a can't set number"),
         ([1], "a returned list"),
+        ({"any": Thread()}, "a can't set any: .*Thread"),
+        ({"any": float("nan")}, "nan is not a JSON number"),
     ],
 )
 def test_changes_that_the_state_can_not_take_are_refused_with_the_node(changes, problem):
@@ -97,7 +142,7 @@ def test_changes_that_the_state_can_not_take_are_refused_with_the_node(changes, 
         return changes
 
     workflow = Workflow(State).node("a", change).edge(START, "a").edge("a", END)
-    with pytest.raises(WorkflowError, match=problem):
+    with pytest.raises((WorkflowError, InvalidJSONError), match=problem):
         run(workflow, {})
 
 
@@ -116,8 +161,9 @@ def test_a_node_that_leads_nowhere_is_named():
     workflow = chain("a").edge("a", END, when=lambda state: False)
     with pytest.raises(WorkflowError, match="nothing leads on from a"):
         run(workflow, {})
-    with pytest.raises(WorkflowError, match="a route names 'x'"):
-        run(chain("a").route("a", lambda state: "x"), {})
+    for name, problem in (("x", "a route of a names 'x'"), (None, "a route returned None")):
+        with pytest.raises(WorkflowError, match=problem):
+            run(chain("a").route("a", lambda state, name=name: name), {})
 
 
 def test_a_cycle_ends_at_its_limit():

@@ -1,17 +1,20 @@
 """A workflow with effects goes on after a kill at any moment, and has each effect once."""
 
 import copy
+import operator
 import os
 import signal
 import sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Annotated, TypedDict
 
 import pytest
 import trio
 
 from greenroom import MemoryStore, TurnStatus, WorkflowError
+from greenroom.teams import END, START, Workflow
 from tests.teams.booking import EFFECTS, Booking, in_folder
 from tests.warm_python import WarmProgram
 
@@ -65,6 +68,28 @@ async def test_every_effect_happens_once_whatever_a_kill_leaves():
         questions.update(again.asked)
     assert set(questions) == {"pay", "write", "ship[0]", "ship[1]", "fold", "seal"}
     assert len(left) > 60
+
+
+async def test_a_function_is_saved_once_for_what_was_before_it_and_that_it_begins():
+    class Sum(TypedDict):
+        items: list[int]
+        total: Annotated[int, operator.add]
+
+    async def add(state, item=1):
+        return {"total": item}
+
+    names = [f"n{number}" for number in range(10)]
+    workflow = Workflow(Sum).node("map", add).each("map", over="items", limit=1)
+    for source, target in zip([START, *names], [*names, "map"], strict=True):
+        workflow.edge(source, target)
+        if target != "map":
+            workflow.node(target, add)
+    workflow.edge("map", END)
+    store, lines = SeenStore(), []
+    store.seen = lines.append
+    run = await workflow.run({"items": [1] * 10, "total": 0}, store=store)
+    assert run.state["total"] == 20
+    assert len(lines) <= 20 + 3
 
 
 def kill(folder, point):
