@@ -307,8 +307,8 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
 
 def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
     """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
-    if not session.history:
-        return subtask.goal
+    if not any(message.role == "assistant" for message in session.history):
+        return subtask.goal  # where no model has answered there is no conversation to go on with
     return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 

@@ -18,7 +18,14 @@ from greenroom.planning import (
     execute_plan,
     plan_and_execute,
 )
-from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from greenroom.testing import (
+    Reply,
+    Scenario,
+    ScriptedApprover,
+    ScriptedProvider,
+    call,
+    cancel_at_every_checkpoint,
+)
 from tests.planning.planned import Planned, worker
 
 
@@ -181,6 +188,17 @@ async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
     await again.carry_out()
     assert again.run.state("a").status is SubtaskStatus.PENDING
     assert "its agent had begun" in again.run.state("a").error
+
+
+async def test_an_agent_that_asks_no_model_gets_its_goal_again(autojump_clock):
+    planned = Planned(Plan("", [Subtask("a", "A")]), worker)
+    await interrupted(planned, 0.1)
+    again = Planned(planned.plan, worker, store=planned.store, session=planned.session)
+    async with again.spawned() as handle, trio.open_nursery() as nursery:
+        await nursery.start(ScriptedApprover("allow").attend, handle)
+        await handle.ask("Go.")
+        await handle.shutdown()
+    assert again.run.results == {"a": {"done": "A"}}
 
 
 @pytest.mark.parametrize("says", [{"category": "read"}, {"read_only": True}, {"idempotent": True}])
