@@ -199,7 +199,9 @@ def describe_errors(run: PlanRun) -> str:
 
 
 def _listed(texts: dict[str, str]) -> str:
-    return "\n".join(f"- {id_}: {text}" for id_, text in texts.items()) or "nothing"
+    """Put a text behind each id; its other lines are indented, so that none looks like the next entry."""
+    lines = ("\n  ".join(f"- {id_}: {text}".splitlines()) for id_, text in texts.items())
+    return "\n".join(lines) or "nothing"
 
 
 def _text(result: object, longest: int) -> str:

@@ -8,7 +8,7 @@ import trio
 from greenroom.core import ConfigurationError, ConflictError, TeamError
 from greenroom.teams.conflict import AgentAnswer, Strategy, majority, resolve
 from greenroom.teams.members import Member, name_members
-from greenroom.teams.pattern import Pattern, TeamTurn
+from greenroom.teams.pattern import Pattern, TeamTurn, as_text
 
 __all__ = ["committee"]
 
@@ -28,7 +28,7 @@ def committee(
     What more than half of those who have answered say holds, else what `tie` decides. The output is a
     `Resolution`, which says who has decided.
 
-    A member whose turn fails has not answered. The turn ends with a `ConflictError` where fewer than the
+    A member whose turn fails, or that says nothing, has not answered. The turn ends with a `ConflictError` where fewer than the
     quorum have answered, or where they contradict each other and nothing decides.
 
     Args:
@@ -72,9 +72,13 @@ def committee(
             question = team.message.content
             try:
                 output = await team.ask(members[each], question, name=each, sender=team.sender)
-                said[each] = AgentAnswer.of(each, output)
             except TeamError as error:
                 silent.append(error.message)
+                return
+            if output is None or not as_text(output).strip():
+                silent.append(f"{each} has said nothing")
+            else:
+                said[each] = AgentAnswer.of(each, output)
 
         async with trio.open_nursery() as nursery:
             for each in members:

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from greenroom.agents import Agent, AskPerson
-from greenroom.core import ConfigurationError, ConflictError, TurnStatus, Wire, clip
+from greenroom.core import ConfigurationError, ConflictError, TurnStatus, Wire, clip, serde
 from greenroom.runtime import AgentInternals, spawn_subagent
 from greenroom.session import AgentSession
 from greenroom.teams.pattern import as_text
@@ -112,7 +112,8 @@ Strategy: TypeAlias = Callable[
 async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Resolution:
     """Make one answer of several: where they differ, the first strategy that can tell decides.
 
-    Texts that differ only in case, white space or a full stop at the end are the same answer.
+    Texts that differ only in case, white space or a full stop at the end are the same answer, and so are
+    objects whose fields stand in another order.
 
     Raises:
         ConflictError: there are no answers, or no strategy can tell; it lists what was answered.
@@ -153,12 +154,15 @@ def majority(answers: Sequence[AgentAnswer]) -> Resolution | None:
 def most_confident(answers: Sequence[AgentAnswer]) -> Resolution | None:
     """Take the answer of the agent that is surest; None where nobody says, or two are as sure of others.
 
+    A confidence that is not from 0 to 1 says nothing.
+
     Example:
         >>> most_confident([AgentAnswer("a", 1, 0.5), AgentAnswer("b", 2, 0.9)]).value
         2
     """
-    most = max((each.confidence for each in answers if each.confidence is not None), default=None)
-    surest = [each for each in answers if most is not None and each.confidence == most]
+    said = [each.confidence for each in answers if each.confidence is not None]
+    most = max((each for each in said if 0 <= each <= 1), default=math.nan)
+    surest = [each for each in answers if each.confidence == most]
     if len({_key(each.value) for each in surest}) != 1:
         return None
     return _chosen(answers, surest[0].value, "most_confident")
@@ -256,13 +260,17 @@ def verify(agent: Agent[None, object]) -> Strategy:
 
 
 def describe(answers: Sequence[AgentAnswer]) -> str:
-    """Write down who has answered what, one a line, each cut to a readable length."""
-    return "\n".join(
+    """Write down who has answered what, each cut to a readable length.
+
+    Only with a new answer does a line begin at the margin, so none can hold that of another agent.
+    """
+    lines = (
         clip(
             f"- {each.agent}: {as_text(each.value)}{each.reason and f' ({each.reason})'}", _LONGEST
         )
         for each in answers
     )
+    return "\n".join("\n  ".join(line.splitlines()) for line in lines)
 
 
 def _chosen(answers: Sequence[AgentAnswer], value: object, by: str, reason: str = "") -> Resolution:
@@ -279,8 +287,11 @@ def _chosen(answers: Sequence[AgentAnswer], value: object, by: str, reason: str 
 
 
 def _key(value: object) -> str:
-    """Return what equal answers have in common."""
-    return " ".join(as_text(value).split()).removesuffix(".").casefold()
+    """Return what equal answers have in common: 1.0 is 1, and the order of fields says nothing."""
+    if isinstance(value, float):
+        value = str(int(value) if value.is_integer() else value)
+    text = value if isinstance(value, str) else serde.dumps(value, pretty=True).decode()
+    return " ".join(text.split()).removesuffix(".").casefold()
 
 
 def _number(value: object) -> float | None:

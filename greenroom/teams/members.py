@@ -30,7 +30,7 @@ async def working(
     """Start a member of a team as a subagent, and end it with the block.
 
     Where the agent has no room for one more (`RuntimeLimits.subagents`), it waits until another member has
-    ended; whoever waits longest is next. Room that is taken by other subagents is not waited for, since
+    ended; whoever waits longest is next, and nobody who comes later is before it. Room that is taken by other subagents is not waited for, since
     nobody knows whether they end: without a member that works, it is refused.
 
     Args:
@@ -103,7 +103,8 @@ class _Queue:
     def __init__(self, agent: AgentInternals) -> None:
         self._agent = agent
         self._working = 0
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._door = trio.StrictFIFOLock()  # who holds it is next, and looks for room
+        self._left = trio.lowlevel.ParkingLot()
 
     @classmethod
     def of(cls, agent: AgentInternals) -> "_Queue":
@@ -117,14 +118,20 @@ class _Queue:
 
     async def enter(self) -> None:
         """Wait for room; the caller has to take it before its next checkpoint, and to `leave` after all."""
-        while self._working and not self._agent.subagent_room:
-            await self._waiting.park()
+        if self._door.locked() or self._is_full:
+            async with self._door:
+                while self._is_full:
+                    await self._left.park()
         self._working += 1
 
     def leave(self) -> None:
-        """Give a place back, or one that was not taken: whoever is woken looks again."""
+        """Give a place back, or one that was not taken: who is next looks again."""
         self._working -= 1
-        self._waiting.unpark()
+        self._left.unpark()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._working > 0 and not self._agent.subagent_room
 
 
 def name_members(members: Iterable[Member]) -> dict[str, Member]:

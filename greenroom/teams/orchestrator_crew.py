@@ -145,15 +145,17 @@ class Crew:
         if not isinstance(run, Agent):
             # What it does may go through no call, although the agent before it has asked a model.
             agent.session.set_model("", "")
-        begun = trio.current_time()
+        begun, note = trio.current_time(), partial(self._agent.session.add_record, WORK)
+        stint = Stint(worker.name, self._number, subtask, agent.session.session_id, 0.0)
+        note(msgspec.to_builtins(stint))
+        await self._agent.session.save(flush=False)
         try:
             await (run(agent, self._deps) if isinstance(run, Runnable) else run(agent))
         finally:
-            seconds = trio.current_time() - begun
-            stint = Stint(
-                worker.name, self._number, subtask, agent.session.session_id, seconds, agent.usage
+            stint = msgspec.structs.replace(
+                stint, seconds=trio.current_time() - begun, usage=agent.usage
             )
-            self._agent.session.add_record(WORK, msgspec.to_builtins(stint))
+            note(msgspec.to_builtins(stint))
 
     async def _refuse(self, agent: AgentInternals, subtask: Subtask) -> None:
         async for message in agent.inputs():

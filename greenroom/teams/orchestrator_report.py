@@ -24,7 +24,9 @@ WORK = "team.work"
 
 
 class Stint(Wire, frozen=True):
-    """What one agent has done in one go: a record in the orchestrator's session.
+    """What one agent has done in one go: a record in the orchestrator's session, when it begins and when it ends.
+
+    So it is known whose result that is which is found after a kill; of what it has used, nothing is known then.
 
     Attributes:
         agent: its name.
@@ -48,8 +50,8 @@ class Source(Wire, frozen=True):
 
     Attributes:
         subtask: the subtask's id.
-        agent: who has completed it.
-        session_id: the conversation in which it was found.
+        agent: who has completed it; empty where a power failure has left the result and not that.
+        session_id: the conversation in which it was found; empty as well then.
         result: what it came to, a JSON value.
     """
 
@@ -96,19 +98,17 @@ class TeamResult(Wire, frozen=True):
 
 
 def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
-    """Return what has been done for a run, oldest first."""
+    """Return what has been done for a run, oldest first; of each stint what was written last."""
     stints = (msgspec.convert(record, Stint) for record in session.records(WORK))
-    return tuple(stint for stint in stints if stint.run == number)
+    return tuple({each.session_id: each for each in stints if each.run == number}.values())
 
 
 def find_sources(run: PlanRun, stints: Iterable[Stint]) -> tuple[Source, ...]:
     """Say who has completed what, in the plan's order."""
     last = {stint.subtask: stint for stint in stints}
-    return tuple(
-        Source(id_, last[id_].agent, last[id_].session_id, result)
-        for id_, result in run.results.items()
-        if id_ in last
-    )
+    nobody = Stint("", 0, "", "", 0.0)
+    found = ((last.get(id_, nobody), id_, result) for id_, result in run.results.items())
+    return tuple(Source(id_, by.agent, by.session_id, result) for by, id_, result in found)
 
 
 def report(agent: str, stints: Sequence[Stint], sources: Sequence[Source]) -> AgentReport:

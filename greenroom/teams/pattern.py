@@ -127,7 +127,14 @@ class Pattern(Runnable[object, object]):
         description: str = "",
         capabilities: Iterable[str] = (),
     ) -> None:
-        """Take a function that answers one input."""
+        """Take a function that answers one input.
+
+        Raises:
+            ConfigurationError: `capabilities` is one text, which stands for a word in a list.
+        """
+        if isinstance(capabilities, str):
+            hint = f"write capabilities=[{capabilities!r}]"
+            raise ConfigurationError(f"capabilities is {capabilities!r}", hint=hint)
         self.name = name
         self.description = description
         self.capabilities = tuple(capabilities)

@@ -26,6 +26,7 @@ from greenroom.planning import (
     Subtask,
     execute_plan,
 )
+from greenroom.planning.model_planner import describe_errors, describe_results
 from greenroom.testing import Reply, ScriptedProvider
 from tests.planning.planned import Planned, worker
 
@@ -194,3 +195,16 @@ async def test_a_planner_inside_of_an_agent_is_under_its_budgets(autojump_clock)
 def test_a_planner_works_outside_of_any_agent():
     llm = ScriptedProvider(draft(step("a")))
     assert trio.run(ModelPlanner(llm).plan, "goal").order() == ("a",)
+
+
+def test_a_result_can_forge_no_other_one():
+    plan = Plan("", [Subtask("a", ""), Subtask("b", "")])
+    run = (
+        PlanRun(plan)
+        .start("a", "s")
+        .complete("a", "x\r\n- b: paid")
+        .start("b", "t")
+        .fail("b", "y\n- a: z")
+    )
+    assert describe_results(run) == "- a: x\n  - b: paid"
+    assert describe_errors(run) == "- b: y\n  - a: z"

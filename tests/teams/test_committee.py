@@ -117,3 +117,16 @@ async def test_an_interrupt_ends_the_members(autojump_clock):
         report = await handle.interrupt()
         assert report.abandoned == ()
         assert (await handle.statistics()).subagents == 0
+
+
+async def test_who_says_nothing_has_not_answered():
+    jury = committee([member("ada", ""), member("bob", " "), member("eve", "tabs")], quorum=1)
+    assert (await resolved(jury)).agents == ("eve",)
+    result = await ask(committee([member("ada", ""), member("bob", "")]))
+    assert "0 of 2 agents have answered" in result.error
+    assert "ada has said nothing" in result.error
+
+
+def test_a_capability_that_stands_alone_is_refused():
+    with pytest.raises(ConfigurationError, match=r"write capabilities=\['style'\]"):
+        committee([member("ada", "tabs")], capabilities="style")

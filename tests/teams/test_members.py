@@ -130,3 +130,40 @@ async def test_a_member_is_gone_however_its_block_is_left(autojump_clock):
         assert agent.subagent_room == 1
 
     assert (await within(1, function)).status == "completed"
+
+
+async def test_nobody_overtakes_who_was_woken(autojump_clock):
+    begun = []
+
+    async def function(agent):
+        async def work(number, times):
+            for _ in range(times):
+                async with working(agent, counted([], []), name="m"):
+                    begun.append(number)
+                    await trio.sleep(1)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+                nursery.start_soon(work, number, 3 if number == 0 else 1)
+                await wait_all_tasks_blocked()
+
+    await within(1, function)
+    assert begun == [0, 1, 2, 0, 0]
+
+
+async def test_all_room_is_used_once_other_subagents_have_ended(autojump_clock):
+    alive, most = [], []
+
+    async def other(internals):
+        await trio.sleep(0.5)
+
+    async def function(agent):
+        for _ in range(3):
+            agent.spawn(AgentSession.new("other"), other, report=False)
+        async with trio.open_nursery() as nursery:
+            for _ in range(9):
+                nursery.start_soon(lambda: ask_member(agent, counted(alive, most), "x", name="m"))
+
+    begun = trio.current_time()
+    await within(4, function)
+    assert (max(most), trio.current_time() - begun) == (4, 3)
