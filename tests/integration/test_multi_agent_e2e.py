@@ -59,7 +59,9 @@ def team():
             Subtask("summary", "Summarise: {rainfall}", after=["rainfall"], capability="prose"),
         ],
     )
-    llm = ScriptedProvider(lambda request: request.messages[-1].text.splitlines()[-4])
+    llm = ScriptedProvider(
+        lambda request: request.messages[-1].text.splitlines()[-4].removeprefix("| ")
+    )
     return orchestrator([researcher, converter, writer], llm, planner=plan, deadline=60)
 
 
