@@ -65,6 +65,45 @@ async def test_a_socket_of_a_process_that_is_gone_is_removed(folder):
     assert [path.name for path in folder.iterdir()] == ["notes.sock"]
 
 
+async def test_each_runtime_of_a_process_is_told_of(folder):
+    async with (
+        AgentRuntime(MemoryStore()) as first,
+        AgentRuntime(MemoryStore()) as second,
+        trio.open_nursery() as nursery,
+    ):
+        async with trio.open_nursery() as inner:
+            nursery.start_soon(tell_tree, first)
+            inner.start_soon(tell_tree, second)
+            await trio.testing.wait_all_tasks_blocked()
+            assert [each.pid for each in await read_trees()] == [os.getpid()] * 2
+            inner.cancel_scope.cancel()
+        assert [each.pid for each in await read_trees()] == [os.getpid()]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_folder_that_others_may_write_to_is_not_used(folder, caplog):
+    folder.mkdir()
+    folder.chmod(0o777)
+    async with AgentRuntime(MemoryStore()) as runtime:
+        with caplog.at_level("INFO"), trio.fail_after(10):
+            await tell_tree(runtime)
+    assert "others may write to" in caplog.text
+    with socket.socket(socket.AF_UNIX) as own:
+        own.bind(str(folder / "12345.sock"))
+        own.listen()
+        assert await read_trees() == []
+
+
+async def test_a_socket_that_can_not_be_opened_is_left_alone(folder):
+    folder.mkdir(mode=0o700)
+    with socket.socket(
+        socket.AF_UNIX, socket.SOCK_DGRAM
+    ) as own:  # stands for EMFILE, EACCES and others
+        own.bind(str(folder / "12345.sock"))
+        assert [each.text for each in await read_trees()] == [""]
+    assert len([*folder.iterdir()]) == 1
+
+
 async def test_who_does_not_answer_is_listed_all_the_same(folder, capfd, autojump_clock):
     folder.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as own:

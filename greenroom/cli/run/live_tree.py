@@ -1,9 +1,11 @@
 """The tree of a runtime while it runs: told by its process, and asked for by `greenroom tree`.
 
-A process listens at a socket of its user's, which is named after it. Whoever connects gets one JSON object,
-and the connection ends. It holds what `runtime.tree()` does: names and states, and nothing that is talked about.
+A process listens at a socket of its user's for each of its runtimes, which is named after it. Whoever connects
+gets one JSON object, and the connection ends. It holds what `runtime.tree()` does: names and states, and nothing
+that is talked about.
 """
 
+import itertools
 import logging
 import os
 import socket
@@ -22,6 +24,8 @@ from greenroom.runtime import AgentRuntime
 __all__ = ["LiveTree", "live_folder", "read_trees", "tell_tree"]
 
 logger = logging.getLogger("greenroom.tree")
+
+_numbers = itertools.count(1)  # of the runtimes that this process tells of
 
 _SECONDS = 2.0
 _MOST = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
@@ -66,7 +70,7 @@ async def tell_tree(runtime: AgentRuntime) -> None:
             nursery.cancel_scope.cancel()
         ```
     """
-    path = live_folder() / f"{os.getpid()}.sock"
+    path = live_folder() / f"{os.getpid()}-{next(_numbers)}.sock"
     try:
         listener = _listen(path)
     except OSError as error:
@@ -82,16 +86,26 @@ def _listen(path: Path) -> trio.SocketListener:
     if len(os.fsencode(path)) > _LONGEST:
         raise OSError(f"the path {path} is too long for a socket")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # of a process that had this id before
+    if not _is_own(path.parent):
+        raise OSError(f"others may write to {path.parent}")
+    new = path.with_suffix(".new")  # nobody finds it before it listens, and takes it for a dead one
+    new.unlink(missing_ok=True)  # of a process that had this id before
     own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        own.bind(os.fspath(path))
-        path.chmod(0o600)
+        own.bind(os.fspath(new))
+        new.chmod(0o600)
         own.listen()
+        new.replace(path)
     except OSError:
         own.close()
         raise
     return trio.SocketListener(trio.socket.from_stdlib_socket(own))
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is this user's, and nobody else can put sockets into it."""
+    found = folder.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def _remove(path: Path) -> None:
@@ -109,15 +123,25 @@ async def _answer(runtime: AgentRuntime, stream: trio.SocketStream) -> None:
 
 async def read_trees() -> list[LiveTree]:
     """Ask every process of this user's that tells its tree; sockets of those that are gone are removed."""
+    folder = live_folder()
     try:
-        paths = sorted(live_folder().glob("*.sock"))
+        paths = sorted(folder.glob("*.sock")) if _is_own(folder) else []
     except OSError:
         return []
-    return [found for path in paths if (found := await _read(path)) is not None]
+    found: dict[Path, LiveTree | None] = dict.fromkeys(paths)
+
+    async def read(path: Path) -> None:
+        found[path] = await _read(path)
+
+    async with trio.open_nursery() as nursery:
+        for path in paths:
+            nursery.start_soon(read, path)
+    return [each for each in found.values() if each is not None]
 
 
 async def _read(path: Path) -> LiveTree | None:
-    if not path.stem.isdecimal():
+    pid = path.stem.partition("-")[0]
+    if not pid.isdecimal():
         return None
     answer = bytearray()
     try:
@@ -127,11 +151,12 @@ async def _read(path: Path) -> LiveTree | None:
                     answer += piece
                     if len(answer) > _MOST:
                         break
-        found = serde.loads(bytes(answer)) if answer else {}
-    except OSError:
+        told = serde.loads(bytes(answer)) if answer else {}
+    except (ConnectionRefusedError, FileNotFoundError):
         _remove(path)
         return None
-    except (trio.BrokenResourceError, InvalidJSONError):
-        found = {}
-    told = found if isinstance(found, dict) else {}
-    return LiveTree(int(path.stem), str(told.get("text", "")), told.get("tree"))
+    except (OSError, trio.BrokenResourceError, InvalidJSONError):
+        told = {}
+    if not isinstance(told, dict):
+        told = {}
+    return LiveTree(int(pid), str(told.get("text", "")), told.get("tree"))
