@@ -38,7 +38,7 @@
     ├── WorkflowError                  a workflow makes no sense, or can't go on
     │   └── WorkflowLimitError         its steps, or the seconds of a node, are used up
     ├── ConflictError                  agents contradict each other, or too few have answered
-    ├── StaleWriteError                somebody else has written since it was read
+    ├── StaleWriteError                the value has changed since it was read
     ├── BlackboardFullError            no room on a blackboard for a key or a value
     ├── CircuitOpenError               too many failures lately, so nothing was tried
     └── ModelError                     the model did not give a usable reply
@@ -456,10 +456,10 @@ class StaleWriteError(GreenroomError):
 
     Attributes:
         key: which value.
-        version: its present version, 0 where there is none.
+        version: its current version, 0 if there is no value.
     """
 
-    remedy = "read the value again, and write over its present `version`"
+    remedy = "read the value again, and write over its current `version`"
 
     def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
         """Keep which value it is about."""

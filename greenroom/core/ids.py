@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 RUNTIME = "runtime"
-"""The sender of what nobody has said: how a subagent ended, that an answer can't be used."""
+"""The sender of messages that the runtime writes itself, such as how a subagent ended."""
 
 SUMMARY = "summary"
 """The sender of the summary that a compacted conversation begins with."""

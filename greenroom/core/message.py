@@ -63,8 +63,8 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         id: names the message; the input's id where it came as one. Empty in sessions that were written
             before messages had ids.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.
-        sender: the program or agent that sent a user's message, `RUNTIME` for what nobody has said; empty
-            for a person. The model sees it as a line `[from NAME]` before the text.
+        sender: the program or agent that sent a user's message, `RUNTIME` for messages of the runtime itself;
+            empty for a person. The model sees it as a line `[from NAME]` before the text.
 
     Example:
         >>> message = Message.user("hello")

@@ -64,7 +64,7 @@ class TurnStart(Wire, frozen=True, tag="turn_start"):
 
     Attributes:
         input_id: the input's id.
-        sender: the program or agent that sent it, `RUNTIME` for what nobody has said; empty for a person.
+        sender: the program or agent that sent it, `RUNTIME` for the runtime itself; empty for a person.
     """
 
     input_id: str

@@ -46,18 +46,18 @@ def restore_names(event: StreamEvent, names: Mapping[str, str]) -> StreamEvent:
     """Return an event of a reply in which tools have their own names."""
     match event:
         case BlockEnd(_, ToolUseBlock() as call):
-            return replace(event, block=_restored(call, names))
+            return replace(event, block=_restore(call, names))
         case StreamEnd(message) if any(call.name in names for call in message.tool_uses):
-            return replace(event, message=_restored_message(message, names))
+            return replace(event, message=_restore_message(message, names))
         case _:
             return event
 
 
-def _restored_message(message: Message, names: Mapping[str, str]) -> Message:
-    return replace(message, content=tuple(_restored(block, names) for block in message.content))
+def _restore_message(message: Message, names: Mapping[str, str]) -> Message:
+    return replace(message, content=tuple(_restore(block, names) for block in message.content))
 
 
-def _restored(block: ContentBlock, names: Mapping[str, str]) -> ContentBlock:
+def _restore(block: ContentBlock, names: Mapping[str, str]) -> ContentBlock:
     if isinstance(block, ToolUseBlock) and block.name in names:
         return replace(block, name=names[block.name])
     return block

@@ -112,7 +112,7 @@ def describe_recalled(found: Sequence[Recalled]) -> str:
 
     As JSON, no text can close its own line and pass for another entry.
     """
-    return "\n".join(_as_line(_described(each.entry)) for each in found)
+    return "\n".join(_as_line(_describe(each.entry)) for each in found)
 
 
 def _as_line(value: dict[str, object]) -> str:
@@ -121,7 +121,7 @@ def _as_line(value: dict[str, object]) -> str:
     return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _described(entry: Entry) -> dict[str, object]:
+def _describe(entry: Entry) -> dict[str, object]:
     place = f"session {entry.session_id}, turn {entry.turn}" if entry.session_id else ""
     described = {
         "id": entry.id,

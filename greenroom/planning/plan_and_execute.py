@@ -261,7 +261,7 @@ class _Work:
             PlanError: the planner has made none, or the person does not agree.
         """
         agent.set_state(AgentState.processing("planning"))
-        context = await _recalled(agent, self.recall, goal) if self.recall is not None else ""
+        context = await _recall(agent, self.recall, goal) if self.recall is not None else ""
         plan = await planner.plan(goal, tools, context)
         proposals = 1
         while self.review and (change := await _review(agent, plan)):
@@ -296,7 +296,7 @@ def open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun
     return run if is_open else None
 
 
-async def _recalled(agent: AgentInternals, recall: Recall, goal: str) -> str:
+async def _recall(agent: AgentInternals, recall: Recall, goal: str) -> str:
     """Return what is known, or nothing where the memory fails, which is told."""
     try:
         return await recall(goal)

@@ -113,10 +113,22 @@ async def test_who_does_not_answer_is_listed_all_the_same(folder, capfd, autojum
     assert capfd.readouterr().out == "process 12345\nit does not answer\n"
 
 
-async def test_where_no_socket_can_be_made_the_agents_run_all_the_same(monkeypatch):
+async def test_where_no_socket_can_be_made_the_agents_run_all_the_same(monkeypatch, caplog):
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * 200)
     async with AgentRuntime(MemoryStore()) as runtime:
-        await tell_tree(runtime)
+        with caplog.at_level("INFO"):
+            await tell_tree(runtime)
+    assert "is too long for a socket" in caplog.text
+
+
+async def test_the_folders_that_it_makes_are_for_this_user_alone(monkeypatch, folder):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder.parent / "new"))
+    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+        nursery.start_soon(tell_tree, runtime)
+        await trio.testing.wait_all_tasks_blocked()
+        made = (live_folder(), live_folder().parent)
+        assert {stat.S_IMODE(each.stat().st_mode) for each in made} == {0o700}
+        nursery.cancel_scope.cancel()
 
 
 def test_the_command_lists_what_runs(run):

@@ -38,7 +38,7 @@ class PlanView:
             return self._as_line(step)
         match step.data:
             case {"type": "begin"}:
-                return self._printed(before)
+                return self._print(before)
             case {"type": "revise"} if before is not None:
                 failed = before.ids(SubtaskStatus.FAILED)
                 rows = [render_subtask(before, id_, self._scheme) for id_ in failed]
@@ -55,13 +55,13 @@ class PlanView:
     def close(self) -> list[RenderableType]:
         """Return the list to be printed for good; it moves no more."""
         run, self._run = self._run, None
-        return self._printed(run)
+        return self._print(run)
 
     def lose(self) -> None:
         """Forget the plan, of which steps were missed."""
         self._run = None
 
-    def _printed(self, run: PlanRun | None) -> list[RenderableType]:
+    def _print(self, run: PlanRun | None) -> list[RenderableType]:
         return [] if run is None else [render_plan(run, _KEPT_ROWS, self._scheme), Text("")]
 
     def _as_line(self, step: Custom) -> list[RenderableType]:

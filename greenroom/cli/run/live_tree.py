@@ -85,11 +85,13 @@ async def tell_tree(runtime: AgentRuntime) -> None:
 def _listen(path: Path) -> trio.SocketListener:
     if len(os.fsencode(path)) > _LONGEST:
         raise OSError(f"the path {path} is too long for a socket")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     if not _is_own(path.parent):
         raise OSError(f"others may write to {path.parent}")
-    new = path.with_suffix(".new")  # nobody finds it before it listens, and takes it for a dead one
-    new.unlink(missing_ok=True)  # of a process that had this id before
+    # A client that found the socket before it listens would remove it as dead.
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)  # left by an earlier process with this id
     own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         own.bind(os.fspath(new))
@@ -98,12 +100,13 @@ def _listen(path: Path) -> trio.SocketListener:
         new.replace(path)
     except OSError:
         own.close()
+        _remove(new)
         raise
     return trio.SocketListener(trio.socket.from_stdlib_socket(own))
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a folder is this user's, and nobody else can put sockets into it."""
+    """Whether a folder belongs to this user, and no other user can write to it."""
     found = folder.stat()
     return found.st_uid == os.getuid() and not found.st_mode & 0o022
 

@@ -117,7 +117,7 @@ class _WebSearch:
         """
         limit = integer(input, "limit", _DEFAULT_RESULTS)
         query = str(input["query"])
-        found = _read(await _awaited(self._backend.search(query, limit)), limit)
+        found = _read(await _wait_for(self._backend.search(query, limit)), limit)
         if not found:
             return ToolResult.ok(f"Nothing was found for {query!r}. Try other words.")
         lines = [_HEADER]
@@ -127,7 +127,7 @@ class _WebSearch:
         return ToolResult.ok("\n".join(filter(None, lines)), urls=[each.url for each in found])
 
 
-async def _awaited(given: object) -> object:
+async def _wait_for(given: object) -> object:
     if not isinstance(given, Awaitable):
         raise ToolError(
             f"the search gave {type(given).__name__}, and nothing to wait for",
