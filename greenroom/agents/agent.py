@@ -24,8 +24,6 @@ from greenroom.runtime import AgentInternals
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["Agent"]
-
 DepsT = TypeVar("DepsT", default=None)
 OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 

@@ -22,8 +22,6 @@ from greenroom.core import (
 )
 from greenroom.session import AgentSession
 
-__all__ = ["AgentResult", "Denial", "RunReport"]
-
 OutputT = TypeVar("OutputT", default=str)
 
 _HINTS = {

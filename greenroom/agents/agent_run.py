@@ -49,8 +49,6 @@ from greenroom.session import AgentSession, MemoryStore
 if TYPE_CHECKING:
     from greenroom.session import SessionStore
 
-__all__ = ["AgentRun", "Answers", "Approve", "RunOptions", "open_run"]
-
 OutputT = TypeVar("OutputT", default=str)
 
 Approve: TypeAlias = Decide | Literal["later"]

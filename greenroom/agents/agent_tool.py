@@ -18,8 +18,6 @@ from greenroom.core import (
 if TYPE_CHECKING:
     from greenroom.agents.runnable import Runnable
 
-__all__ = ["AgentTool"]
-
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
 

@@ -24,8 +24,6 @@ from greenroom.llm import (
     output_ways,
 )
 
-__all__ = ["TextAnswer", "TypedAnswer", "plain"]
-
 T = TypeVar("T")
 
 _NOT_RUN = "This call was not run: the answer was given."

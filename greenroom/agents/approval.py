@@ -17,8 +17,6 @@ from greenroom.core import (
 )
 from greenroom.runtime import AgentHandle, Subscription
 
-__all__ = ["Decide", "as_answer", "attend", "respond"]
-
 Decide = Callable[[PermissionRequest], Awaitable[bool | Answer]]
 """Decides about a request; it may take its time, and is cancelled where the request is withdrawn."""
 

@@ -5,8 +5,6 @@ from typing import cast
 from greenroom.core import AgentContext, Answer, ToolError, ToolInfo, ToolResult, ToolStatus, clip
 from greenroom.runtime import AgentInternals
 
-__all__ = ["AskPerson"]
-
 _MOST = 30_000  # characters of an answer
 
 

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from greenroom.runtime import AgentInternals
     from greenroom.session import SessionStore
 
-__all__ = [
-    "Caller",
-    "caller_of",
-    "calling",
-    "check_depth",
-    "current_caller",
-    "find_circle",
-    "noting",
-    "reporting_to",
-    "under_caller",
-]
-
 MAX_DEPTH = 8
 """How many `Agent`s may run inside of each other; a tool that runs its own agent would never end."""
 

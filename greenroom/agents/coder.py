@@ -13,8 +13,6 @@ from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
 
-__all__ = ["CODER_PROMPT", "coder"]
-
 CODER_PROMPT = """You are a coding agent in the user's terminal, working in the folder {root}.
 Use the tools to look before you answer: list and search, then read what matters. Change files with
 Edit, make new ones with Write, and check your work by running the project's own tests with Bash.

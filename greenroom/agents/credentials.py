@@ -4,8 +4,6 @@ from greenroom.core import AgentContext, Credential, ToolResult, ToolStatus, Too
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool
 
-__all__ = ["ask_credentials"]
-
 
 async def ask_credentials(
     agent: AgentInternals,

@@ -14,8 +14,6 @@ from greenroom.core import (
 )
 from greenroom.permissions import Explanation, PermissionManager, PermissionRule
 
-__all__ = ["answered", "decided", "overruled", "rechecked"]
-
 _PARTS = 32  # of a call
 _TEXT = 300  # characters of each part, and of each rule
 _REASON = 1_000

@@ -23,8 +23,6 @@ from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import Packs, RegisteredTool, Window, WorkspaceRecorder
 
-__all__ = ["FileCheckpoints", "packs_folder"]
-
 _RUNS = (Execute, ShellCommand, Opaque)
 _HARMLESS = {"read", "network", "plan"}
 _CUT_OFF = "what the commands changed is not known: the process ended before they did"

@@ -11,8 +11,6 @@ from textwrap import dedent
 
 from greenroom.core import ConfigurationError, serde
 
-__all__ = ["parse_front_matter"]
-
 _MOST = 200  # lines
 _SHAPE = "a file begins with ---, then KEY: VALUE lines, then --- again"
 _FENCE = re.compile(r"---\s*")

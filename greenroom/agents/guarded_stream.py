@@ -25,8 +25,6 @@ from greenroom.llm import (
     UsageUpdate,
 )
 
-__all__ = ["GuardedStream"]
-
 DepsT = TypeVar("DepsT", default=None)
 
 

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from greenroom.core import ConversationInput
     from greenroom.session import AgentSession
 
-__all__ = [
-    "Guard",
-    "Guards",
-    "Reject",
-    "Rewrite",
-    "note_unseen",
-    "rejected",
-]
-
 _UNSEEN = "agent.unseen"  # a record: the ids of inputs
 
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=None)

@@ -7,8 +7,6 @@ import msgspec
 from greenroom.core import AgentContext, HandoffLimitError, ToolInfo, ToolResult
 from greenroom.session import AgentSession
 
-__all__ = ["MAX_SWITCHES", "Handoff", "Switches", "find_holder", "transfer_name"]
-
 MAX_SWITCHES = 5
 """How often the conversation may be passed on in one turn; agents may send a person back and forth."""
 

@@ -5,8 +5,6 @@ from contextlib import AsyncExitStack
 from greenroom.core import ResourceMap
 from greenroom.llm import LLMProvider, open_model
 
-__all__ = ["find_model"]
-
 
 class _Models:
     """The models that agents have opened by name; a resource of the runtime, which closes it."""

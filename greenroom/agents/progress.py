@@ -4,8 +4,6 @@ from msgspec.structs import replace
 
 from greenroom.core import NoProgressError, TextBlock, ToolResult, ToolUseBlock
 
-__all__ = ["Progress"]
-
 _WARN_AT, _END_AT = 2, 5
 """So many times the same call with the same result, and no other between."""
 

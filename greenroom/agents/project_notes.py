@@ -15,8 +15,6 @@ from greenroom.agents.project_text import (
 from greenroom.agents.surroundings import describe_surroundings
 from greenroom.core import ConfigurationError, Workspace
 
-__all__ = ["ProjectNotes", "project_notes", "read_notes"]
-
 _NAMES = ("AGENTS.md", "CLAUDE.md")
 _MOST = 2 * MAX_TEXT  # characters that reach the model of all notes of a project
 _USERS, _PROJECTS = "The user's own instructions", "Instructions of this project"

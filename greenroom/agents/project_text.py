@@ -13,16 +13,6 @@ from pathlib import Path
 from greenroom.core import ConfigurationError, RuleFileError, mark_lines, visible
 from greenroom.permissions import is_trusted, read_beginning, user_rules_path
 
-__all__ = [
-    "MAX_TEXT",
-    "UNTRUSTED",
-    "ProjectText",
-    "name_of",
-    "read_project_text",
-    "read_user_text",
-    "user_folder",
-]
-
 MAX_BYTES = 1 << 20
 MAX_TEXT = 32_000  # characters that reach the model of one text
 

@@ -36,8 +36,6 @@ from greenroom.runtime import AgentInternals
 from greenroom.session import WENT_ON
 from greenroom.tools import ToolRegistry
 
-__all__ = ["stream_reply"]
-
 
 async def stream_reply(
     agent: AgentInternals,

@@ -27,8 +27,6 @@ from greenroom.resilience import (
 )
 from greenroom.tools import OPTIONAL_MEMBERS, RegisteredTool, Tool, as_tool, may_repeat
 
-__all__ = ["find_original", "resilient_tool"]
-
 ToolLimit: TypeAlias = RateLimit | ConcurrencyLimit
 
 _REASON = 300  # characters

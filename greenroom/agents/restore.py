@@ -13,8 +13,6 @@ from greenroom.core import Checkpoint, FileChange, SessionStorageError, ToolErro
 from greenroom.session import AgentSession, checkpoints_after
 from greenroom.tools import Packs, PackWriter, look_at, put_back
 
-__all__ = ["RestorePlan", "RestoreReport", "plan_restore"]
-
 
 @dataclass(frozen=True)
 class RestoreReport:

@@ -9,8 +9,6 @@ from typing import Literal
 from greenroom.core import Checkpoint, FileChange, FileState, visible
 from greenroom.tools import Packs, look_at
 
-__all__ = ["FileRestore", "gaps_of", "judge_files"]
-
 
 @dataclass(frozen=True)
 class FileRestore:

@@ -25,8 +25,6 @@ from greenroom.core import AgentContext, ToolError, Usage
 if TYPE_CHECKING:
     from greenroom.runtime import AgentInternals
 
-__all__ = ["RunContext", "RunState", "check_deps", "fits", "name_of", "takes_run_context"]
-
 P = ParamSpec("P")
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=None)
 

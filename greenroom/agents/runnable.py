@@ -21,8 +21,6 @@ from greenroom.session import AgentSession
 if TYPE_CHECKING:
     from greenroom.session import SessionStore
 
-__all__ = ["Runnable"]
-
 DepsT = TypeVar("DepsT", default=None)
 OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 

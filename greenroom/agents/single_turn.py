@@ -13,8 +13,6 @@ from greenroom.resilience import Budget
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.tools import Tool
 
-__all__ = ["run_turn"]
-
 
 async def run_turn(
     llm: LLMProvider,

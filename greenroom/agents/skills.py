@@ -31,8 +31,6 @@ from greenroom.core import (
 )
 from greenroom.tools import Tool
 
-__all__ = ["Skill", "Skills"]
-
 _FILE = "SKILL.md"
 _MOST = 100  # skills
 _ENTRIES = 200  # of a folder of skills that are looked at

@@ -30,8 +30,6 @@ from greenroom.runtime import AgentInternals
 if TYPE_CHECKING:
     from greenroom.agents.agent import Agent
 
-__all__ = ["Speaker"]
-
 T = TypeVar("T")
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")

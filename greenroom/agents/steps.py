@@ -38,8 +38,6 @@ from greenroom.runtime import AgentInternals, Turn
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
 
-__all__ = ["Steps"]
-
 DepsT = TypeVar("DepsT")
 
 _USED_UP = "the agent's steps are used up"

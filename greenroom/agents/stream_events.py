@@ -9,8 +9,6 @@ import msgspec
 from greenroom.agents.streams import mapped
 from greenroom.core import Custom, Error, OutputChunk, TextDelta, ToolEnd, ToolStart, clock
 
-__all__ = ["StreamEvent", "StreamEventType", "stream_events"]
-
 
 class StreamEventType(StrEnum):
     """What an event is about."""

@@ -13,8 +13,6 @@ import trio
 
 from greenroom.core import OutputChunk, TextDelta
 
-__all__ = ["mapped", "merged", "only", "texts"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 Chunk = TypeVar("Chunk", bound=OutputChunk)

@@ -8,8 +8,6 @@ from pathlib import Path
 from greenroom.core import clock, visible
 from greenroom.permissions import read_beginning
 
-__all__ = ["describe_surroundings", "git_branch"]
-
 _HEAD = re.compile(rb"ref: refs/heads/([^\x00-\x20\x7f~^:?*\[\\]{1,200})\s*")
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\s*")
 _MOST = 4096  # bytes of a file of git's that says where something lies

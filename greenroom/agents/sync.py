@@ -10,8 +10,6 @@ from greenroom.core import EventLoopError
 from greenroom.runtime import run_in_call
 from greenroom.tools import is_worker
 
-__all__ = ["run_in_loop"]
-
 T = TypeVar("T")
 
 

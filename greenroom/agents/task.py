@@ -6,8 +6,6 @@ from greenroom.core import AgentContext, AgentState, ToolInfo, ToolResult, TurnS
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 
-__all__ = ["Task"]
-
 
 class Task:
     """Give a piece of work to a subagent and wait for what it reports.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from greenroom.agents.agent import Agent
 
-__all__ = ["Team", "check_handoffs"]
-
 DepsT = TypeVar("DepsT")
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,52}")  # with the 12 characters before it, a name for a tool

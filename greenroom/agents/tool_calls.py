@@ -25,8 +25,6 @@ from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
 from greenroom.tools import Call, RegisteredTool, ToolRegistry, run_batch
 
-__all__ = ["run_tools"]
-
 
 async def run_tools(
     agent: AgentInternals,

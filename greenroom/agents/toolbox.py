@@ -10,8 +10,6 @@ from greenroom.core import AgentContext
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.tools import FunctionTool, Tool, ToolRegistry, as_tool
 
-__all__ = ["Toolbox", "check_tools", "tool_name"]
-
 _BUILTIN = "greenroom.tools.builtin."
 _READING = ("Read", "Grep", "Glob")
 """The built-in tools that look at the workspace, and change nothing."""

@@ -31,8 +31,6 @@ from greenroom.permissions import Explanation, PermissionManager, PermissionRule
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
 
-__all__ = ["Verdict", "judge", "restore_answers"]
-
 _LONG = 8_000
 """Characters and values; an input of this size is judged within a few tens of milliseconds."""
 

@@ -11,30 +11,6 @@ The renderer, each room importing only those behind it: `console` shows agents a
 Only these modules import rich and prompt_toolkit, and only once they draw.
 """
 
-from typing import TYPE_CHECKING
+from greenroom._lazy import open_lazily
 
-from greenroom.cli.main import main as main
-
-if TYPE_CHECKING:
-    from greenroom.cli.console.renderer import ConsoleRenderer as ConsoleRenderer
-    from greenroom.cli.drawing.theme import ColorScheme as ColorScheme
-    from greenroom.cli.run.live_tree import tell_tree as tell_tree
-
-__all__ = ["ColorScheme", "ConsoleRenderer", "main", "tell_tree"]
-
-
-def __getattr__(name: str) -> object:
-    """Load the renderer or `tell_tree` at its first use, so that `greenroom --version` starts at once."""
-    if name == "ConsoleRenderer":
-        from greenroom.cli.console.renderer import ConsoleRenderer
-
-        return ConsoleRenderer
-    if name == "ColorScheme":
-        from greenroom.cli.drawing.theme import ColorScheme
-
-        return ColorScheme
-    if name == "tell_tree":
-        from greenroom.cli.run.live_tree import tell_tree
-
-        return tell_tree
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = open_lazily(__name__)

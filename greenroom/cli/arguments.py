@@ -13,15 +13,12 @@ from greenroom.cli.commands.sessions.arguments import add_sessions
 from greenroom.cli.completion.arguments import add_completion
 from greenroom.cli.options import (
     Options,
-    OutputFormat,
     Parser,
     add_folder,
     add_report,
     add_rules,
     positive,
 )
-
-__all__ = ["Options", "OutputFormat", "command_parser", "read_arguments"]
 
 _FORMATS = ("text", "json", "stream-json")
 _ON_QUESTION = ("deny", "wait")

@@ -17,9 +17,7 @@ from greenroom.core import Custom, Done, Exited, Message, TurnStart, serde, visi
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
-__all__ = ["run_headless"]
+    from greenroom.cli.options import Options
 
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 

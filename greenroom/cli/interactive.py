@@ -25,9 +25,7 @@ from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
-__all__ = ["run_interactive"]
+    from greenroom.cli.options import Options
 
 _RECALLED = 6  # messages of a resumed session that are shown
 

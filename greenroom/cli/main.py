@@ -16,9 +16,7 @@ from greenroom.cli.completion.arguments import CompletionOptions
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from greenroom.cli.arguments import Options
-
-__all__ = ["main"]
+    from greenroom.cli.options import Options
 
 _FAILED = 1
 _USAGE = 2

@@ -4,20 +4,6 @@ import argparse
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
-__all__ = [
-    "OnQuestion",
-    "Options",
-    "OutputFormat",
-    "Parser",
-    "Parsers",
-    "SandboxChoice",
-    "add_folder",
-    "add_report",
-    "add_rules",
-    "natural",
-    "positive",
-]
-
 SandboxChoice: TypeAlias = Literal["off", "read-only", "workspace-write"]
 """What commands are held to: nothing, or a sandbox of this mode."""
 

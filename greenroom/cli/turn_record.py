@@ -17,8 +17,6 @@ from greenroom.core import (
     Usage,
 )
 
-__all__ = ["DENIED", "DONE", "FAILED", "INTERRUPTED", "USAGE", "TurnRecord"]
-
 DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted."""
 

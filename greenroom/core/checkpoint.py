@@ -4,8 +4,6 @@ from typing import Literal
 
 from greenroom.core.wire import Wire
 
-__all__ = ["Checkpoint", "FileChange", "FileState"]
-
 
 class FileState(Wire, frozen=True):
     """How one path was at one moment.

@@ -6,8 +6,6 @@ Nothing waits on this clock: deadlines and graces read trio's.
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-__all__ = ["now", "set_clock", "timestamp"]
-
 
 def _system() -> datetime:
     return datetime.now(UTC)

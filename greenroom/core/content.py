@@ -11,19 +11,6 @@ import msgspec
 
 from greenroom.core.wire import Wire
 
-__all__ = [
-    "ContentBlock",
-    "DocumentBlock",
-    "ImageBlock",
-    "RedactedThinkingBlock",
-    "ResultContent",
-    "TextBlock",
-    "ThinkingBlock",
-    "ToolResultBlock",
-    "ToolUseBlock",
-    "UnknownBlock",
-]
-
 
 class TextBlock(Wire, frozen=True, tag="text"):
     """Text, from a person or from the model."""

@@ -14,8 +14,6 @@ from greenroom.core.resources import ResourceMap
 from greenroom.core.tooling import ToolResult
 from greenroom.core.workspace import Workspace
 
-__all__ = ["AgentContext"]
-
 
 def _no_progress(_: str, __: str) -> None:
     pass

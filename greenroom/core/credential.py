@@ -14,8 +14,6 @@ from greenroom.core.errors import ToolError
 from greenroom.core.resources import ResourceMap
 from greenroom.core.wire import Wire
 
-__all__ = ["Credential", "Credentials", "conceal"]
-
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
 _FORGOTTEN = 100
 _SHORTEST = 4  # characters of a value that is concealed where it turns up

@@ -7,8 +7,6 @@ from itertools import islice
 
 from greenroom.core.text import visible
 
-__all__ = ["disguises", "exact", "lookalikes", "texts_in"]
-
 # Blanks that are none to a shell, or take no ink where one is expected.
 _ODD_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
 _PADDING = re.compile(r"[ \t]{33,}|\t{5,}")

@@ -11,17 +11,6 @@ from greenroom.core.wire import Wire
 if TYPE_CHECKING:
     from greenroom.core.context import AgentContext
 
-__all__ = [
-    "Contact",
-    "Effect",
-    "Execute",
-    "Opaque",
-    "ReadPath",
-    "ShellCommand",
-    "WritePath",
-    "usual_effects",
-]
-
 _WILD = re.compile(r"[*?\[{]")
 
 

@@ -64,50 +64,6 @@
 tree is a bug in somebody's code and crashes the agent that raised it, never its siblings.
 """
 
-__all__ = [
-    "AddressRefusedError",
-    "AgentNotRunningError",
-    "BlackboardFullError",
-    "BudgetExceededError",
-    "CassetteError",
-    "CircuitOpenError",
-    "ConfigurationError",
-    "ConfigurationFileError",
-    "ConflictError",
-    "EventLoopError",
-    "GreenroomError",
-    "GuardError",
-    "HandoffLimitError",
-    "InvalidJSONError",
-    "InvalidSessionIdError",
-    "MailboxFullError",
-    "MemoryStorageError",
-    "ModelCallForbiddenError",
-    "NetworkError",
-    "NetworkTimeoutError",
-    "NoProgressError",
-    "PlanError",
-    "RuleFileError",
-    "RuntimeClosedError",
-    "SandboxUnavailableError",
-    "SelfWaitError",
-    "SessionCorruptError",
-    "SessionError",
-    "SessionExistsError",
-    "SessionFencedError",
-    "SessionInUseError",
-    "SessionLockedError",
-    "SessionNotFoundError",
-    "SessionStorageError",
-    "StaleWriteError",
-    "SupervisionError",
-    "TeamError",
-    "ToolError",
-    "TurnError",
-    "WorkflowError",
-    "WorkflowLimitError",
-]
-
 
 class GreenroomError(Exception):
     """The root of every error of Greenroom: what happened, and in `hint` what to do about it.

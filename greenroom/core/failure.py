@@ -15,17 +15,6 @@ from typing import TypeGuard, TypeVar
 from greenroom.core.notice import write_to_stderr
 from greenroom.core.text import clip, valid_unicode
 
-__all__ = [
-    "MAX_ERROR_TEXT",
-    "describe_error",
-    "is_a",
-    "leaves",
-    "log_error",
-    "message_of",
-    "read_text",
-    "type_name",
-]
-
 E = TypeVar("E", bound=BaseException)
 
 MAX_ERROR_TEXT = 2_000

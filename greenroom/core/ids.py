@@ -7,16 +7,6 @@ import secrets
 from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.text import without_hidden
 
-__all__ = [
-    "RECALLED",
-    "RUNTIME",
-    "SUMMARY",
-    "check_sender",
-    "check_session_id",
-    "new_id",
-    "seed_ids",
-]
-
 RUNTIME = "runtime"
 """The sender of messages that the runtime writes itself, such as how a subagent ended."""
 

@@ -10,18 +10,6 @@ from greenroom.core.output import EndStatus
 from greenroom.core.tooling import ToolResult
 from greenroom.core.wire import Wire
 
-__all__ = [
-    "AgentExit",
-    "ConversationInput",
-    "InputMessage",
-    "Interrupt",
-    "Resume",
-    "Shutdown",
-    "SubAgentResult",
-    "ToolResultInput",
-    "UserInput",
-]
-
 
 def _input_id() -> str:
     return new_id("i")

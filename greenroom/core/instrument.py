@@ -11,8 +11,6 @@ from greenroom.core.permission import Answer
 from greenroom.core.request import ModelRequest
 from greenroom.core.tooling import ToolResult
 
-__all__ = ["Instrument", "ModelCall"]
-
 
 @dataclass(frozen=True, eq=False)
 class ModelCall:

@@ -16,8 +16,6 @@ from greenroom.core.errors import ConfigurationError
 from greenroom.core.failure import describe_error, log_error
 from greenroom.core.instrument import Instrument
 
-__all__ = ["Hook", "InstrumentStatistics", "Instruments"]
-
 Hook: TypeAlias = Literal[
     "before_agent",
     "after_agent",

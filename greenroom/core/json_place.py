@@ -7,8 +7,6 @@ from typing import TypeVar
 from greenroom.core import serde
 from greenroom.core.errors import ConfigurationFileError, InvalidJSONError
 
-__all__ = ["error_at", "error_of_json", "place_in_json"]
-
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*+")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
     r'|"(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]++'

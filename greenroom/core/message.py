@@ -21,8 +21,6 @@ from greenroom.core.text import valid_unicode
 from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
 
-__all__ = ["UNKNOWN_FIELDS", "Message", "Role", "StopReason", "as_blocks"]
-
 UNKNOWN_FIELDS = "unknown_fields"
 """Where `Message.extra` holds what a newer version of ours has written; it goes to no provider."""
 

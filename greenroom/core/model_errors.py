@@ -10,27 +10,6 @@ from greenroom.core.errors import GreenroomError
 if TYPE_CHECKING:
     from greenroom.core.message import Message
 
-__all__ = [
-    "ModelAuthenticationError",
-    "ModelBadRequestError",
-    "ModelConnectTimeoutError",
-    "ModelConnectionError",
-    "ModelContentFilterError",
-    "ModelContextTooLongError",
-    "ModelError",
-    "ModelFirstEventTimeoutError",
-    "ModelIdleTimeoutError",
-    "ModelNotFoundError",
-    "ModelOutputError",
-    "ModelOverloadedError",
-    "ModelPermissionError",
-    "ModelQuotaError",
-    "ModelRateLimitError",
-    "ModelRequestTimeoutError",
-    "ModelStreamError",
-    "ModelTimeoutError",
-]
-
 
 class ModelError(GreenroomError):
     """The model gave no usable reply; the subclass says why.

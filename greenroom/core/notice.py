@@ -9,8 +9,6 @@ import contextlib
 import logging
 import sys
 
-__all__ = ["notice", "write_to_stderr"]
-
 
 def notice(logger: logging.Logger, text: str) -> None:
     """Log a warning; where nothing handles the log, write it to standard error."""

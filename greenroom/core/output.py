@@ -13,33 +13,6 @@ from greenroom.core.tooling import ToolInfo, ToolResult
 from greenroom.core.usage import Usage
 from greenroom.core.wire import Wire
 
-__all__ = [
-    "Custom",
-    "Done",
-    "EndStatus",
-    "Error",
-    "Exited",
-    "Lagged",
-    "OutputChunk",
-    "PermissionRequest",
-    "PermissionResponse",
-    "Restarted",
-    "StateChange",
-    "SubAgentComplete",
-    "SubAgentOutput",
-    "SubAgentSpawned",
-    "TextComplete",
-    "TextDelta",
-    "ThinkingComplete",
-    "ThinkingDelta",
-    "ToolEnd",
-    "ToolProgress",
-    "ToolStart",
-    "TurnStart",
-    "TurnStatus",
-    "UsageReport",
-]
-
 
 class TurnStatus(StrEnum):
     """How a turn ended; one that waits was suspended, and goes on once a question is answered."""

@@ -6,15 +6,6 @@ from typing import Literal, TypeAlias
 
 from greenroom.core.wire import Wire
 
-__all__ = [
-    "Answer",
-    "PermissionEffects",
-    "PermissionPart",
-    "PermissionRecord",
-    "Remember",
-    "RuleDecision",
-]
-
 Remember: TypeAlias = Literal["session", "project", "always"]
 """How long an answer is remembered: this session, this project, everywhere."""
 

@@ -8,8 +8,6 @@ import msgspec
 from greenroom.core.errors import ConfigurationError
 from greenroom.core.usage import Usage
 
-__all__ = ["Price"]
-
 
 @dataclass(frozen=True)
 class Price:

@@ -13,16 +13,6 @@ from typing import TypeAlias
 
 from greenroom.core.text import without_hidden
 
-__all__ = [
-    "AGENT_FOLDERS",
-    "CONFIGURATION_FOLDERS",
-    "PROTECTED_FILES",
-    "PROTECTED_FOLDERS",
-    "Names",
-    "own_rules",
-    "protected_names",
-]
-
 Names: TypeAlias = tuple[str, ...]
 
 CONFIGURATION_FOLDERS = frozenset({".git", ".greenroom", ".hg", ".svn", ".vscode", ".idea"})

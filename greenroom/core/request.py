@@ -8,8 +8,6 @@ from greenroom.core.content import TextBlock
 from greenroom.core.message import Message
 from greenroom.core.tooling import ToolDefinition
 
-__all__ = ["ModelRequest", "NamedTool", "OutputSchema", "ToolChoice"]
-
 
 @dataclass(frozen=True)
 class NamedTool:

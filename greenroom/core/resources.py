@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import TypeVar, cast
 
-__all__ = ["ResourceMap"]
-
 T = TypeVar("T")
 
 

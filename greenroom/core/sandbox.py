@@ -4,8 +4,6 @@ from typing import Literal, TypeAlias
 
 from greenroom.core.wire import Wire
 
-__all__ = ["SandboxPart", "SandboxReport", "SandboxTier"]
-
 SandboxPart: TypeAlias = Literal[
     "files",
     "attributes",

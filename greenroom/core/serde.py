@@ -5,21 +5,8 @@ from typing import TypeAlias, TypeVar, cast
 import msgspec
 import orjson
 
-from greenroom.core.errors import InvalidJSONError
+from greenroom.core.errors import InvalidJSONError as InvalidJSONError  # noqa: PLC0414
 from greenroom.core.text import valid_unicode
-
-__all__ = [
-    "JSON",
-    "MAX_DEPTH",
-    "InvalidJSONError",
-    "check_json",
-    "decode",
-    "dumps",
-    "encode",
-    "loads",
-    "loads_object",
-    "plain",
-]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A plain JSON value."""

@@ -11,8 +11,6 @@ from enum import StrEnum
 
 from greenroom.core.wire import Wire
 
-__all__ = ["TRANSITIONS", "AgentState", "StateKind"]
-
 
 class StateKind(StrEnum):
     """The kinds of state."""

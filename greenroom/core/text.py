@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["clip", "mark_lines", "valid_unicode", "visible", "without_hidden"]
-
 # Controls except tab and newline; DEL and C1; soft hyphen and the invisible, joining and
 # bidirectional format characters; line and paragraph separators; BOM; tags; lone surrogates.
 _HIDDEN = re.compile(

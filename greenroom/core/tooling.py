@@ -9,8 +9,6 @@ from greenroom.core.failure import MAX_ERROR_TEXT
 from greenroom.core.text import clip, valid_unicode
 from greenroom.core.wire import Wire
 
-__all__ = ["ToolDefinition", "ToolInfo", "ToolResult", "ToolStatus", "portable_name"]
-
 
 class ToolDefinition(Wire, frozen=True):
     """What a model is told of a tool.

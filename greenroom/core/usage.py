@@ -4,8 +4,6 @@ from typing import TypeVar
 
 from greenroom.core.wire import Wire
 
-__all__ = ["Usage", "Used"]
-
 Number = TypeVar("Number", int, float)
 
 

@@ -2,8 +2,6 @@
 
 import msgspec
 
-__all__ = ["Wire"]
-
 
 class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A frozen value that travels as JSON; with a tag, its `type` field says which of a union it is.

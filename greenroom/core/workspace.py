@@ -4,8 +4,6 @@ import os
 from copy import copy
 from pathlib import Path
 
-__all__ = ["Workspace"]
-
 
 class Workspace:
     """A root folder and a working directory that may move, as a shell's does.

@@ -17,8 +17,6 @@ from greenroom.llm.fields import event_of, items, mapping
 if TYPE_CHECKING:
     from greenroom.net import HttpResponse
 
-__all__ = ["SHOWING", "is_object", "is_stream", "no_stream", "refusal", "reply_in"]
-
 SHOWING = 6
 """As many bytes show what an answer is; fewer do at its end."""
 

@@ -19,8 +19,6 @@ from greenroom.resilience import (
     Reservation,
 )
 
-__all__ = ["CallLimit", "ModelAttempt", "Target"]
-
 CallLimit: TypeAlias = RateLimit | ConcurrencyLimit
 """What a call of a model may have to wait for."""
 

@@ -5,8 +5,6 @@ from msgspec.structs import replace
 from greenroom.core import InvalidJSONError, ToolUseBlock, new_id, serde, valid_unicode
 from greenroom.llm.fields import DEPTH
 
-__all__ = ["CallIds", "cut_off", "tool_use"]
-
 
 class CallIds:
     """The ids of the calls of one reply: each is used once, and one is made where there is none.

@@ -13,8 +13,6 @@ from difflib import get_close_matches
 
 from greenroom.llm.provider import LLMProvider
 
-__all__ = ["ABILITIES", "MODELS", "ModelProfile", "model_profile", "near_models", "without_date"]
-
 ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching")
 """The abilities in the order in which they are shown; each is a member of `ModelProfile`."""
 

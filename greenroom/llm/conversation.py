@@ -21,8 +21,6 @@ from greenroom.core import (
     UnknownBlock,
 )
 
-__all__ = ["Accept", "Turn", "Turns", "is_private", "turns", "unsigned"]
-
 Accept: TypeAlias = Callable[[Sequence[ContentBlock], str], Sequence[ContentBlock]]
 """Leaves out of the blocks of a message, which came from this provider, what would be refused."""
 

@@ -18,8 +18,6 @@ from greenroom.core import (
 )
 from greenroom.llm.events import BlockEnd, StreamEnd, StreamEvent
 
-__all__ = ["dotted_names", "restore_names"]
-
 
 def dotted_names(tools: Iterable[ToolDefinition]) -> Mapping[str, str]:
     """Return the names that have dots, by what a model calls them.

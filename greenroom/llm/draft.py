@@ -28,8 +28,6 @@ from greenroom.llm.failure import too_large
 from greenroom.llm.fields import text
 from greenroom.llm.growing_text import GrowingText
 
-__all__ = ["Draft"]
-
 TEXT_LIMIT = 128 * 1024 * 1024
 """The most characters of text, thinking and arguments in one reply, together."""
 

@@ -7,8 +7,6 @@ from greenroom.core import Message, ModelRequest, RedactedThinkingBlock, Thinkin
 from greenroom.llm.conversation import is_private
 from greenroom.llm.events import Announcement
 
-__all__ = ["DropNotices"]
-
 _KEPT = 1024  # conversations of which it is remembered that they were told of
 
 

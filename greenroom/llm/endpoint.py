@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["Endpoint", "host_of", "is_local", "missing_key", "setting"]
-
 
 @dataclass(frozen=True)
 class Endpoint:

@@ -4,19 +4,6 @@ from typing import Literal, TypeAlias
 
 from greenroom.core import ContentBlock, Message, Usage, Wire
 
-__all__ = [
-    "Announcement",
-    "BlockDelta",
-    "BlockEnd",
-    "BlockStart",
-    "Notice",
-    "StreamEnd",
-    "StreamEvent",
-    "StreamRestart",
-    "StreamStart",
-    "UsageUpdate",
-]
-
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):
     """The reply begins: the model that answers, and the provider's id of the reply."""

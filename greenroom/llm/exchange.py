@@ -35,8 +35,6 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import ChunkIterator, HttpTransport
 
-__all__ = ["ReplyDecoder", "exchange"]
-
 REPLY_LIMIT = 512 * 1024 * 1024
 """The most bytes that a stream may take: some millions of deltas, far above any model's limit."""
 

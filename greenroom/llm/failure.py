@@ -30,8 +30,6 @@ from greenroom.core import (
 from greenroom.llm.fields import integer, items, mapping, text
 from greenroom.llm.retry_after import duration, retry_after, should_retry
 
-__all__ = ["error_in_band", "error_of_response", "request_id", "too_large"]
-
 _Kind = type[ModelError]
 
 _SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (

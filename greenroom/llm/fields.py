@@ -7,19 +7,6 @@ from msgspec import UNSET
 
 from greenroom.core import InvalidJSONError, ModelStreamError, serde
 
-__all__ = [
-    "DEPTH",
-    "event_of",
-    "extended",
-    "integer",
-    "items",
-    "latest",
-    "mapping",
-    "not_a_reply",
-    "text",
-    "without",
-]
-
 DEPTH = 200
 """The most levels that a piece of a reply may have: a writer takes 254, those around it included."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from greenroom.core import ModelCallForbiddenError
 from greenroom.llm.endpoint import Endpoint, host_of
 
-__all__ = ["FORBID_VARIABLE", "check_call", "forbids_calls"]
-
 FORBID_VARIABLE = "GREENROOM_FORBID_MODEL_CALLS"
 """The environment variable that forbids real calls, so that programs that a test starts obey as well."""
 

@@ -1,7 +1,5 @@
 """Text that comes in pieces, however many there are."""
 
-__all__ = ["GrowingText"]
-
 _PIECES = 1024
 
 

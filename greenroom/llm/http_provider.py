@@ -24,8 +24,6 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["HttpProvider", "open_client"]
-
 
 class HttpProvider(ABC):
     """A provider that posts JSON and reads server-sent events.

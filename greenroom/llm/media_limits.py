@@ -12,8 +12,6 @@ from greenroom.core import (
     ToolResultBlock,
 )
 
-__all__ = ["MediaLimits"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MediaLimits:

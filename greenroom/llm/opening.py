@@ -16,18 +16,6 @@ from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
 
-__all__ = [
-    "DEFAULT_MODELS",
-    "MODEL_VARIABLE",
-    "VENDORS",
-    "ModelChoice",
-    "Vendor",
-    "choose_model",
-    "default_model",
-    "full_name",
-    "open_model",
-]
-
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4", "offline": "rules"}
 """The model of each provider where a name leaves it open, such as `openai:`."""
 

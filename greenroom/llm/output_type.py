@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from typing_extensions import TypeForm
 
-__all__ = ["ANSWER_TOOL", "OutputType"]
-
 T = TypeVar("T")
 
 ANSWER_TOOL = "final_answer"

@@ -19,8 +19,6 @@ from greenroom.llm.conversation import Turn
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-__all__ = ["PLAIN", "CallRules", "PortableCalls"]
-
 PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 """The characters that neither a name nor, for the strictest, an id may hold."""
 

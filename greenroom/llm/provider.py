@@ -6,8 +6,6 @@ from typing import Protocol, runtime_checkable
 from greenroom.core import Message, ModelRequest, OutputSchema
 from greenroom.llm.stream import ModelStream
 
-__all__ = ["KnowsSchemas", "LLMProvider"]
-
 
 @runtime_checkable
 class LLMProvider(Protocol):

@@ -7,8 +7,6 @@ from greenroom.core import Message, ModelBadRequestError, ModelRequest
 from greenroom.llm.replay import replay
 from greenroom.llm.stream import ModelStream, collect
 
-__all__ = ["RecordedProvider"]
-
 
 class RecordedProvider:
     """Replays the assistant's messages of a session, one for each request, in their order.

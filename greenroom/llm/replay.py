@@ -27,8 +27,6 @@ from greenroom.llm.events import (
 )
 from greenroom.llm.stream import ModelStream
 
-__all__ = ["ReplayStream", "events_of", "replay"]
-
 _WORDS = re.compile(r"\s*\S+|\s+")
 
 

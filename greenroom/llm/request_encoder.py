@@ -25,8 +25,6 @@ from greenroom.core import (
 from greenroom.llm.fields import mapping
 from greenroom.llm.transcript import Dialect, Transcript
 
-__all__ = ["MESSAGES", "RequestEncoder", "assemble", "encode_request"]
-
 MESSAGES = object()
 """Stands in the fields of a request where its messages belong."""
 

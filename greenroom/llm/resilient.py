@@ -35,8 +35,6 @@ from greenroom.llm.provider import KnowsSchemas, LLMProvider
 from greenroom.llm.stream import ModelStream, collect
 from greenroom.resilience import Attempts, CircuitBreaker, Retry, current_meter
 
-__all__ = ["AfterOutput", "resilient"]
-
 AfterOutput: TypeAlias = Literal["raise", "restart"]
 """What to do when a reply breaks off of which something was published already."""
 

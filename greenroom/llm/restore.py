@@ -19,14 +19,6 @@ from greenroom.llm.request_encoder import encode_request
 from greenroom.llm.same_request import same_request
 from greenroom.llm.transcript import Dialect
 
-__all__ = [
-    "difference",
-    "number",
-    "restore_block",
-    "restore_message",
-    "restore_request",
-]
-
 Block = TypeVar("Block", bound=ContentBlock | ToolDefinition)
 
 

@@ -8,8 +8,6 @@ from email.utils import parsedate_to_datetime
 
 from greenroom.core import clock
 
-__all__ = ["duration", "retry_after", "should_retry"]
-
 _LONGEST = 86_400.0
 """The most seconds that are believed: who asks for more than a day does not mean a pause."""
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from greenroom.core import InvalidJSONError, serde
 
-__all__ = ["same_request"]
-
 
 def same_request(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Whether two bodies of requests, or parts of such, are the same.

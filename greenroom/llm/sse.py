@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from greenroom.llm.failure import too_large
 
-__all__ = ["EVENT_LIMIT", "SSEDecoder", "SSEEvent"]
-
 EVENT_LIMIT = 16 * 1024 * 1024
 """The most bytes that one event may take; the largest ones seen, search results, take some 100 kB."""
 

@@ -11,8 +11,6 @@ from greenroom.core import Message, ModelError, Price
 from greenroom.llm.draft import Draft
 from greenroom.llm.events import Announcement, StreamEvent
 
-__all__ = ["ModelStream", "collect"]
-
 
 class ModelStream(ABC):
     """The events of one reply, up to its `StreamEnd`.

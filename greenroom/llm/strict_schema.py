@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from greenroom.core import serde
 from greenroom.llm.fields import items, mapping, text
 
-__all__ = ["ANTHROPIC", "OPENAI", "StrictMode", "drop_nulls", "references", "strict_schema"]
-
 _DROPPED = frozenset(
     {"title", "discriminator", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id"}
 )

@@ -24,15 +24,6 @@ from greenroom.llm.provider import KnowsSchemas, LLMProvider
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = [
-    "OutputWay",
-    "ask_again",
-    "ask_for",
-    "asks_again",
-    "generate_structured",
-    "output_ways",
-]
-
 T = TypeVar("T")
 
 OutputWay: TypeAlias = Literal["schema", "forced tool", "offered tool"]

@@ -24,8 +24,6 @@ from greenroom.core import (
 )
 from greenroom.llm.fields import mapping
 
-__all__ = ["EstimatedCounter", "TokenCounter", "estimate_text"]
-
 
 @runtime_checkable
 class TokenCounter(Protocol):

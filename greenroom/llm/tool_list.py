@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from greenroom.llm.fields import extended, mapping, text
 
-__all__ = ["merged_tools"]
-
 
 def merged_tools(
     typed: Sequence[dict[str, object]], options: Mapping[str, object]

@@ -23,8 +23,6 @@ from greenroom.llm.conversation import Turn, Turns
 from greenroom.llm.media_limits import MediaLimits
 from greenroom.llm.portable_calls import CallRules, PortableCalls
 
-__all__ = ["Dialect", "Transcript", "Written", "WrittenTurn"]
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenTurn:

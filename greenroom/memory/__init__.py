@@ -34,24 +34,3 @@ from greenroom.memory.sqlite_memory import (
     SQLiteMemory as SQLiteMemory,
 )
 from greenroom.memory.working_memory import WorkingMemory as WorkingMemory
-
-__all__ = [
-    "COMPACT",
-    "Compactor",
-    "ContextBudget",
-    "Embedder",
-    "Entry",
-    "EntryOrigin",
-    "EpisodicMemory",
-    "Memory",
-    "MemoryStatistics",
-    "MetadataValue",
-    "OpenAIEmbedder",
-    "Recalled",
-    "SQLiteMemory",
-    "WorkingMemory",
-    "describe_recalled",
-    "fit",
-    "memory_tools",
-    "remind",
-]

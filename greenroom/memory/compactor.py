@@ -34,8 +34,6 @@ from greenroom.memory.senders import begins_turn, is_quoted
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
-__all__ = ["COMPACT", "Compactor"]
-
 COMPACT = {"command": "compact"}
 """The metadata of an input that asks for nothing but that the conversation be shortened."""
 

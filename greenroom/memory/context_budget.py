@@ -4,8 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["MIN_ROOM", "ContextBudget"]
-
 MIN_ROOM = 64
 """The tokens below which nothing can be said."""
 

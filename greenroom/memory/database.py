@@ -15,8 +15,6 @@ import trio
 
 from greenroom.core import MemoryStorageError, new_id
 
-__all__ = ["WORD_INDEX", "Database", "stored_keys", "stored_rows"]
-
 T = TypeVar("T")
 
 _APPLICATION = 0x47524D45  # in the file's header: the letters GRME

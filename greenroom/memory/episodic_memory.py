@@ -10,8 +10,6 @@ from greenroom.memory.memory_tools import describe_recalled
 from greenroom.memory.protocol import Memory
 from greenroom.session import AgentSession
 
-__all__ = ["EpisodicMemory"]
-
 _METADATA = "memory.message"
 _SUMMARISE = (
     "Summarise this conversation in the third person. Keep names, numbers, dates, URLs, decisions and"

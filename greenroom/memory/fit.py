@@ -27,8 +27,6 @@ from greenroom.llm import TokenCounter
 from greenroom.memory.context_budget import ContextBudget
 from greenroom.memory.senders import is_quoted
 
-__all__ = ["Unit", "fit", "newest_units", "shorten", "units_of"]
-
 Unit: TypeAlias = tuple[Message, ...]
 """Messages that only make sense together: one of a person, or a reply with the results of its calls."""
 

@@ -7,8 +7,6 @@ from greenroom.memory.protocol import EntryOrigin, Memory
 from greenroom.memory.senders import begins_turn, is_quoted, said_by_person
 from greenroom.runtime import AgentInternals
 
-__all__ = ["keep_segment"]
-
 MAX_ENTRY = 2_000
 MAX_ENTRIES = 200
 """So many characters of one message, and so many of them, are kept of a segment."""

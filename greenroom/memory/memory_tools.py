@@ -15,8 +15,6 @@ from greenroom.memory.words import words
 from greenroom.runtime import calling_history
 from greenroom.tools import Tool, tool
 
-__all__ = ["describe_recalled", "memory_tools"]
-
 _SAYS = {
     EntryOrigin.USER: "the user said",
     EntryOrigin.AGENT: "noted by an agent, not said by the user",

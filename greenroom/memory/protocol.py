@@ -12,8 +12,6 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-__all__ = ["Embedder", "Entry", "EntryOrigin", "Memory", "MetadataValue", "Recalled"]
-
 MetadataValue: TypeAlias = str | int | float | bool | None
 """What an entry's metadata may hold, and what `where` compares it with."""
 

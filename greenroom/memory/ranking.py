@@ -14,8 +14,6 @@ from greenroom.memory.rows import FITS, Totals, read, read_totals
 from greenroom.memory.vectors import find_by_meaning
 from greenroom.memory.word_search import Filter, Ranked, find_by_words
 
-__all__ = ["Answer", "Question", "recall", "recent"]
-
 _K = 60  # of reciprocal rank fusion, as in the paper by Cormack and others
 
 

@@ -13,8 +13,6 @@ from greenroom.memory.memory_tools import describe_recalled
 from greenroom.memory.protocol import Memory, Recalled
 from greenroom.runtime import AgentInternals
 
-__all__ = ["remind"]
-
 MOST = 5
 MAX_ENTRY = 2_000
 MAX_TEXT = 6_000

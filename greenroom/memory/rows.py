@@ -14,27 +14,6 @@ from greenroom.memory.database import WORD_INDEX, stored_keys
 from greenroom.memory.protocol import Entry, EntryOrigin, MetadataValue
 from greenroom.memory.words import words
 
-__all__ = [
-    "FITS",
-    "WORDS",
-    "About",
-    "Totals",
-    "about_of",
-    "add",
-    "clear",
-    "evict",
-    "fits",
-    "is_damage",
-    "mark_used",
-    "read",
-    "read_totals",
-    "rebuild_index",
-    "remove",
-    "scrub_index",
-    "set_aside",
-    "wanted",
-]
-
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is stored beside an entry's text; `where` is compared with it."""

@@ -2,8 +2,6 @@
 
 from greenroom.core import RECALLED, SUMMARY, Message
 
-__all__ = ["begins_turn", "is_quoted", "said_by_person"]
-
 
 def said_by_person(message: Message) -> bool:
     """Whether a person has said it, and not a program, an agent or the runtime.

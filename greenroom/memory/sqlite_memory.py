@@ -25,8 +25,6 @@ from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
 from greenroom.memory.ranking import Answer, Question, recall, recent
 from greenroom.memory.word_search import Filter
 
-__all__ = ["MemoryStatistics", "SQLiteMemory"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("greenroom.memory")

@@ -24,8 +24,6 @@ from greenroom.llm import TokenCounter
 from greenroom.memory.fit import newest_units
 from greenroom.memory.senders import is_quoted, said_by_person
 
-__all__ = ["Summary", "ask_for_summary", "user_words"]
-
 _PROMPT = """\
 You keep the notes of a long conversation between a user and an assistant who uses tools. The notes will
 replace the messages that you are given, which the assistant will not see again. Write the notes anew,

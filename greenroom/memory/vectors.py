@@ -18,8 +18,6 @@ from greenroom.memory.protocol import Embedder
 from greenroom.memory.rows import FITS, Totals
 from greenroom.memory.word_search import Filter, Ranked
 
-__all__ = ["ask", "find_by_meaning", "find_numpy", "pending", "store", "unit"]
-
 EXHAUSTIVE = 10_000
 """Up to so many entries, each is compared; beyond, the best by words are."""
 

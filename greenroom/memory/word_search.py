@@ -18,8 +18,6 @@ from greenroom.memory.database import stored_keys, stored_rows
 from greenroom.memory.rows import FITS, WORDS, Totals
 from greenroom.memory.words import content_words
 
-__all__ = ["Filter", "Ranked", "find_by_words"]
-
 _POSTINGS = 2_000
 _CANDIDATES = 200
 _PASSED = 25_000  # entries of the rarest word, on the way to those that have several words

@@ -7,8 +7,6 @@ a whole; scripts without blanks, such as Chinese, by pairs of characters.
 import re
 import unicodedata
 
-__all__ = ["STOP_WORDS", "content_words", "words"]
-
 _LONGEST = 64  # characters of a word; what follows is cut off, as of a key in base64
 
 _RUN = re.compile(r"\w+")

@@ -6,8 +6,6 @@ from typing import cast
 from greenroom.core import InvalidJSONError, serde
 from greenroom.session import AgentSession
 
-__all__ = ["WorkingMemory"]
-
 _KIND = "memory.working"
 
 

@@ -21,19 +21,3 @@ from greenroom.net.urls import (
     redirect_target as redirect_target,
     same_host as same_host,
 )
-
-__all__ = [
-    "ChunkIterator",
-    "HttpClient",
-    "HttpResponse",
-    "HttpStatistics",
-    "HttpTransport",
-    "Timeouts",
-    "checked_url",
-    "is_public",
-    "port_of",
-    "proxy_for",
-    "public_address",
-    "redirect_target",
-    "same_host",
-]

@@ -8,8 +8,6 @@ import trio
 
 from greenroom.core import AddressRefusedError, NetworkError, NetworkTimeoutError
 
-__all__ = ["is_public", "public_address"]
-
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _SECONDS = 10.0

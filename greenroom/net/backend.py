@@ -1,5 +1,3 @@
 """The one place that names the HTTP library; another one with httpx's interface goes in here."""
 
-import httpx
-
-__all__ = ["httpx"]
+import httpx as httpx  # noqa: PLC0414 (the others take it from here)

@@ -11,8 +11,6 @@ from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
 from greenroom.net.errors import network_error, too_slow_in_total
 
-__all__ = ["ACCEPTED_ENCODING", "ChunkIterator"]
-
 ACCEPTED_ENCODING = "gzip"
 """The one compression that we ask for, and undo."""
 

@@ -17,8 +17,6 @@ from greenroom.net.proxies import proxy_for
 from greenroom.net.response import HttpResponse
 from greenroom.net.timeouts import Timeouts
 
-__all__ = ["HttpClient"]
-
 _DEFAULT_TIMEOUTS = Timeouts()
 
 # Each is an open file, of which macOS allows a process 256 and Linux 1,024 where nothing is set.

@@ -14,8 +14,6 @@ from greenroom.net.body import ACCEPTED_ENCODING
 from greenroom.net.errors import mapped_errors, too_slow_in_total
 from greenroom.net.timeouts import Timeouts
 
-__all__ = ["Connection", "Route"]
-
 
 class Route(NamedTuple):
     """Where a connection leads; a request takes only a connection of its own route.

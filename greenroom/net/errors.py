@@ -10,8 +10,6 @@ import trio
 from greenroom.core import NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx
 
-__all__ = ["mapped_errors", "network_error", "too_slow_in_total"]
-
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"
 

@@ -21,8 +21,6 @@ from greenroom.core import ConfigurationError
 from greenroom.net.connection import Connection, Route
 from greenroom.net.tls import tls_context
 
-__all__ = ["ConnectionPool", "HttpStatistics"]
-
 _IDLE_SECONDS = 30.0
 """How long an idle connection is offered to the next request; many servers close it after 60."""
 

@@ -3,8 +3,6 @@
 import ipaddress
 from urllib.request import getproxies_environment
 
-__all__ = ["proxy_for"]
-
 
 def proxy_for(scheme: str, host: str) -> str | None:
     """Return the URL of the proxy for this scheme and host, or None for a direct connection.

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from greenroom.net.body import ChunkIterator
 
-__all__ = ["DEFAULT_BODY_LIMIT", "HttpResponse"]
-
 DEFAULT_BODY_LIMIT = 1 << 20
 """Bytes of a body that `read` returns at the most where it is not told otherwise."""
 

@@ -3,8 +3,6 @@
 import math
 from dataclasses import dataclass
 
-__all__ = ["Timeouts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:

@@ -8,8 +8,6 @@ import trio
 from greenroom.core import ConfigurationError
 from greenroom.net.backend import httpx
 
-__all__ = ["tls_context"]
-
 _contexts: dict[tuple[str, str], ssl.SSLContext] = {}
 """One context for each setting of the two variables; a process has one or two."""
 

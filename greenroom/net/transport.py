@@ -7,8 +7,6 @@ from typing import Protocol
 from greenroom.net.response import HttpResponse
 from greenroom.net.timeouts import Timeouts
 
-__all__ = ["HttpTransport"]
-
 
 class HttpTransport(Protocol):
     """Sends requests: an `HttpClient`, or what takes the place of one, such as a recording of it."""

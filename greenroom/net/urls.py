@@ -5,8 +5,6 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from greenroom.core import AddressRefusedError
 
-__all__ = ["checked_url", "port_of", "redirect_target", "same_host"]
-
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_LENGTH = 8_192

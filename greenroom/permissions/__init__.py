@@ -39,30 +39,3 @@ from greenroom.permissions.rules.rule import (
     RuleScope as RuleScope,
 )
 from greenroom.permissions.shell.programs.usage import read_only_commands as read_only_commands
-
-__all__ = [
-    "Explanation",
-    "GrantKeeper",
-    "JudgedTool",
-    "PermissionManager",
-    "PermissionMode",
-    "PermissionRule",
-    "PermissionStatistics",
-    "Predicate",
-    "RuleMatcher",
-    "RuleScope",
-    "Sandboxed",
-    "asking_everything",
-    "check_mode",
-    "encode_rule",
-    "is_trusted",
-    "keep_rules",
-    "parse_rules",
-    "read_beginning",
-    "read_only_commands",
-    "read_rules",
-    "rules_digest",
-    "tightening",
-    "trust_rules",
-    "user_rules_path",
-]

@@ -20,8 +20,6 @@ from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rule_files.rule_file import check_rule, read_rules, write_rules
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["PermissionManager", "PermissionStatistics"]
-
 MAX_INDEXES = 256  # of a manager, for different tools and agents
 _EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 
 from greenroom.core import InvalidJSONError, serde
 
-__all__ = ["DEPTH", "Broken", "Object", "read_object"]
-
 DEPTH = 50
 """How many levels an object may have; no tool asks for a tenth of that."""
 

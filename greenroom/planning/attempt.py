@@ -43,8 +43,6 @@ from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession
 from greenroom.tools import RegisteredTool, ToolRegistry
 
-__all__ = ["Attempts", "End", "SubtaskCall", "find_twin"]
-
 Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
 

@@ -27,17 +27,6 @@ from greenroom.core import (
     visible,
 )
 
-__all__ = [
-    "RECOVERY",
-    "Cause",
-    "Component",
-    "Decision",
-    "ErrorClass",
-    "ErrorContext",
-    "Severity",
-    "classify",
-]
-
 RECOVERY = "recovery"
 """The kind of the `Custom` chunks."""
 

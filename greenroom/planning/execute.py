@@ -39,8 +39,6 @@ from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import Tool, ToolRegistry, may_repeat
 
-__all__ = ["execute_plan", "toolbox_of", "tools_of"]
-
 Ts = TypeVarTuple("Ts")
 
 _POLICY = ReplanPolicy()

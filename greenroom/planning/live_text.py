@@ -2,8 +2,6 @@
 
 from greenroom.planning.parse_action import EVENT, open_mark, thought_end
 
-__all__ = ["LiveText"]
-
 _HELD = 60
 """How many characters are held back, since a label may begin in them that has not ended yet."""
 

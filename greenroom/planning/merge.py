@@ -5,8 +5,6 @@ from collections.abc import Collection, Sequence
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.references import map_references
 
-__all__ = ["merge"]
-
 
 def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
     """Return the plan with at most so many subtasks beside those that are done, as far as that can be.

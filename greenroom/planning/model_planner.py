@@ -15,8 +15,6 @@ from greenroom.planning.plan_run import PlanRun, SubtaskStatus
 from greenroom.planning.revision import Failure
 from greenroom.tools import ToolRegistry
 
-__all__ = ["ModelPlanner", "describe_errors", "describe_plan", "describe_results"]
-
 _TRIES = 3
 _TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
 _LONGEST_DRAFT = 200

@@ -13,18 +13,6 @@ from msgspec.structs import replace
 from greenroom.core import Wire, serde
 from greenroom.planning.almost_json import Broken, Object, read_object
 
-__all__ = [
-    "NO_ANSWER",
-    "NO_TOOL",
-    "Action",
-    "Fault",
-    "FinalAnswer",
-    "Outcome",
-    "action_of",
-    "find_meaning",
-    "is_call_of",
-]
-
 
 class Action(Wire, frozen=True, tag="action"):
     """The model calls a tool.

@@ -23,8 +23,6 @@ from greenroom.planning.outcome import (
     is_call_of,
 )
 
-__all__ = ["EVENT", "Reading", "open_mark", "parse_action", "read_reply", "thought_end"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from greenroom.planning.revision import Failure
     from greenroom.tools import ToolRegistry
 
-__all__ = ["Plan", "Subtask"]
-
 _ID = re.compile(r"[\w-]{1,64}")
 _MERMAID_WORDS = (
     "end|(?:sub)?graph|flowchart|style|linkStyle|class|classDef|click|direction|href|call|[ox]"

@@ -37,8 +37,6 @@ from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_s
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.tools import ToolRegistry
 
-__all__ = ["is_answered", "open_run", "plan_and_execute", "run_task"]
-
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 """Finds what is known that may help with a goal."""
 

@@ -17,20 +17,6 @@ from greenroom.core import JSON, MAX_ERROR_TEXT, PlanError, Wire, clip, serde
 from greenroom.planning.plan import Plan
 from greenroom.session import AgentSession
 
-__all__ = [
-    "PLAN_STEP",
-    "FailureReason",
-    "PlanBegin",
-    "PlanEnd",
-    "PlanRevision",
-    "PlanRun",
-    "PlanStep",
-    "SubtaskMove",
-    "SubtaskState",
-    "SubtaskStatus",
-    "last_records",
-]
-
 PLAN_STEP = "plan.step"
 """The kind of the records, and of the `Custom` chunks."""
 

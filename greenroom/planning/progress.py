@@ -15,8 +15,6 @@ from greenroom.planning.plan_run import (
 from greenroom.runtime import AgentInternals
 from greenroom.session import LONGEST_RECORD
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """The run of an agent, as it stands."""

@@ -9,8 +9,6 @@ from greenroom.planning.recovery import RecoveryPolicy
 from greenroom.planning.text_tools import TextTools
 from greenroom.runtime import AgentInternals
 
-__all__ = ["react"]
-
 
 async def react(
     agent: AgentInternals,

@@ -30,8 +30,6 @@ from greenroom.planning.watched_model import WatchedModel
 from greenroom.resilience import Backoff, Retry, is_retryable
 from greenroom.tools import RegisteredTool, may_repeat
 
-__all__ = ["RECOVERY_TABLE", "RecoveryPolicy"]
-
 Row: TypeAlias = tuple[Component, ErrorClass]
 Rows: TypeAlias = Mapping[Row, Sequence[Decision]]
 

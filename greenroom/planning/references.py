@@ -10,8 +10,6 @@ from greenroom.core import InvalidJSONError, PlanError, serde
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import PlanRun
 
-__all__ = ["fill", "map_references", "references_in", "structured"]
-
 _REFERENCE = re.compile(r"\{\{([\w-]+(?:\.[\w-]+)*)\}\}|\{([\w-]+)((?:\.[\w-]+)*)\}")
 _INDEX = re.compile(r"[0-9]{1,9}")
 _NUMBERS = ("integer", "number", "boolean")

@@ -9,8 +9,6 @@ from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import FailureReason, PlanRun
 from greenroom.tools import ToolRegistry
 
-__all__ = ["Failure", "Planner", "Recovered", "Recovery", "ReplanPolicy"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:

@@ -7,8 +7,6 @@ import trio
 
 from greenroom.runtime import AgentHandle
 
-__all__ = ["unless_silent"]
-
 T = TypeVar("T")
 
 

@@ -44,8 +44,6 @@ from greenroom.planning.parse_action import Reading, read_reply
 from greenroom.planning.tool_words import closing_note, in_words, system_prompt
 from greenroom.resilience import current_meter
 
-__all__ = ["TextTools"]
-
 _REFORMATS = 3
 _TOLD = 2_000  # characters of an observation in a chunk, and of a faulty reply that is shown again
 _KEPT = 4_096  # messages whose words are kept

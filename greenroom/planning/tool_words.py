@@ -18,8 +18,6 @@ from greenroom.core import (
     serde,
 )
 
-__all__ = ["closing_note", "in_words", "system_prompt"]
-
 _FORMAT = """You work with tools. To call one, write a thought and one action, and then stop:
 
 Thought: what you want to find out or do next

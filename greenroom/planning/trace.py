@@ -14,8 +14,6 @@ from greenroom.core import Message, SessionCorruptError, SessionNotFoundError, S
 from greenroom.planning.references import structured
 from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
 
-__all__ = ["Trace", "find_trace", "reopen", "trace_call", "trace_worker"]
-
 
 @dataclass(frozen=True)
 class Trace:

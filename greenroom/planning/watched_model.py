@@ -50,8 +50,6 @@ from greenroom.planning.error_context import (
 )
 from greenroom.tools import InputValidator
 
-__all__ = ["WatchedModel", "find_fault"]
-
 _Ended: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
 

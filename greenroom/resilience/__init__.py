@@ -39,28 +39,3 @@ from greenroom.resilience.retry import (
     is_retryable as is_retryable,
     retry_after as retry_after,
 )
-
-__all__ = [
-    "Attempts",
-    "Backoff",
-    "Budget",
-    "BudgetStatistics",
-    "CircuitBreaker",
-    "CircuitCall",
-    "CircuitState",
-    "CircuitStatistics",
-    "ConcurrencyLimit",
-    "ConcurrencyStatistics",
-    "Limit",
-    "Meter",
-    "RateLimit",
-    "RateLimitStatistics",
-    "Reservation",
-    "Retry",
-    "TokenBudget",
-    "current_meter",
-    "is_outage",
-    "is_retryable",
-    "metered",
-    "retry_after",
-]

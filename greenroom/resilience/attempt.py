@@ -11,8 +11,6 @@ from types import TracebackType
 
 import trio
 
-__all__ = ["Attempt", "is_in_attempt"]
-
 _current: ContextVar["Attempt | None"] = ContextVar("greenroom_attempt", default=None)
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["Backoff"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:

@@ -13,8 +13,6 @@ import trio
 from greenroom.core import CircuitOpenError, ConfigurationError, GreenroomError
 from greenroom.resilience.retry import is_retryable
 
-__all__ = ["CircuitBreaker", "CircuitCall", "CircuitState", "CircuitStatistics", "is_outage"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

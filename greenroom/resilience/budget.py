@@ -11,8 +11,6 @@ import trio
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
 from greenroom.resilience.concurrency import ConcurrencyLimit
 
-__all__ = ["Budget", "BudgetStatistics", "Limit", "TokenBudget"]
-
 Limit: TypeAlias = Literal[
     "seconds",
     "tokens",

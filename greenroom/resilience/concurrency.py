@@ -9,8 +9,6 @@ import trio
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["ConcurrencyLimit", "ConcurrencyStatistics"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

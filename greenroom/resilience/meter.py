@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Meter", "current_meter", "metered"]
-
 
 class Meter(Protocol):
     """Limits the work that runs under it, and counts further attempts."""

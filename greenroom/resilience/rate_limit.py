@@ -11,8 +11,6 @@ import trio
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["RateLimit", "RateLimitStatistics", "Reservation"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

@@ -12,8 +12,6 @@ from greenroom.resilience.attempt import Attempt, is_in_attempt
 from greenroom.resilience.backoff import Backoff
 from greenroom.resilience.meter import current_meter
 
-__all__ = ["Attempts", "Retry", "is_retryable", "retry_after"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.waiting import Wait
     from greenroom.session import AgentSession
 
-__all__ = ["Actor", "Life", "Unattended"]
-
 Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
 """What a permission request does while no reader can answer it: wait for one, be denied, or suspend
 the turn."""

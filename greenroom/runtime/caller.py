@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.runtime import AgentRuntime
 
-__all__ = [
-    "actor_of",
-    "calling_agent",
-    "calling_history",
-    "correct_context",
-    "current_actor",
-    "entered_from_thread",
-    "is_inside",
-    "refuse_self_wait",
-    "require_loop",
-    "running_as",
-]
-
 _of_context: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
 _of_task: "dict[trio.lowlevel.Task, Actor]" = {}
 """The agents of this process, by the task that their task trees hang from."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.outcome import TurnResult
     from greenroom.runtime.turns.turn import Turn
 
-__all__ = ["Children", "Report"]
-
 
 class Children:
     """The live subagents by session id, in the order in which they were spawned."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.supervision.supervisor import Supervisor
     from greenroom.session import AgentSession
 
-__all__ = ["Delegation"]
-
 Ts = TypeVarTuple("Ts")
 
 

@@ -14,17 +14,6 @@ from greenroom.core import (
     type_name,
 )
 
-__all__ = [
-    "error_chunk",
-    "is_cancelled",
-    "is_typed",
-    "messages_of",
-    "must_propagate",
-    "split_failure",
-    "strip_cancelled",
-    "unwrap",
-]
-
 
 def is_typed(error: BaseException) -> bool:
     """Whether an error is one of ours, or a group of nothing else."""

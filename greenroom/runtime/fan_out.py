@@ -17,8 +17,6 @@ from greenroom.runtime.runtime import AgentRuntime
 from greenroom.runtime.spawning import check_agent_function
 from greenroom.session import AgentSession
 
-__all__ = ["fan_out", "try_ask"]
-
 Ts = TypeVarTuple("Ts")
 
 Prompt: TypeAlias = str | Iterable[ContentBlock]

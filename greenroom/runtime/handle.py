@@ -26,8 +26,6 @@ from greenroom.runtime.turns.interruption import InterruptMode, check_grace, che
 from greenroom.runtime.view import AgentView
 from greenroom.runtime.waiting import Wait
 
-__all__ = ["AgentHandle"]
-
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 
 

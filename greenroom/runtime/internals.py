@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.session import AgentSession
 
-__all__ = ["AgentInternals"]
-
 _YIELD_EVERY = 64
 _NO_EFFECTS = PermissionEffects()
 _LONG = 100_000  # characters that take some tens of milliseconds to look through

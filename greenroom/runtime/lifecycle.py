@@ -39,8 +39,6 @@ from greenroom.runtime.living import TaskGroup
 from greenroom.runtime.outcome import Outcome
 from greenroom.runtime.turns.cleanup import enclosing
 
-__all__ = ["run_agent"]
-
 Ts = TypeVarTuple("Ts")
 
 logger = logging.getLogger("greenroom.runtime")

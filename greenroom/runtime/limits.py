@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["RuntimeLimits"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeLimits:

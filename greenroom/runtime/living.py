@@ -9,8 +9,6 @@ import trio
 
 from greenroom.runtime.caller import correct_context
 
-__all__ = ["LivingTasks", "TaskGroup"]
-
 
 class LivingTasks(trio.abc.Instrument):
     """The instrument by which one runtime knows the tasks of its agents."""

@@ -14,14 +14,6 @@ from greenroom.core import (
     Usage,
 )
 
-__all__ = [
-    "InterruptReport",
-    "Outcome",
-    "Receipt",
-    "SupervisorOutcome",
-    "TurnResult",
-]
-
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 
 

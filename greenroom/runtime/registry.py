@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.session import AgentSession
 
-__all__ = ["Registry"]
-
 _held: "WeakSet[AgentSession]" = WeakSet()
 """The sessions that agents of this process hold: the lock can't tell two runtimes apart that were
 given one object, which is open already for the second."""

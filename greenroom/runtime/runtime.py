@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.supervision.supervision import Supervision
     from greenroom.session import AgentSession, SessionStore
 
-__all__ = ["AgentRuntime"]
-
 Ts = TypeVarTuple("Ts")
 
 

@@ -7,8 +7,6 @@ import trio
 
 from greenroom.core import ResourceMap
 
-__all__ = ["close_resources"]
-
 logger = logging.getLogger("greenroom.runtime")
 
 

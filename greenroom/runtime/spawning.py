@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.internals import AgentInternals
     from greenroom.runtime.runtime import AgentRuntime
 
-__all__ = [
-    "Scope",
-    "check_agent_function",
-    "check_store",
-    "spawn_child",
-    "spawn_root",
-    "spawn_subagent",
-]
-
 Ts = TypeVarTuple("Ts")
 
 Scope: TypeAlias = Literal["turn", "agent"]

@@ -13,8 +13,6 @@ from greenroom.runtime.introspection.statistics import AgentStatistics
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["AgentView", "ParentInfo"]
-
 
 @dataclass(frozen=True)
 class ParentInfo:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.outcome import TurnResult
 
-__all__ = ["Wait"]
-
 
 class Wait:
     """The block in which an agent is waited for, by a method of its handle; `async with` opens it.

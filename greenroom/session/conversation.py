@@ -20,8 +20,6 @@ from greenroom.session.history.records import record_entry
 from greenroom.session.history.transcript import Transcript
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = ["Conversation"]
-
 
 class Conversation(Description):
     """The part of a session that `history.jsonl` holds, in memory, with its description."""

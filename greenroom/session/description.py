@@ -8,8 +8,6 @@ import msgspec
 from greenroom.core import check_session_id, clock, serde
 from greenroom.session.metadata import Origin, SessionMetadata
 
-__all__ = ["Description"]
-
 
 class Description:
     """The part of a session that `metadata.json` holds, in memory."""

@@ -2,8 +2,6 @@
 
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["Durability", "check_durability"]
-
 Durability: TypeAlias = Literal["step", "turn", "none"]
 """When saves are synced: each one, those at the end of a turn, or none."""
 

@@ -10,8 +10,6 @@ from greenroom.core import (
 )
 from greenroom.session.files.lock import is_alive
 
-__all__ = ["changed_error", "fenced_error", "locked_error", "unknown_error"]
-
 
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
     """Return the error of a caller that asks for a session which this process holds."""

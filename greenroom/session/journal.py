@@ -23,8 +23,6 @@ from greenroom.session.metadata import SessionMetadata
 from greenroom.session.repair import RepairReport, report_on
 from greenroom.session.store import SessionStore, SessionWriter, StoredSession, ThreadedStore
 
-__all__ = ["Journal"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from greenroom.core import InvalidJSONError, Message, serde
 from greenroom.session.history.entry import CheckpointEntry, Entry, MessageEntry
 from greenroom.session.metadata import SessionMetadata, in_utc
 
-__all__ = ["restore_description"]
-
 _UNKNOWN = "unknown"
 """The type of an agent of which nothing says what it is; no rule is about it."""
 

@@ -14,8 +14,6 @@ from greenroom.session.metadata import SessionMetadata
 from greenroom.session.statistics import MemoryStoreStatistics
 from greenroom.session.store import StoredPage, StoredSession, newest_first
 
-__all__ = ["MemoryStore"]
-
 
 class _Kept(msgspec.Struct):
     metadata: SessionMetadata | None = None

@@ -7,17 +7,6 @@ import msgspec
 
 from greenroom.core import InvalidJSONError, SessionCorruptError, serde
 
-__all__ = [
-    "FORKED_FROM",
-    "Origin",
-    "SessionMetadata",
-    "decode_metadata",
-    "described_lines",
-    "encode_metadata",
-    "in_utc",
-    "with_lines",
-]
-
 FORKED_FROM = "forked_from"
 """The key of a fork's origin among the values in `metadata`."""
 

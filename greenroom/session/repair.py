@@ -4,8 +4,6 @@ import msgspec
 
 from greenroom.session.history.lines import Position
 
-__all__ = ["RepairReport", "report_on"]
-
 
 class RepairReport(msgspec.Struct, frozen=True):
     """The end of a history could not be read: a crash or a broken disk cut its last commit off.

@@ -27,8 +27,6 @@ from greenroom.session.shelf.search import SearchReport, search_sessions
 from greenroom.session.store import SessionStore
 from greenroom.session.stored_conversation import StoredConversation
 
-__all__ = ["AgentSession"]
-
 
 class AgentSession(StoredConversation):
     """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.

@@ -5,8 +5,6 @@ from typing import Self
 
 import trio
 
-__all__ = ["MemoryStoreStatistics", "SessionStatistics", "StoreStatistics"]
-
 
 @dataclass(frozen=True)
 class SessionStatistics:

@@ -15,16 +15,6 @@ from greenroom.session.history.lines import History, Position
 from greenroom.session.history.page import Page
 from greenroom.session.metadata import SessionMetadata
 
-__all__ = [
-    "SessionStore",
-    "SessionWriter",
-    "StoreSurvey",
-    "StoredPage",
-    "StoredSession",
-    "ThreadedStore",
-    "newest_first",
-]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("greenroom.session")

@@ -19,8 +19,6 @@ from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import SessionStatistics
 from greenroom.session.store import SessionStore, StoredSession
 
-__all__ = ["StoredConversation"]
-
 T = TypeVar("T")
 
 

@@ -8,16 +8,6 @@ import msgspec
 
 from greenroom.core import InputMessage, UserInput, Wire, check_sender, clock, serde
 
-__all__ = [
-    "AgentMessage",
-    "ErrorReport",
-    "Payload",
-    "SharedInformation",
-    "StatusUpdate",
-    "TaskRequest",
-    "TaskResponse",
-]
-
 
 class TaskRequest(Wire, frozen=True):
     """The payload of a `task_request`: what somebody is to do.

@@ -12,8 +12,6 @@ from greenroom.core import BlackboardFullError, StaleWriteError, Wire, clock, se
 from greenroom.runtime import calling_agent
 from greenroom.session import AgentSession
 
-__all__ = ["Blackboard", "BlackboardEntry", "BlackboardStatistics"]
-
 _KIND = "teams.blackboard"
 _LONGEST = 200_000  # bytes of JSON; with its frame, it fits into a record of a session
 

@@ -10,8 +10,6 @@ from greenroom.teams.conflict import AgentAnswer, Strategy, majority, resolve
 from greenroom.teams.members import Member, name_members
 from greenroom.teams.pattern import Pattern, TeamTurn, as_text
 
-__all__ = ["committee"]
-
 
 def committee(
     agents: Iterable[Member],

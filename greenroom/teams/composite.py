@@ -21,8 +21,6 @@ from greenroom.planning import Plan, PlanRun, Subtask, execute_plan, fill, refer
 from greenroom.runtime import AgentInternals
 from greenroom.teams.pattern import Pattern, TeamTurn, as_text
 
-__all__ = ["Composite", "composite"]
-
 _INPUT = "input"
 
 

@@ -19,20 +19,6 @@ from greenroom.runtime import AgentInternals, spawn_subagent
 from greenroom.session import AgentSession
 from greenroom.teams.pattern import as_text
 
-__all__ = [
-    "AgentAnswer",
-    "Opinion",
-    "Resolution",
-    "Strategy",
-    "ask_person",
-    "by_authority",
-    "majority",
-    "most_confident",
-    "resolve",
-    "verify",
-    "within",
-]
-
 _VERIFY = """\
 Agents were asked the same, and contradict each other. Check their answers, and say which one holds, in the \
 words of that answer and nothing else. If none does, say what holds instead."""

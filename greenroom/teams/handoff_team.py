@@ -7,8 +7,6 @@ from greenroom.core import ConfigurationError
 from greenroom.runtime import AgentInternals
 from greenroom.teams.team_model import TeamModel
 
-__all__ = ["HandoffTeam", "handoff_team"]
-
 DepsT = TypeVar("DepsT")
 
 

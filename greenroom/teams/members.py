@@ -17,8 +17,6 @@ from greenroom.core import ConfigurationError, ContentBlock, check_sender
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, check_agent_function, try_ask
 from greenroom.session import AgentSession
 
-__all__ = ["Member", "ask_member", "name_members", "name_of", "working"]
-
 Member: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 """An agent function: an `Agent`, several as one, or a function of yours."""
 

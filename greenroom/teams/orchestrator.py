@@ -48,8 +48,6 @@ from greenroom.teams.pattern import as_text
 from greenroom.teams.worker import Worker
 from greenroom.tools import ToolRegistry
 
-__all__ = ["Orchestrator", "orchestrator"]
-
 _TRIES = ReplanPolicy(same_subtask=5)
 _LONGEST_RESULT = 16_000  # characters of one result that the model is shown
 _LONGEST_RESULTS = 320_000  # and of all of them

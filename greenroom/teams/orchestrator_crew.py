@@ -33,8 +33,6 @@ from greenroom.teams.orchestrator_report import WORK, Stint
 from greenroom.teams.worker import Worker
 from greenroom.tools import ToolRegistry, tool
 
-__all__ = ["Crew", "describe_workers", "with_help"]
-
 _HELP_WAIT = 60.0  # seconds until a worker who asks for help is told that everybody is busy
 
 

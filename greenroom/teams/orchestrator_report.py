@@ -8,17 +8,6 @@ from greenroom.core import Usage, Wire
 from greenroom.planning import PlanRun
 from greenroom.session import AgentSession
 
-__all__ = [
-    "WORK",
-    "AgentReport",
-    "Source",
-    "Stint",
-    "TeamResult",
-    "find_sources",
-    "read_stints",
-    "report",
-]
-
 WORK = "team.work"
 """The kind of the records."""
 

@@ -23,8 +23,6 @@ from greenroom.core import (
 from greenroom.runtime import AgentHandle, AgentInternals, try_ask
 from greenroom.teams.members import Member, working
 
-__all__ = ["Pattern", "Said", "TeamTurn", "Work", "as_text", "output_of"]
-
 Said: TypeAlias = str | Iterable[ContentBlock]
 """What a member is asked: a text, or content blocks."""
 

@@ -14,8 +14,6 @@ from greenroom.core import ConfigurationError, Custom, TeamError
 from greenroom.teams.members import Member, name_members
 from greenroom.teams.pattern import Pattern, Said, TeamTurn, as_text, output_of
 
-__all__ = ["LOOP_ROUND", "loop", "parallel", "pipeline"]
-
 T = TypeVar("T")
 
 LOOP_ROUND = "loop.round"

@@ -8,8 +8,6 @@ from greenroom.core import Message, ModelRequest, Price, StopReason, ToolError, 
 from greenroom.llm import ModelStream, collect, replay
 from greenroom.runtime import calling_agent
 
-__all__ = ["TeamModel"]
-
 
 class TeamModel:
     """A model whose replies are what several agents as one come to.

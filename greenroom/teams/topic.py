@@ -31,8 +31,6 @@ from greenroom.core import (
 from greenroom.runtime import AgentHandle, calling_agent
 from greenroom.teams.agent_message import AgentMessage
 
-__all__ = ["Delivery", "DeliveryStatus", "Topic", "TopicStatistics", "WhenFull"]
-
 T = TypeVar("T")
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "refuse"]

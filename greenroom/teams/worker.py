@@ -6,8 +6,6 @@ from functools import partial
 
 from greenroom.teams.members import Member, name_members
 
-__all__ = ["Worker"]
-
 
 @dataclass(frozen=True, eq=False)
 class Worker:

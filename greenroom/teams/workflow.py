@@ -48,8 +48,6 @@ from greenroom.teams.workflow_run import (
 )
 from greenroom.teams.workflow_state import START, Changes, StateSchema
 
-__all__ = ["Workflow", "WorkflowStream"]
-
 StateT = TypeVar("StateT")
 
 ItemT = TypeVar("ItemT")

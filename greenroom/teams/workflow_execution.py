@@ -41,8 +41,6 @@ from greenroom.teams.workflow_run import (
 )
 from greenroom.teams.workflow_state import START, Changes
 
-__all__ = ["Execution", "request_approval"]
-
 StateT = TypeVar("StateT")
 
 _GO_ON = "Go on where you left off."

@@ -20,8 +20,6 @@ from greenroom.planning import Trace
 from greenroom.session import AgentSession
 from greenroom.teams.workflow_state import END, START
 
-__all__ = ["Edge", "Function", "Graph", "Node", "is_async"]
-
 StateT = TypeVar("StateT")
 
 Choose: TypeAlias = Callable[[StateT], object]

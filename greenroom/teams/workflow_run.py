@@ -17,18 +17,6 @@ from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, c
 from greenroom.session import AgentSession
 from greenroom.teams.workflow_state import START, Changes, StateSchema, Values
 
-__all__ = [
-    "WORKFLOW_NODE",
-    "WORKFLOW_STEP",
-    "NodeRecord",
-    "Progress",
-    "Unit",
-    "WorkflowBegin",
-    "WorkflowRun",
-    "WorkflowStep",
-    "last_entry",
-]
-
 StateT = TypeVar("StateT")
 
 WORKFLOW_STEP = "workflow.step"

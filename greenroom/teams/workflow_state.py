@@ -23,8 +23,6 @@ import msgspec
 
 from greenroom.core import JSON, InvalidJSONError, Message, WorkflowError, serde
 
-__all__ = ["END", "START", "Changes", "StateSchema", "Values", "add_messages"]
-
 StateT = TypeVar("StateT")
 
 START = "START"

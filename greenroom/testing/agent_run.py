@@ -29,8 +29,6 @@ from greenroom.runtime import (
 from greenroom.session import AgentSession, MemoryStore, SessionStore
 from greenroom.testing.approver import ScriptedApprover
 
-__all__ = ["AgentRun", "AgentRunError", "Content", "run_agent", "run_agent_async"]
-
 Ts = TypeVarTuple("Ts")
 Chunk = TypeVar("Chunk")
 

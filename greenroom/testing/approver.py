@@ -17,8 +17,6 @@ from greenroom.core import (
 )
 from greenroom.runtime import AgentHandle
 
-__all__ = ["ScriptedAnswer", "ScriptedApprover"]
-
 ScriptedAnswer: TypeAlias = (
     Literal["allow", "deny"] | Answer | Callable[[PermissionRequest], "ScriptedAnswer"]
 )

@@ -31,8 +31,6 @@ from greenroom.testing.cassette_file import (
 )
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
 
-__all__ = ["CassetteClient", "CassetteMode", "cassette"]
-
 CassetteMode: TypeAlias = Literal["auto", "replay", "record"]
 """What a cassette does; "auto" replays a file that exists, and records one that does not."""
 

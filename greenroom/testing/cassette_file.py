@@ -9,8 +9,6 @@ import msgspec
 
 from greenroom.core import CassetteError, InvalidJSONError, serde
 
-__all__ = ["Binary", "Exchange", "Recording", "Request", "Response", "pieces_of", "read", "write"]
-
 MAX_SIZE = 64 * 1024 * 1024
 """The most bytes that a cassette may take."""
 

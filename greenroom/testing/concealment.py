@@ -18,8 +18,6 @@ from urllib.parse import parse_qsl, urlsplit
 from greenroom.core import InvalidJSONError, serde
 from greenroom.llm import VENDORS, SSEDecoder
 
-__all__ = ["PLACEHOLDER", "Concealment", "secrets_in", "secrets_of_answer"]
-
 PLACEHOLDER = "[secret]"
 
 _SENSITIVE = re.compile(

@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
-__all__ = ["HashEmbedder"]
-
 
 class HashEmbedder:
     """Turns texts into vectors without a model: texts that share words are close to each other.

@@ -7,8 +7,6 @@ import trio
 
 from greenroom.core import OutputChunk
 
-__all__ = ["marbles"]
-
 
 async def marbles(
     chunks: AsyncIterable[OutputChunk], letters: Mapping[type[OutputChunk], str]

@@ -30,8 +30,6 @@ from greenroom.testing.real_calls import forbid_model_calls as forbid_calls
 if TYPE_CHECKING:
     from trio.abc import Clock, Instrument
 
-__all__ = ["agent_runtime", "forbid_model_calls", "memory_store", "run_agent"]
-
 _PYTEST_TRIO = "trio"  # the name under which it registers
 
 

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 from greenroom.llm import FORBID_VARIABLE
 
-__all__ = ["forbid_model_calls"]
-
 
 @contextmanager
 def forbid_model_calls() -> Iterator[None]:

@@ -30,8 +30,6 @@ from greenroom.llm import (
     events_of,
 )
 
-__all__ = ["Reply", "ScriptedProvider", "Step", "call"]
-
 
 @dataclass(frozen=True)
 class Reply:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from greenroom.core import ModelRequest
-from greenroom.llm import read_anthropic_request, read_chat_request, same_request
-
-__all__ = ["WireAPI", "request_from_wire", "same_request"]
+from greenroom.llm import (
+    read_anthropic_request,
+    read_chat_request,
+    same_request as same_request,  # noqa: PLC0414
+)
 
 WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat"]
 """Whose words a request is in."""

@@ -18,8 +18,6 @@ from greenroom.tools.blocking import run_blocking
 from greenroom.tools.function_tool import to_result, tool
 from greenroom.tools.protocol import OPTIONAL_MEMBERS, Tool, plain_info
 
-__all__ = ["as_tool"]
-
 _SCHEMAS = ("parameters", "parameters_schema", "schema")
 
 

@@ -10,8 +10,6 @@ import trio
 
 from greenroom.core import AgentContext, ToolError
 
-__all__ = ["run_blocking"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

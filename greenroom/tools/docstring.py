@@ -4,8 +4,6 @@ import inspect
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["Docstring", "parse_docstring"]
-
 _SECTION = re.compile(
     r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes|Warnings?"
     r"|See Also|References|Todo):\s*"

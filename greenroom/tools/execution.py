@@ -26,8 +26,6 @@ from greenroom.tools.spill import capped
 if TYPE_CHECKING:
     from greenroom.tools.registered_tool import RegisteredTool
 
-__all__ = ["Call", "Gate", "describe_failure", "execute_tool", "run_batch"]
-
 Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
 

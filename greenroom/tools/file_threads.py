@@ -5,8 +5,6 @@ from typing import TypeVar
 
 import trio
 
-__all__ = ["in_thread"]
-
 T = TypeVar("T")
 
 _MAX_THREADS = 8

@@ -10,8 +10,6 @@ from typing import Self
 from greenroom.core import ToolError
 from greenroom.tools.protocol import Tool
 
-__all__ = ["ToolFlags", "may_repeat"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ToolFlags:

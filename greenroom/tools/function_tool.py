@@ -16,8 +16,6 @@ from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_inf
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.schema import Arguments, to_json
 
-__all__ = ["FunctionTool", "Isolation", "RunsOn", "to_result", "tool"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -5,8 +5,6 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from greenroom.core import AgentContext, Effect, ToolInfo, ToolResult, serde
 
-__all__ = ["DEFAULT_TIMEOUT", "OPTIONAL_MEMBERS", "EffectsFunction", "Tool", "plain_info"]
-
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take where its tool says nothing else."""
 

@@ -28,8 +28,6 @@ from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import check_required
 from greenroom.tools.validation import InputValidator
 
-__all__ = ["RegisteredTool"]
-
 _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _LONGEST = 64  # what the strictest API takes

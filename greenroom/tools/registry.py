@@ -16,8 +16,6 @@ from greenroom.core import (
 from greenroom.tools.protocol import Tool, plain_info
 from greenroom.tools.registered_tool import RegisteredTool
 
-__all__ = ["ToolRegistry", "ToolRegistryStatistics"]
-
 
 @dataclass(frozen=True)
 class ToolRegistryStatistics:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic.fields import FieldInfo
 
-__all__ = ["Arguments", "to_json"]
-
 P = ParamSpec("P")
 
 

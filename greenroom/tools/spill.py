@@ -14,8 +14,6 @@ from msgspec.structs import replace
 
 from greenroom.core import AgentContext, TextBlock, ToolResult, new_id, valid_unicode
 
-__all__ = ["MAX_TEXT", "SpillFolder", "capped"]
-
 MAX_TEXT = 30_000
 """Characters of text that a model sees of one result; the limit that coding agents have used."""
 

@@ -16,8 +16,6 @@ from typing import (
     is_typeddict,
 )
 
-__all__ = ["portable"]
-
 
 def portable(hint: object) -> object:
     """Return a type hint in which pydantic understands every `typing.TypedDict`.

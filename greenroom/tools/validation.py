@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from referencing import Resource
 
-__all__ = ["InputValidator"]
-
 _MAX_FAULTS = 5
 _MAX_VALUE = 120
 _MAX_MESSAGE = 600

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from greenroom import __version__
-from greenroom.cli.arguments import Options, read_arguments
+from greenroom.cli.arguments import read_arguments
 from greenroom.cli.commands.sessions.arguments import SessionsOptions
+from greenroom.cli.options import Options
 from greenroom.cli.run.folders import sessions_folder
 
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.cli.arguments import Options
 from greenroom.cli.commands import doctor
 from greenroom.cli.commands.doctor import examine
+from greenroom.cli.options import Options
 from greenroom.cli.run.rules import is_foreign
 from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.reporting import report_on

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom.cli.arguments import Options
 from greenroom.cli.console.recap import earlier_turns, recap, recap_text
 from greenroom.cli.console.render_recap import render_recap
 from greenroom.cli.drawing.painter import Painter, colors_of
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.interactive import _exit_code
+from greenroom.cli.options import Options
 from greenroom.cli.run.instructions import instructions_of_run
 from greenroom.cli.run.log_file import log_to_file
 from greenroom.cli.run.run_setup import open_setup

@@ -16,9 +16,8 @@ def test_the_page_of_errors_is_up_to_date():
 
 def test_every_error_has_its_row_and_says_what_to_do():
     kinds = list(SCRIPT["tree"](GreenroomError))
-    modules = errors, model_errors
-    written = [getattr(module, name) for module in modules for name in module.__all__]
-    assert set(kinds) == set(written)
+    written = [*vars(errors).values(), *vars(model_errors).values()]
+    assert set(kinds) <= {value for value in written if isinstance(value, type)}
     assert [kind for kind in kinds[1:] if not kind.remedy or "\n" in kind.remedy] == []
     assert [kind for kind in kinds if not inspect.getdoc(kind)] == []
 

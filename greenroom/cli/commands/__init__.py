@@ -1,3 +1,1 @@
 """The commands besides running an agent, such as `sessions`, `plan`, `tree` and `doctor`."""
-
-__all__: list[str] = []

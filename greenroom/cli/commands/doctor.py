@@ -29,9 +29,7 @@ from greenroom.permissions import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
-__all__ = ["Finding", "examine", "examine_commands", "run_doctor"]
+    from greenroom.cli.options import Options
 
 _KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)
 _VARIABLES = (

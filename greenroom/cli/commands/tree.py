@@ -9,8 +9,6 @@ from greenroom.core import serde, visible
 if TYPE_CHECKING:
     from greenroom.cli.options import Options
 
-__all__ = ["print_trees"]
-
 
 async def print_trees(options: "Options") -> int:
     """Print the agents of each process of this user's; the exit code is always 0."""

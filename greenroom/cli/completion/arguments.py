@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from greenroom.cli.completion.script import SHELLS
 from greenroom.cli.options import Options, Parsers
 
-__all__ = ["CompletionOptions", "add_completion"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionOptions(Options):

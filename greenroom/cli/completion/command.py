@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from greenroom.cli.completion.arguments import CompletionOptions
     from greenroom.session import SessionMetadata
 
-__all__ = ["run_completion"]
-
 _FILES = ("FILE", "DIR")
 
 

@@ -2,8 +2,6 @@
 
 import shlex
 
-__all__ = ["words_of"]
-
 _CURSOR = "\x00"  # stands in no command line, so that it shows where the last word ends
 
 

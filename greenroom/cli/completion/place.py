@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Candidate", "Place", "find_place"]
-
 
 @dataclass(frozen=True)
 class Candidate:

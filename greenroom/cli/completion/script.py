@@ -4,8 +4,6 @@ Each hands over the line up to the cursor. The first line of the answer says wha
 or "words", which follow, or "open" for words that go on, so that no blank is put after them.
 """
 
-__all__ = ["SCRIPTS", "SHELLS"]
-
 _BASH = r"""# bash completion of greenroom; in ~/.bashrc: source <(greenroom completion bash)
 _greenroom() {
     local kind="" line

@@ -39,8 +39,6 @@ from greenroom.core import (
 )
 from greenroom.planning import PLAN_STEP
 
-__all__ = ["AgentView"]
-
 _PROGRESS = 4_000  # characters of a running tool's output that are kept to be shown
 _LIVE_THINKING = 600
 _NAME = 16  # columns of a subagent's name before each of its lines

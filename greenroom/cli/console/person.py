@@ -25,8 +25,6 @@ from greenroom.core import (
 from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle
 
-__all__ = ["HELP", "Person"]
-
 HELP = """\
 Type what the agent is to do, and Enter. While it works, a line goes to it as the next input.
   Esc, Ctrl-C   interrupt what it does

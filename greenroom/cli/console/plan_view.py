@@ -9,8 +9,6 @@ from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import Custom, PlanError
 from greenroom.planning import PlanRun, SubtaskStatus
 
-__all__ = ["PlanView"]
-
 _KEPT_ROWS = 60  # of a list that is printed for good
 
 

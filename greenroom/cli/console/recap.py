@@ -14,8 +14,6 @@ from greenroom.core import (
     visible,
 )
 
-__all__ = ["RecapKind", "RecapLine", "earlier_turns", "recap", "recap_text"]
-
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
 """What a line is: the user's words, the model's, a call that was made, a call that failed."""
 

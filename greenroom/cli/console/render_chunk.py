@@ -39,8 +39,6 @@ from greenroom.core import (
     visible,
 )
 
-__all__ = ["render_chunk", "render_markdown", "render_thinking", "render_user"]
-
 _ODD_ENDS = {
     StopReason.MAX_TOKENS: "the reply was cut off: it reached the limit of tokens",
     StopReason.REFUSAL: "the model refused to answer",

@@ -7,8 +7,6 @@ from greenroom.cli.console.recap import RecapLine
 from greenroom.cli.console.render_chunk import render_markdown, render_user
 from greenroom.cli.drawing.theme import ColorScheme
 
-__all__ = ["render_recap"]
-
 
 def render_recap(line: RecapLine, scheme: ColorScheme) -> RenderableType:
     """Show one thing that was said or done."""

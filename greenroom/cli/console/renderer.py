@@ -16,8 +16,6 @@ from greenroom.cli.terminal.plain_terminal import open_plain_terminal
 from greenroom.cli.terminal.terminal import Key, KeyName, PersonEvent, TerminalOpener
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
-__all__ = ["ConsoleRenderer", "terminal_opener"]
-
 _LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
 
 

@@ -21,8 +21,6 @@ from greenroom.core import (
 )
 from greenroom.llm import model_profile
 
-__all__ = ["Screen", "innermost"]
-
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _PLAN = 12  # lines of a plan that is carried out, in a terminal with room for them
 _FULL = 65_536  # characters of painted text that are printed even by a reader that lags behind

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from greenroom.core import clip, serde, visible
 
-__all__ = ["call_words"]
-
 _KEYS = ("command", "file_path", "pattern", "url", "prompt")
 _LONGEST = 120
 

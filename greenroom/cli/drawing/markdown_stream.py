@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["MarkdownStream"]
-
 _FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
 _SHOWN_TAIL = 4_000  # characters of an unfinished block, of which a screen shows the end only
 

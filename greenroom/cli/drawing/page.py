@@ -9,8 +9,6 @@ from greenroom.cli.streams.output_writer import OutputWriter
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Page"]
-
 _ENDLESS = 10_000  # columns where nobody has said how wide a line may be
 
 

@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias, cast
 
 from rich.console import Console, RenderableType
 
-__all__ = ["Colors", "Painter", "colors_of"]
-
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
 """How many colours a terminal has; None for text without any codes."""
 

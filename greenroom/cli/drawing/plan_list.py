@@ -10,8 +10,6 @@ from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import clip, visible
 from greenroom.planning import PlanRun, Subtask, SubtaskStatus
 
-__all__ = ["one_line", "plan_facts", "render_plan", "render_row", "render_subtask", "subtask_words"]
-
 _LONGEST = 500  # characters of a line; a terminal shows as many as it has columns
 _WIDEST = 20  # columns of the ids
 

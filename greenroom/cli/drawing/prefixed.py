@@ -7,8 +7,6 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["Prefixed", "Quoted", "hanging", "indented", "stripped"]
-
 _NARROWEST = 8
 _TAB = 8
 

@@ -8,8 +8,6 @@ from greenroom.cli.drawing.prefixed import indented
 from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.core import ToolEnd, ToolInfo, ToolStart, ToolStatus, visible
 
-__all__ = ["diff_text", "render_call", "render_progress", "render_result"]
-
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12
 _PROGRESS_LINES = 6

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["ColorScheme"]
-
 
 @dataclass(frozen=True)
 class ColorScheme:

@@ -34,8 +34,6 @@ from greenroom.cli.picker.entry import Entry
 from greenroom.cli.picker.preview import Preview
 from greenroom.cli.terminal.prompt_io import open_file, output_to, terminal_size
 
-__all__ = ["PickerApplication"]
-
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _WIDE, _TALL = 110, 16  # from where on the preview stands beside the list, or below it

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from greenroom.cli.picker.entry import Entry
 
-__all__ = ["Choice"]
-
 
 class Choice:
     """A list of sessions, narrowed by words and by folder, with a cursor in it. It draws nothing.

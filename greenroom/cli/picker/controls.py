@@ -13,8 +13,6 @@ from greenroom.cli.picker.choice import Choice
 from greenroom.cli.picker.preview import Preview
 from greenroom.cli.picker.rows import Columns, row
 
-__all__ = ["ListControl", "PreviewControl"]
-
 
 class ListControl(UIControl):
     """The rows of a choice; of thousands, only those on the screen are made."""

@@ -9,8 +9,6 @@ from greenroom.cli.commands.sessions.row import one_line, place_of, title_of
 from greenroom.cli.run.folders import below_home
 from greenroom.session import SessionMetadata
 
-__all__ = ["Entry", "entries_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -8,8 +8,6 @@ from greenroom.cli.picker.entry import Entry
 from greenroom.cli.streams.byte_reader import read_some
 from greenroom.cli.streams.output_writer import OutputWriter
 
-__all__ = ["choose_by_number"]
-
 _ROWS = 20
 
 

@@ -12,8 +12,6 @@ from greenroom.cli.picker.entry import Entry
 from greenroom.cli.picker.preview import Preview, PreviewReader
 from greenroom.session import SessionStore
 
-__all__ = ["choose_on_screen"]
-
 
 async def choose_on_screen(choice: Choice, store: SessionStore) -> str | None:
     """Take over the terminal until a session is chosen; return its id, or None for none."""

@@ -13,8 +13,6 @@ from greenroom.cli.picker.entry import Entry
 from greenroom.core import SessionError, clip, visible
 from greenroom.session import AgentSession, Page, SessionStore
 
-__all__ = ["Preview", "PreviewReader", "load_preview"]
-
 _MESSAGES = 6
 _READ = 2 * _MESSAGES  # so that they can begin with words of the user's
 _LONGEST = 600  # characters of what was said at once

@@ -18,9 +18,7 @@ from greenroom.core import ConfigurationError, SessionNotFoundError
 from greenroom.session import AgentSession, SessionStore
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
-__all__ = ["run_resume"]
+    from greenroom.cli.options import Options
 
 
 async def run_resume(options: "Options") -> int:

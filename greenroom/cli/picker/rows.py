@@ -8,8 +8,6 @@ from prompt_toolkit.utils import get_cwidth
 from greenroom.cli.commands.sessions.row import age
 from greenroom.cli.picker.entry import Entry
 
-__all__ = ["Columns", "fitted", "row"]
-
 _MARK, _AGE, _GAP = 2, 10, 2
 _FEW, _SOME, _MANY = 60, 70, 90  # columns for the model alone, the folder alone, both of them
 

@@ -4,17 +4,6 @@ from dataclasses import dataclass
 
 from greenroom.core import PermissionRequest, Remember, RuleDecision
 
-__all__ = [
-    "CHOICES",
-    "CREDENTIAL_HIDDEN",
-    "CREDENTIAL_SEEN",
-    "EDITED",
-    "Choice",
-    "choices_for",
-    "describe_choices",
-    "find_choice",
-]
-
 
 @dataclass(frozen=True)
 class Choice:

@@ -8,8 +8,6 @@ import trio
 from greenroom.cli.streams.byte_reader import read_some
 from greenroom.core import ConfigurationError, visible
 
-__all__ = ["confirm"]
-
 _YES = ("y", "yes")
 
 

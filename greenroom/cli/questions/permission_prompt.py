@@ -21,8 +21,6 @@ from greenroom.cli.run.folders import below_home
 from greenroom.core import PermissionRequest, SandboxReport, clip, disguises, exact, texts_in
 from greenroom.permissions import user_rules_path
 
-__all__ = ["render_record", "render_request"]
-
 _CLAIM = 300  # characters
 _RECORDED = (40, 4_000)  # lines and characters of each text in the record of a question
 

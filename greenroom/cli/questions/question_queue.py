@@ -14,8 +14,6 @@ from greenroom.cli.questions.choices import (
 from greenroom.cli.terminal.terminal import Line, Question
 from greenroom.core import PermissionRequest, Remember, RuleDecision, clip, exact
 
-__all__ = ["TOO_LATE", "Decision", "QuestionQueue"]
-
 _ANSWER = "answer> "
 _CHOOSE = "allow? > "
 _WHY = "why not? > "

@@ -8,8 +8,6 @@ from greenroom.cli.drawing.theme import ColorScheme
 from greenroom.cli.run.folders import below_home
 from greenroom.core import PermissionPart, RuleDecision, exact
 
-__all__ = ["render_part"]
-
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 

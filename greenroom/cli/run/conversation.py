@@ -14,8 +14,6 @@ from greenroom.session import AgentSession, SessionMetadata, SessionStore
 if TYPE_CHECKING:
     from greenroom.cli.options import Options
 
-__all__ = ["describe_session", "full_session_id", "load_session", "newest_session", "way_back"]
-
 _TITLE = 60
 _NAMED = 5  # sessions that an error lists
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from greenroom.cli.run.folders import sessions_folder
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
-__all__ = ["dump_target"]
+    from greenroom.cli.options import Options
 
 logger = logging.getLogger("greenroom.cli")
 

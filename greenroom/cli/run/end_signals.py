@@ -4,8 +4,6 @@ import signal
 
 import trio
 
-__all__ = ["EndSignals"]
-
 
 class EndSignals:
     """Ends a block of the program in good order when one of them comes, and remembers which."""

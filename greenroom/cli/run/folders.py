@@ -9,8 +9,6 @@ from pathlib import Path
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["below_home", "memory_file", "sessions_folder", "working_folder"]
-
 
 def working_folder() -> Path:
     """Return the folder that the program was started in.

@@ -11,8 +11,6 @@ from greenroom.tools import Tool
 if TYPE_CHECKING:
     from greenroom.memory import Memory
 
-__all__ = ["Instructions", "instructions_of_run", "with_memory"]
-
 _MEMORY = (
     "What was learned in earlier sessions is remembered: ask Recall before you work on something that"
     " may have come up before. When you learn what will help in later sessions, such as a preference of"

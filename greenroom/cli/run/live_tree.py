@@ -21,8 +21,6 @@ from greenroom.cli.run.folders import sessions_folder
 from greenroom.core import InvalidJSONError, serde
 from greenroom.runtime import AgentRuntime
 
-__all__ = ["LiveTree", "live_folder", "read_trees", "tell_tree"]
-
 logger = logging.getLogger("greenroom.tree")
 
 _numbers = itertools.count(1)  # of the runtimes that this process tells of

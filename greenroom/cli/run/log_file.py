@@ -10,8 +10,6 @@ from typing import TextIO
 
 from greenroom.core import ConfigurationError, clock, serde
 
-__all__ = ["log_to_file"]
-
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes 20 MB at the most
 _OLDER = 3
 

@@ -13,9 +13,7 @@ from greenroom.permissions import PermissionManager
 from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
-__all__ = ["model_of_run", "take_over"]
+    from greenroom.cli.options import Options
 
 _TOLD, _RULE = 5, 80  # rules that are told of, and characters of each
 

@@ -22,8 +22,6 @@ from greenroom.permissions import (
     user_rules_path,
 )
 
-__all__ = ["RunRules", "ignored_rules", "is_foreign", "project_rules_path", "rules_of_run"]
-
 _WILD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing by themselves
 _BYPASS = "the mode bypass asks about nothing: what no rule denies runs, and changes files, at once"

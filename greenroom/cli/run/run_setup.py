@@ -29,9 +29,7 @@ from greenroom.tools import Sandbox, ToolRegistry, builtin_tools, examine_sandbo
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from greenroom.cli.arguments import Options
-
-__all__ = ["RunSetup", "open_setup"]
+    from greenroom.cli.options import Options
 
 
 @dataclass(frozen=True)

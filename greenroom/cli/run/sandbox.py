@@ -7,8 +7,6 @@ from greenroom.tools import Sandbox
 if TYPE_CHECKING:
     from greenroom.cli.options import Options
 
-__all__ = ["sandbox_of_run"]
-
 
 def sandbox_of_run(options: "Options") -> Sandbox | None:
     """Return what commands are held to; None where the sandbox is off."""

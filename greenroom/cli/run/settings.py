@@ -24,8 +24,6 @@ from greenroom.llm import (
 )
 from greenroom.permissions import user_rules_path
 
-__all__ = ["ListedPrice", "Settings", "read_settings", "user_settings_path"]
-
 _MAX_SIZE = 1 << 20
 _SHAPE = (
     '{"model": "anthropic:claude-sonnet-5", "prices": {"anthropic:claude-sonnet-5": {"input": …, '

@@ -5,8 +5,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-__all__ = ["PriceModel", "SettingsModel"]
-
 Text = Annotated[str, Field(min_length=1)]
 
 

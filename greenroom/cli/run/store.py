@@ -7,10 +7,8 @@ from greenroom.cli.run.folders import sessions_folder
 from greenroom.session import FileStore
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
+    from greenroom.cli.options import Options
     from greenroom.session import SQLiteStore
-
-__all__ = ["open_store"]
 
 
 def open_store(options: "Options") -> "FileStore | SQLiteStore":

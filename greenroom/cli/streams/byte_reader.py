@@ -8,8 +8,6 @@ import termios
 
 import trio
 
-__all__ = ["is_stream", "read_some", "unread"]
-
 _MOST = 65_536
 
 

@@ -6,8 +6,6 @@ import tempfile
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["NewFile"]
-
 
 class NewFile:
     """Writes beside the place where the file will be, and puts it there once it is finished.

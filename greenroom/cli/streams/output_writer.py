@@ -7,8 +7,6 @@ import trio
 
 from greenroom.core import visible
 
-__all__ = ["OutputWriter", "tell"]
-
 
 class OutputWriter:
     """Writes lines to standard output, each at once."""

@@ -6,8 +6,6 @@ import trio
 
 from greenroom.cli.streams.byte_reader import is_stream, read_some
 
-__all__ = ["MAX_PIPED", "read_piped", "with_context"]
-
 MAX_PIPED = 1_000_000
 """Bytes that are read at the most; what follows is left out, and the prompt says so."""
 

@@ -8,8 +8,6 @@ from prompt_toolkit.filters import Filter
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-__all__ = ["HiddenLine"]
-
 _LONGEST = 65_536  # characters; what is longer is not taken
 _SOMETHING = "•••"
 

@@ -23,8 +23,6 @@ from greenroom.cli.terminal.terminal import (
 )
 from greenroom.core import visible
 
-__all__ = ["open_plain_terminal"]
-
 _QUEUE = 64
 _LONGEST = 1_000_000  # bytes of a line; a longer one is taken in pieces
 _EARLY = "too early, not taken"

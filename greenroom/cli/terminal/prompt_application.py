@@ -45,8 +45,6 @@ from greenroom.cli.terminal.terminal import (
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
 
-__all__ = ["PromptApplication"]
-
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _LABEL = "> "

@@ -9,8 +9,6 @@ from typing import TextIO
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-__all__ = ["HeldOutput", "open_file", "output_to", "terminal_size"]
-
 
 def open_file() -> TextIO:
     """Open the terminal once more.

@@ -23,8 +23,6 @@ from greenroom.cli.terminal.question_pane import QuestionPane, fold, join
 from greenroom.cli.terminal.terminal import Frame
 from greenroom.core import visible
 
-__all__ = ["PromptLayout"]
-
 
 class PromptLayout:
     """The windows of the input line's application, and what they show."""

@@ -15,8 +15,6 @@ from greenroom.cli.drawing.painter import Colors, colors_of
 from greenroom.cli.terminal.prompt_application import PromptApplication
 from greenroom.cli.terminal.terminal import Closed, Frame, PersonEvent, Terminal
 
-__all__ = ["open_prompt_terminal"]
-
 _QUEUE = 256
 
 

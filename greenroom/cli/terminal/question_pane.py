@@ -12,8 +12,6 @@ from prompt_toolkit.utils import get_cwidth
 
 from greenroom.cli.terminal.terminal import NARROWEST
 
-__all__ = ["QuestionPane", "fold", "join"]
-
 _FEWEST = 3  # rows of a question, below which it can't be read
 _TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
 _KEYS = "Space/PgDn/↓: on, PgUp/↑: back"

@@ -10,20 +10,6 @@ import trio
 
 from greenroom.cli.drawing.painter import Colors
 
-__all__ = [
-    "GUARD",
-    "NARROWEST",
-    "Closed",
-    "Frame",
-    "Key",
-    "KeyName",
-    "Line",
-    "PersonEvent",
-    "Question",
-    "Terminal",
-    "TerminalOpener",
-]
-
 GUARD = 0.4
 """Seconds that a person has to see a question before a key may answer it."""
 

@@ -1,10 +1,8 @@
 """Anthropic's Messages API: `provider` sends, `encode` and `decode` translate, both pure.
 
-`cache` marks what the provider's cache should keep, `count` counts tokens, and `read_request` reads a
+`cache` marks what the provider's cache should keep, `count` counts tokens, and `read_anthropic_request` reads a
 request back, for tests on recorded traffic.
 """
 
 from greenroom.llm.anthropic.provider import AnthropicProvider as AnthropicProvider
-from greenroom.llm.anthropic.read_request import read_request as read_request
-
-__all__ = ["AnthropicProvider", "read_request"]
+from greenroom.llm.anthropic.read_request import read_anthropic_request as read_anthropic_request

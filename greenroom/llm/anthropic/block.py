@@ -9,8 +9,6 @@ from greenroom.llm.events import BlockDelta, Notice
 from greenroom.llm.fields import items, mapping, text
 from greenroom.llm.growing_text import GrowingText
 
-__all__ = ["OpenBlock"]
-
 _Kind = Literal["text", "thinking", "tool_input"]
 _TEXTS: dict[str, tuple[str, _Kind]] = {
     "text_delta": ("text", "text"),

@@ -15,8 +15,6 @@ from greenroom.core import serde
 from greenroom.llm.fields import items, mapping, text
 from greenroom.llm.transcript import WrittenTurn
 
-__all__ = ["leaves_marks_to_us", "mark_fields", "mark_turns", "marks_itself"]
-
 _FIELD = "cache_control"
 _MARK = {_FIELD: {"type": "ephemeral"}}
 

@@ -17,8 +17,6 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["TokenCount"]
-
 _COUNTED = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
     | {"cache_control", "context_management", "compaction", "mcp_servers", "speed"}

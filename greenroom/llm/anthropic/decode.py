@@ -39,8 +39,6 @@ from greenroom.llm.fields import (
 from greenroom.llm.replay import events_of
 from greenroom.llm.sse import SSEEvent
 
-__all__ = ["AnthropicDecoder"]
-
 _STOP_REASONS = {
     "end_turn": StopReason.END_TURN,
     "tool_use": StopReason.TOOL_USE,

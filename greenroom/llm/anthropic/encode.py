@@ -39,8 +39,6 @@ from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.tool_list import merged_tools
 from greenroom.llm.transcript import Written
 
-__all__ = ["MessagesDialect", "write_block", "write_tool"]
-
 _Known: TypeAlias = (
     TextBlock
     | ThinkingBlock

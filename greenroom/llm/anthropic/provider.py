@@ -19,8 +19,6 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["AnthropicProvider"]
-
 
 class AnthropicProvider(HttpProvider):
     """A model of Anthropic, or of a server that speaks its API.

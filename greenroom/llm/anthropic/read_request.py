@@ -24,15 +24,13 @@ from greenroom.llm.anthropic.encode import MessagesDialect, write_block, write_t
 from greenroom.llm.fields import integer, items, mapping, text
 from greenroom.llm.restore import number, restore_block, restore_message, restore_request
 
-__all__ = ["read_request"]
 
-
-def read_request(body: Mapping[str, object]) -> ModelRequest:
+def read_anthropic_request(body: Mapping[str, object]) -> ModelRequest:
     """Read the body of a request; what has no typed place stands in `extra` and `options`.
 
     Example:
         >>> said = [{"role": "user", "content": "hi"}]
-        >>> request = read_request({"model": "m", "max_tokens": 9, "messages": said, "top_k": 5})
+        >>> request = read_anthropic_request({"model": "m", "max_tokens": 9, "messages": said, "top_k": 5})
         >>> request.messages[0].text, request.max_tokens, request.options["top_k"]
         ('hi', 9, 5)
     """

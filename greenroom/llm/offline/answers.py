@@ -4,8 +4,6 @@ import re
 
 from greenroom.core import ToolResultBlock, ToolUseBlock, clip
 
-__all__ = ["answer"]
-
 _QUOTED_LINES = 20
 _QUOTED_CHARACTERS = 2_000
 

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["EXAMPLES", "Order", "parse"]
-
 EXAMPLES = (
     "read README.md",
     "list *.py",

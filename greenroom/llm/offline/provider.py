@@ -20,8 +20,6 @@ from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.replay import replay
 from greenroom.llm.stream import ModelStream, collect
 
-__all__ = ["OfflineProvider"]
-
 _WHO = "I am the offline model: a handful of rules, no language model."
 _HELP = "\n".join(
     (

@@ -1,6 +1,6 @@
 """OpenAI's Chat Completions, and all servers that speak it: `provider`, `hosts`, `encode`, `decode`.
 
-`embedder` makes vectors by the same servers. `read_request` reads a request back, for tests on recorded
+`embedder` makes vectors by the same servers. `read_chat_request` reads a request back, for tests on recorded
 traffic.
 """
 
@@ -11,13 +11,4 @@ from greenroom.llm.openai.hosts import (
     host_profile as host_profile,
 )
 from greenroom.llm.openai.provider import OpenAIProvider as OpenAIProvider
-from greenroom.llm.openai.read_request import read_request as read_request
-
-__all__ = [
-    "HOSTS",
-    "HostProfile",
-    "OpenAIEmbedder",
-    "OpenAIProvider",
-    "host_profile",
-    "read_request",
-]
+from greenroom.llm.openai.read_request import read_chat_request as read_chat_request

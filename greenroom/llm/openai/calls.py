@@ -16,8 +16,6 @@ from greenroom.llm.calls import CallIds, cut_off, tool_use
 from greenroom.llm.fields import integer, mapping, text, without
 from greenroom.llm.growing_text import GrowingText
 
-__all__ = ["CUSTOM", "Calls", "OpenCall"]
-
 CUSTOM: dict[str, object] = {"type": "custom"}
 """The `extra` of a call with free text."""
 

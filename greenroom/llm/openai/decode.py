@@ -25,8 +25,6 @@ from greenroom.llm.openai.reply import Reply, grow
 from greenroom.llm.replay import events_of
 from greenroom.llm.sse import SSEEvent
 
-__all__ = ["OpenAIDecoder"]
-
 _DONE = "[DONE]"
 _STOP_REASONS = {
     "stop": StopReason.END_TURN,

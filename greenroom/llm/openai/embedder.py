@@ -26,8 +26,6 @@ from greenroom.llm.openai.provider import server_endpoint
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["OpenAIEmbedder"]
-
 _BATCH = 64  # texts in one request
 _LONGEST = 8_000  # characters of a text; in most scripts below the 8,191 tokens that models take
 _REPLY_LIMIT = 32 << 20  # bytes of one reply: 64 vectors of 4,096 numbers take 6 MB

@@ -26,8 +26,6 @@ from greenroom.llm.strict_schema import OPENAI, strict_schema
 from greenroom.llm.tool_list import merged_tools
 from greenroom.llm.transcript import Written
 
-__all__ = ["ChatDialect", "write_tool"]
-
 
 @dataclass(frozen=True)
 class ChatDialect:

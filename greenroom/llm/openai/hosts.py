@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from greenroom.llm.endpoint import host_of, is_local, setting
 from greenroom.llm.media_limits import MediaLimits
 
-__all__ = ["HOSTS", "HostProfile", "LimitField", "host_profile"]
-
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 """The names that servers have for the most that a reply may take."""
 

@@ -17,8 +17,6 @@ from greenroom.llm.fields import extended, items, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merged_details
 
-__all__ = ["message_of_reply", "messages_of_user", "write_block"]
-
 
 def messages_of_user(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
     """Make the messages of a user's turn: one for each tool result, then one for the rest.

@@ -16,8 +16,6 @@ from greenroom.llm.timeouts import ModelTimeouts
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
-__all__ = ["OpenAIProvider", "server_endpoint"]
-
 
 class OpenAIProvider(HttpProvider):
     """A model of OpenAI, or of a compatible server (Ollama, vLLM, OpenRouter, …) by its base URL.

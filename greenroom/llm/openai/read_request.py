@@ -28,19 +28,17 @@ from greenroom.llm.openai.messages import write_block
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, reasoning_in
 from greenroom.llm.restore import number, restore_block, restore_message, restore_request
 
-__all__ = ["read_request"]
-
 _DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
-def read_request(body: Mapping[str, object]) -> ModelRequest:
+def read_chat_request(body: Mapping[str, object]) -> ModelRequest:
     """Read the body of a request; what has no typed place stands in `extra` and `options`.
 
     The most that a reply may take is an option, since servers have two names for it.
 
     Example:
         >>> said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
-        >>> request = read_request({"model": "m", "messages": said, "max_tokens": 9})
+        >>> request = read_chat_request({"model": "m", "messages": said, "max_tokens": 9})
         >>> request.system, request.messages[0].text, request.options["max_tokens"]
         ('Be brief.', 'hi', 9)
     """

@@ -14,8 +14,6 @@ from greenroom.core import ContentBlock, ThinkingBlock
 from greenroom.llm.fields import integer, mapping, text
 from greenroom.llm.growing_text import GrowingText
 
-__all__ = ["CONTENT_FIELD", "merged_details", "reasoning_in", "returned"]
-
 CONTENT_FIELD = "content"
 """The field of reasoning that came as a part of the content."""
 

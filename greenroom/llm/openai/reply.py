@@ -9,8 +9,6 @@ from greenroom.llm.growing_text import GrowingText
 from greenroom.llm.openai.calls import Calls
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merged_details, reasoning_in
 
-__all__ = ["Reply", "grow"]
-
 
 class _Passage:
     """A run of text or of reasoning, until something else comes."""

@@ -13,8 +13,6 @@ from greenroom.permissions.rule_files.rule_file import encode_rule, parse_rules
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["ANSWER", "GrantKeeper", "answered", "encode_grants", "read_grants"]
-
 ANSWER = "prompt"  # the `created_by` of rules that were made of a person's answer
 _SOURCE = "an answer in this session"
 _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}

@@ -26,8 +26,6 @@ from greenroom.permissions.shell.programs.table import RUNNERS, SHELLS, WRAPPERS
 from greenroom.permissions.shell.programs.usage import extent, usage_of
 from greenroom.permissions.shell.variables import changes_programs
 
-__all__ = ["forbid", "suggest"]
-
 
 def _table(text: str) -> frozenset[tuple[str, ...]]:
     """Read programs, perhaps with a group of verbs, and behind the colon the verbs of each."""

@@ -7,8 +7,6 @@ from itertools import islice
 from greenroom.permissions.facts.glob import read_glob
 from greenroom.permissions.facts.pattern import fold
 
-__all__ = ["Disk", "read_beginning"]
-
 MAX_LOOKUPS = 50_000  # names that are looked up or compared, as often as they are
 MAX_LENGTH = 4096  # of a path that the system can look up
 

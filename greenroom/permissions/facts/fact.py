@@ -11,8 +11,6 @@ from greenroom.permissions.facts.word import Part, Word
 if TYPE_CHECKING:
     from greenroom.permissions.facts.place import Place
 
-__all__ = ["Change", "Command", "Extent", "Fact", "HostUse", "PathUse", "Stars", "Unknown", "Whole"]
-
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 """What a command does with what its words name, as far as it has no cautions.
 

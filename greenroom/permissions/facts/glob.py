@@ -4,8 +4,6 @@ import fnmatch
 import re
 from functools import cached_property, lru_cache
 
-__all__ = ["Glob", "loosened", "read_glob"]
-
 _WILD = re.compile(r"[*?\[\]]")
 _NEGATED = re.compile(r"\[\^(\]?[^\]]*\])|(\[\]?[^\]]*\])")
 _CLASS = re.compile(r"\[[:=.]")

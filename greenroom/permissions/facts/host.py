@@ -10,8 +10,6 @@ from urllib.parse import unquote
 
 from greenroom.core import RuleFileError
 
-__all__ = ["Host", "HostPattern"]
-
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
 # A URL that every reader takes apart in the same way: no user, no backslash, nothing invisible.

@@ -10,8 +10,6 @@ from typing import TypeAlias
 from greenroom.core import RuleFileError
 from greenroom.permissions.facts.glob import Glob, read_glob
 
-__all__ = ["END", "Anchors", "PathPattern", "expand_braces", "fold", "fold_path", "segments"]
-
 Segments: TypeAlias = tuple[str, ...]
 _Fits: TypeAlias = Callable[[Glob, str], bool]
 MAX_LENGTH = 1024

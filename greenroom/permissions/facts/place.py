@@ -13,8 +13,6 @@ from greenroom.permissions.facts.fact import Command, PathUse, Stars, Unknown
 from greenroom.permissions.facts.glob import loosened
 from greenroom.permissions.facts.pattern import Anchors
 
-__all__ = ["Place"]
-
 MAX_FOLDERS = 8
 MAX_FOLLOWED = 512  # characters of a folder
 MAX_LINKS = 8

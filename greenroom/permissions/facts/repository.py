@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 
 from greenroom.permissions.facts.disk import read_beginning
 
-__all__ = ["why_git_may_run"]
-
 MAX_CACHED = 64
 MAX_CONFIG = 1 << 20
 MAX_INDEX = 1 << 26

@@ -3,8 +3,6 @@
 import re
 from typing import NamedTuple
 
-__all__ = ["UNKNOWN", "Part", "Piece", "Word", "basename", "words_of"]
-
 UNKNOWN = "\0"
 """What a `shape` has in place of a part that is not known; no word can hold it."""
 

@@ -30,8 +30,6 @@ from greenroom.permissions.facts.word import Word
 from greenroom.permissions.shell.analyse import analyse, execute
 from greenroom.permissions.shell.hidden import posing
 
-__all__ = ["Call", "JudgedTool", "read_call"]
-
 _logger = logging.getLogger("greenroom.permissions")
 
 MAX_DEPTH = 200  # of an input

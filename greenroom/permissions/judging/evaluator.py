@@ -15,8 +15,6 @@ from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["STRICTNESS", "Verdict", "combine", "judge"]
-
 STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
 # Options by which a program writes a file.
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")

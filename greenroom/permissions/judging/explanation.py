@@ -30,8 +30,6 @@ from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.operands import named_files, named_hosts
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["Explanation", "explain"]
-
 MAX_NAMES = 10_000  # of files that are looked up
 MAX_FILES = 100
 MAX_BYTES = 16 << 20  # that are read of all together

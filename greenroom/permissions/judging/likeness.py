@@ -18,8 +18,6 @@ from greenroom.permissions.judging.protection import protected
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.shell.programs.table import RUNNERS
 
-__all__ = ["covers", "holds", "touches"]
-
 _logger = logging.getLogger("greenroom.permissions")
 
 

@@ -11,8 +11,6 @@ from greenroom.permissions.judging.evaluator import Verdict
 from greenroom.permissions.judging.protection import protected, writes_inside, writes_own_rules
 from greenroom.permissions.judging.reading import reads_only
 
-__all__ = ["PermissionMode", "Sandboxed", "apply_mode", "check_mode"]
-
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
 """How open questions are settled.
 

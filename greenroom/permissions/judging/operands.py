@@ -16,8 +16,6 @@ from greenroom.permissions.facts.word import UNKNOWN, Word, basename, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.rule_index import RuleIndex
 
-__all__ = ["named_files", "named_hosts", "operands"]
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
 _OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash

@@ -6,8 +6,6 @@ from enum import IntEnum
 from greenroom.permissions.facts.glob import read_glob
 from greenroom.permissions.facts.word import Word, basename
 
-__all__ = ["Likeness", "begins", "is_flag", "program_name", "resembles", "stands_in"]
-
 MAX_PLACES = 16  # at which one program is looked for
 # Spellings of the options that denials are usually written with.
 _SPELLINGS = (

@@ -10,8 +10,6 @@ from greenroom.permissions.facts.word import UNKNOWN, Word, words_of
 from greenroom.permissions.judging.call import Call
 from greenroom.permissions.judging.operands import named_files
 
-__all__ = ["protected", "writes_inside", "writes_own_rules"]
-
 
 def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
     """Find what is protected of what a fact writes: of a command by its words, else under 0."""

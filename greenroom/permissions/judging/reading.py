@@ -18,8 +18,6 @@ from greenroom.permissions.judging.operands import MAX_LENGTH, named_files
 from greenroom.permissions.shell.programs.table import abbreviates
 from greenroom.permissions.shell.programs.usage import usage_of
 
-__all__ = ["reads_only"]
-
 _GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
 _GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
 # Options that give the pattern, so that the first operand is a file.

@@ -11,8 +11,6 @@ from greenroom.permissions.judging.prefix import is_flag, program_name
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["RuleIndex"]
-
 
 class RuleIndex:
     """Rules in their order, found by the program, or by a text in the path, that they are about.

@@ -8,8 +8,6 @@ from greenroom.core import RuleDecision
 from greenroom.permissions.rules.matcher import KINDS, RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule, RuleScope
 
-__all__ = ["RuleFileModel", "RuleModel"]
-
 
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value

@@ -22,19 +22,6 @@ from greenroom.permissions.judging.rule_index import RuleIndex
 from greenroom.permissions.rules.matcher import RuleMatcher
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = [
-    "asking_everything",
-    "check_rule",
-    "encode_rule",
-    "parse_rules",
-    "read_bytes",
-    "read_rules",
-    "store_rules",
-    "tightening",
-    "write_atomically",
-    "write_rules",
-]
-
 MAX_SIZE = 1 << 20
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
 _UNKNOWN_FIELD = "an unknown field is an error, since a misspelt matcher would match everything"

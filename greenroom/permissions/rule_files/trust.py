@@ -17,8 +17,6 @@ from greenroom.core import AgentContext, Remember, RuleFileError, serde
 from greenroom.permissions.rule_files.rule_file import read_bytes, store_rules, write_atomically
 from greenroom.permissions.rules.rule import PermissionRule
 
-__all__ = ["is_trusted", "keep_rules", "rules_digest", "trust_rules", "user_rules_path"]
-
 _FILE = "permissions.json"
 _MAX_PROJECTS = 1_000
 

@@ -10,8 +10,6 @@ import re
 
 from greenroom.core import RuleFileError
 
-__all__ = ["Expression"]
-
 MAX_LENGTH = 512  # of an expression
 MAX_TEXT = 4096
 MIN_TEXT = 64  # an expression that may not even read that much is refused

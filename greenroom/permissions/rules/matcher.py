@@ -28,8 +28,6 @@ from greenroom.permissions.rules.expression import Expression
 from greenroom.permissions.shell.grammar.split import split_settings, split_words
 from greenroom.permissions.shell.variables import is_display_setting
 
-__all__ = ["KINDS", "Predicate", "RuleMatcher", "Texts", "quoted_words"]
-
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition of the programmer's: called with the tool's name and the call's input."""
 

@@ -10,8 +10,6 @@ from typing import Protocol, Self, TypedDict, Unpack
 from greenroom.core import RuleDecision, RuleFileError, clock
 from greenroom.permissions.rules.matcher import Predicate, RuleMatcher, Texts
 
-__all__ = ["PermissionRule", "RuleScope"]
-
 
 class RuleScope(StrEnum):
     """Where a rule comes from, in the order in which they are asked."""

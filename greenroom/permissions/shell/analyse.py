@@ -29,8 +29,6 @@ from greenroom.permissions.shell.variables import (
     sets,
 )
 
-__all__ = ["MAX_LENGTH", "analyse", "execute"]
-
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
 _STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # loops; no program runs

@@ -13,8 +13,6 @@ from greenroom.permissions.shell.programs.table import RUNNERS, WRAPPERS
 from greenroom.permissions.shell.programs.usage import Usage, evaluated, extent, is_known, usage_of
 from greenroom.permissions.shell.variables import run_values
 
-__all__ = ["CommandReader", "redirection_facts"]
-
 MAX_LEVEL = 12
 MAX_INNER_WORDS = 50_000  # of all commands inside commands together
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from greenroom.core import lookalikes, visible
 from greenroom.permissions.facts.fact import Command, Fact, Unknown
 
-__all__ = ["hidden_characters", "posing", "posing_words"]
-
 # Picks the coloured form of an emoji; it shows as part of it and hides nothing.
 _HARMLESS = "\N{VARIATION SELECTOR-16}"
 MAX_NAMED = 5

@@ -8,17 +8,6 @@ from greenroom.permissions.facts.fact import Command, Fact, Unknown
 from greenroom.permissions.facts.word import Word, words_of
 from greenroom.permissions.shell.grammar.nodes import Assignment, Finding, SimpleCommand
 
-__all__ = [
-    "changes_programs",
-    "computes",
-    "concerns_variables",
-    "is_display_setting",
-    "may_hold_code",
-    "redefines",
-    "run_values",
-    "sets",
-]
-
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
 _INFLUENCE = re.compile(
     r"IFS|ENV|HOME|SHELL|PS[0-4]|CDPATH|GLOBIGNORE|TMPDIR|EDITOR|VISUAL|MAKEFLAGS|BROWSER|PERL5DB"

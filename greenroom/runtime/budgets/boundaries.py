@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from greenroom.core import ModelRequest, ToolUseBlock
     from greenroom.runtime.budgets.model_call import Model
 
-__all__ = ["Boundaries"]
-
 
 class Boundaries(Delegation):
     """The part of `AgentInternals` that marks where steps and calls begin and end."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget, Limit
     from greenroom.runtime.actor import Actor
 
-__all__ = ["BudgetScope"]
-
 
 class BudgetScope:
     """A budget and the agent that set it; as a block, what `agent.budget(...)` gives.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.budgets.tool_slot import ToolSlot
 
-__all__ = ["Budgets"]
-
 _TOKENS: "tuple[Limit, ...]" = ("tokens", "input_tokens", "output_tokens")
 _MODEL_CALL: "tuple[Limit, ...]" = ("seconds", "model_calls", *_TOKENS, "cost")
 _TOOL_CALL: "tuple[Limit, ...]" = ("seconds", "tool_calls")

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.budgets.budgets import Budgets
 
-__all__ = ["Model", "ModelCallScope"]
-
 
 class Model(Protocol):
     """What has to be known of a model that is called; every `LLMProvider` is one.

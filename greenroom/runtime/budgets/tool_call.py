@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from greenroom.core import ToolResult, ToolUseBlock
     from greenroom.runtime.actor import Actor
 
-__all__ = ["ToolCallScope"]
-
 
 class ToolCallScope:
     """The block behind `agent.tool_call(...)`: judge, run and end the call inside of it.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Pause", "ToolSlot", "call_is_over", "current_call", "current_slot", "run_in_call"]
-
 T = TypeVar("T")
 
 _of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)

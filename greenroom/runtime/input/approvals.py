@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.turns.turn import Turn
 
-__all__ = ["Approvals"]
-
 logger = logging.getLogger("greenroom.runtime")
 
 _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down", by="shutdown")

@@ -4,8 +4,6 @@ import trio
 
 from greenroom.core import MailboxFullError, ToolError, ToolResult, ToolResultInput
 
-__all__ = ["ClientResults"]
-
 
 class ClientResults:
     """Results by tool-use id; one that comes early is kept until the turn ends."""

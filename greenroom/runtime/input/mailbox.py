@@ -35,8 +35,6 @@ from greenroom.core import (
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Inputs", "Mailbox", "user_input"]
-
 _LONGEST_ID = 128
 
 

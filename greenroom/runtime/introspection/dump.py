@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.registry import Registry
 
-__all__ = ["DumpFile", "describe_stacks", "dump_on_signal", "write_dump"]
-
 _AGENTS = 1000  # agents in the tree
 _FRAMES = 30  # of one stack, its innermost ones
 _CHARACTERS = 1_000_000  # of all stacks together: beyond it, agents are counted only

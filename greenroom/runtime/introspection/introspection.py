@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from greenroom.runtime.introspection.tree import RuntimeTree
 
-__all__ = ["Introspection"]
-
 
 class Introspection:
     """The part of `AgentRuntime` that tells what goes on; nothing in it waits or changes anything."""

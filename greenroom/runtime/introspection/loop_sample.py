@@ -12,8 +12,6 @@ import trio
 from greenroom.core import visible
 from greenroom.runtime.caller import actor_of
 
-__all__ = ["LoopView"]
-
 _FRAMES = 30  # of a stack, its innermost ones
 
 # Where code lies that is not the user's: the standard library, installed packages, this one.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.registry import Registry
 
-__all__ = ["budgets_left", "take_tree"]
-
 
 def take_tree(registry: "Registry", limit: int) -> RuntimeTree:
     """Describe the first `limit` agents, each with its subagents before the next root."""

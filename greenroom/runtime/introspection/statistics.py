@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from greenroom.core import EndStatus
 
-__all__ = ["AgentStatistics", "RuntimeStatistics", "SubscriptionStatistics", "SupervisorStatistics"]
-
 
 @dataclass(frozen=True)
 class RuntimeStatistics:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from greenroom.core import AgentState, Usage, serde, visible
 
-__all__ = ["AgentNode", "OpenPrompt", "OpenTool", "OpenWait", "RuntimeTree"]
-
 _LINE = 240
 """Characters of one agent's line; a longer one is cut."""
 

@@ -20,8 +20,6 @@ import trio
 from greenroom.core import notice
 from greenroom.runtime.introspection.loop_sample import LoopView
 
-__all__ = ["Watchdog", "leave_watchdog", "watch_loop"]
-
 _LOOKS = 4  # in the time of the threshold
 _AT_WORK = 0.2  # of the time in which the thread could not run: less, and the process stood still
 _LONGEST_PAUSE = 60.0  # seconds between two looks, however long the threshold

@@ -28,8 +28,6 @@ from greenroom.runtime.output.ring import OutputRing
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Output"]
-
 _PROGRESS = 10_000
 """Characters that are kept of what an unfinished call tells; its newest ones."""
 

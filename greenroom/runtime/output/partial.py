@@ -2,8 +2,6 @@
 
 from collections import deque
 
-__all__ = ["PartialText"]
-
 
 class PartialText:
     """The last characters of an unfinished text."""

@@ -17,8 +17,6 @@ from greenroom.core import (
     serde,
 )
 
-__all__ = ["OutputRing"]
-
 _OVERHEAD = 100  # bytes of a small struct and its place in the ring, measured on CPython 3.11
 
 

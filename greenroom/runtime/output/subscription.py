@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.turns.turn import Turn
 
-__all__ = ["Position", "Replay", "Subscription", "TurnStream"]
-
 Position: TypeAlias = tuple[int, int]
 """A place in an agent's output: the epoch, which a restart raises, and the sequence number, which
 goes on over restarts."""

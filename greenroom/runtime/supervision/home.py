@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.supervision.supervision import Supervision
     from greenroom.session import AgentSession
 
-__all__ = ["Home"]
-
 Ts = TypeVarTuple("Ts")
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from greenroom.runtime.supervision.home import Home
 
-__all__ = ["Jobs"]
-
 Ts = TypeVarTuple("Ts")
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from greenroom.core import SupervisionError
     from greenroom.runtime.supervision.supervision import Supervision
 
-__all__ = ["Member", "Restart", "Strategy"]
-
 Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
 """When a child is started again: always, only after a crash, or never."""
 

@@ -14,8 +14,6 @@ from greenroom.runtime.caller import require_loop
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Monitor", "monitor"]
-
 
 class Monitor:
     """A standing order: one `AgentExit`, when the agent has ended for good.

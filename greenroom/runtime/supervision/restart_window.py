@@ -4,8 +4,6 @@ from collections import Counter, deque
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["RestartWindow"]
-
 
 class RestartWindow:
     """A sliding window in which at most `intensity` restarts fit.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.supervision.supervision import Supervision
 
-__all__ = ["SupervisedAgent"]
-
 logger = logging.getLogger("greenroom.runtime")
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.supervision.home import Home
     from greenroom.runtime.supervision.restart_window import RestartWindow
 
-__all__ = ["Supervision"]
-
 logger = logging.getLogger("greenroom.runtime")
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.supervision.home import Home
     from greenroom.session import AgentSession
 
-__all__ = ["SupervisedChild", "Supervisor"]
-
 Ts = TypeVarTuple("Ts")
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.thread.crossing import Crossing
     from greenroom.runtime.thread.runtime_thread import RuntimeThread
 
-__all__ = ["CrossedItems"]
-
 T = TypeVar("T")
 
 _AHEAD = 64  # items that are fetched before they are asked for

@@ -10,8 +10,6 @@ import trio
 from greenroom.core import RuntimeClosedError
 from greenroom.runtime.failure import is_cancelled, strip_cancelled
 
-__all__ = ["Crossing"]
-
 T = TypeVar("T")
 
 

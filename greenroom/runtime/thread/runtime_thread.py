@@ -25,8 +25,6 @@ from greenroom.runtime.thread.crossing import Crossing
 from greenroom.runtime.thread.waiter import LoopWaiter, ThreadWaiter
 from greenroom.session import AgentSession
 
-__all__ = ["RuntimeThread"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -7,8 +7,6 @@ import trio
 
 from greenroom.core import EventLoopError
 
-__all__ = ["LoopWaiter", "ThreadWaiter"]
-
 
 class LoopWaiter:
     """Waits in the asyncio event loop in which it is made; `wake` may be called in any thread."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from greenroom.runtime.actor import Actor
 
-__all__ = ["Turns"]
-
 logger = logging.getLogger("greenroom.runtime")
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.turns.turn import Turn
 
-__all__ = ["CleanupScope", "Cleanups", "enclosing"]
-
 enclosing: ContextVar["CleanupScope | None"] = ContextVar("greenroom_cleanup", default=None)
 """The clean-up in which the code runs, or None outside of any."""
 

@@ -8,8 +8,6 @@ import trio
 
 from greenroom.runtime.outcome import MAX_NAMES, InterruptReport
 
-__all__ = ["InterruptMode", "Interruption", "check_grace", "check_order"]
-
 InterruptMode: TypeAlias = Literal["now", "after_step"]
 """When an interrupt takes effect: at once, or at the next boundary between two steps."""
 

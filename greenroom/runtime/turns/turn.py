@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
     from greenroom.runtime.budgets.budget import BudgetScope
 
-__all__ = ["Turn"]
-
 logger = logging.getLogger("greenroom.runtime")
 
 

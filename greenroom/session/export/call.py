@@ -7,8 +7,6 @@ import msgspec
 from greenroom.core import ToolResultBlock, ToolUseBlock
 from greenroom.session.history.pairing import is_stand_in
 
-__all__ = ["Call", "CallStatus"]
-
 CallStatus: TypeAlias = Literal["done", "failed", "interrupted", "open"]
 """How a call went; an open one has no result."""
 

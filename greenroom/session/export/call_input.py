@@ -7,8 +7,6 @@ import msgspec
 from greenroom.core import ToolUseBlock, clip, serde
 from greenroom.session.export.printed import printed
 
-__all__ = ["call_words", "is_short", "shown_input", "value_text"]
-
 _KEYS = ("command", "file_path", "path", "pattern", "url", "description", "prompt")
 _LONGEST = 100  # characters that stand in a line
 

@@ -5,8 +5,6 @@ import msgspec
 from greenroom.core import Message
 from greenroom.session.metadata import FORKED_FROM, SessionMetadata
 
-__all__ = ["IMPORTED_FROM", "SessionContent"]
-
 IMPORTED_FROM = "imported_from"
 """The key of an import's origin among the values in `metadata`."""
 

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["split_diff"]
-
 _HEAD = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
 
 

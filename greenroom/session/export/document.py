@@ -12,8 +12,6 @@ from greenroom.session.export.content import SessionContent
 from greenroom.session.history.entry import MessageEntry, decode_entries
 from greenroom.session.metadata import SessionMetadata, in_utc
 
-__all__ = ["FORMAT", "LONGEST_IMPORT", "VERSION", "from_json", "to_json"]
-
 FORMAT = "greenroom-session"
 """What the field `format` says."""
 

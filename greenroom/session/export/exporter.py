@@ -13,8 +13,6 @@ from greenroom.session.export.html.page import to_html
 from greenroom.session.export.markdown import to_markdown
 from greenroom.session.session import AgentSession
 
-__all__ = ["ExportFormat", "export_session"]
-
 ExportFormat: TypeAlias = Literal["markdown", "html", "json"]
 """How a session can be written: for a reader, for a browser, or to be imported again."""
 

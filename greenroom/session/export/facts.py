@@ -3,8 +3,6 @@
 from greenroom.session.export.content import SessionContent
 from greenroom.session.export.printed import time_words, usage_words
 
-__all__ = ["facts"]
-
 
 def facts(content: SessionContent) -> dict[str, str]:
     """Describe a session in a few words each; what is not known is left out."""

@@ -9,8 +9,6 @@ from greenroom.session.export.printed import printed
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-__all__ = ["DEEPEST_PROSE", "LONGEST_PROSE", "code", "fenced", "quoted", "words"]
-
 DEEPEST_PROSE = 60
 """So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
 

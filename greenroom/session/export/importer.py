@@ -14,8 +14,6 @@ from greenroom.session.metadata import SessionMetadata
 from greenroom.session.session import AgentSession
 from greenroom.session.store import SessionStore
 
-__all__ = ["import_session"]
-
 
 async def import_session(
     data: bytes | str, *, keep_id: bool = False, store: SessionStore | None = None

@@ -22,8 +22,6 @@ from greenroom.session.export.fence import code, fenced, quoted, words
 from greenroom.session.export.printed import file_words, stop_words, usage_words
 from greenroom.session.export.said import Said, said
 
-__all__ = ["to_markdown"]
-
 _STATUS: dict[CallStatus, str] = {
     "done": "",
     "failed": " (failed)",

@@ -13,8 +13,6 @@ from greenroom.core import (
     visible,
 )
 
-__all__ = ["file_words", "printed", "stop_words", "time_words", "usage_words"]
-
 # Joiners and variation selectors make up words of many scripts, and most emoji; they hide nothing.
 _JOINERS = re.compile("([\u200c\u200d\ufe0e\ufe0f])")
 _USUAL = {None, StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}

@@ -7,8 +7,6 @@ import msgspec
 from greenroom.core import ContentBlock, Message, ToolResultBlock, ToolUseBlock
 from greenroom.session.export.call import Call
 
-__all__ = ["Said", "said"]
-
 
 class Said(msgspec.Struct, frozen=True):
     """What one side said at once.

@@ -6,8 +6,6 @@ import msgspec
 
 from greenroom.core import UNKNOWN_FIELDS, UnknownBlock
 
-__all__ = ["KEY", "with_unknown", "without_unknown"]
-
 KEY = UNKNOWN_FIELDS
 """Under this key of a message's `extra`, and of a session's own values, they are kept."""
 

@@ -13,21 +13,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = [
-    "SyncError",
-    "append",
-    "make_folder",
-    "opened",
-    "read_between",
-    "read_bytes",
-    "replace",
-    "rewrite",
-    "sync",
-    "sync_folder",
-    "sync_folders_above",
-    "truncate",
-]
-
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
 _MOST = 1 << 30  # bytes to a file: beyond any conversation, within what a machine can hold
 _PIECE = 1 << 24  # bytes to a read: a file is seldom longer

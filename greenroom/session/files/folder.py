@@ -17,19 +17,6 @@ from greenroom.session.metadata import SessionMetadata, decode_metadata, describ
 from greenroom.session.repair import report_on
 from greenroom.session.store import StoredPage, StoredSession
 
-__all__ = [
-    "describe",
-    "hint_for",
-    "history_path",
-    "is_undescribed",
-    "last_change",
-    "metadata_path",
-    "read_last",
-    "read_session",
-    "settled",
-    "storage_error",
-]
-
 T = TypeVar("T", StoredSession, StoredPage)
 
 _LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar

@@ -17,8 +17,6 @@ from os import kill  # which is about processes, and no part of a simulated disk
 
 from greenroom.session.files.durable import make_folder
 
-__all__ = ["HeldError", "check_held", "is_alive", "is_held", "lock", "unlock"]
-
 _ATTEMPTS = 100
 
 _held: dict[int, int] = {}

@@ -7,8 +7,6 @@ import stat
 from greenroom.core import new_id
 from greenroom.session.files import durable
 
-__all__ = ["remove_folder"]
-
 _HIDDEN = ".deleted-"  # no session's id begins with a dot
 
 

@@ -35,8 +35,6 @@ from greenroom.session.repair import RepairReport
 from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredPage, StoredSession, StoreSurvey, newest_first
 
-__all__ = ["FileStore", "default_store"]
-
 T = TypeVar("T")
 
 _THREADS = 32  # as many sessions sync at once; more would only queue at the disk

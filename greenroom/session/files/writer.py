@@ -33,8 +33,6 @@ from greenroom.session.metadata import (
 from greenroom.session.repair import RepairReport
 from greenroom.session.store import StoredSession
 
-__all__ = ["FileWriter"]
-
 T = TypeVar("T")
 
 _NOTED_EVERY = 16  # lines, where each is a save without an open session

@@ -8,8 +8,6 @@ from greenroom.core import Message, SessionError
 from greenroom.session.history.entry import CompactionEntry, Entry, Replacement, RewindEntry
 from greenroom.session.history.transcript import Transcript
 
-__all__ = ["Branch", "as_left", "branches"]
-
 _Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 
 

@@ -12,8 +12,6 @@ from greenroom.session.history.entry import (
     RewindEntry,
 )
 
-__all__ = ["checkpoints_after"]
-
 _COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied is not known",))
 
 

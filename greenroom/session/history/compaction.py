@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.session.history.pairing import unanswered
 
-__all__ = ["check_summary", "kept"]
-
 
 def kept(messages: Sequence[Message], keep: int) -> int:
     """Return how many of the last messages stay, so that at least `keep` of them do.

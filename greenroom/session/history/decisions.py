@@ -7,8 +7,6 @@ import msgspec
 from greenroom.core import InvalidJSONError, PermissionRecord, SessionError, serde
 from greenroom.session.history.entry import DecisionEntry, Entry
 
-__all__ = ["decision_entry", "decisions"]
-
 
 def decision_entry(record: PermissionRecord) -> DecisionEntry:
     """Make the entry of a record."""

@@ -22,27 +22,6 @@ from greenroom.core import (
     serde,
 )
 
-__all__ = [
-    "FORMAT",
-    "CheckpointEntry",
-    "CompactionEntry",
-    "CopiedEntry",
-    "DecisionEntry",
-    "Entry",
-    "FormatEntry",
-    "GrantEntry",
-    "MessageEntry",
-    "RecordEntry",
-    "Replacement",
-    "RevokeEntry",
-    "RewindEntry",
-    "RewriteEntry",
-    "ToolsStartedEntry",
-    "decode_entries",
-    "decode_entry",
-    "decode_kinds",
-]
-
 FORMAT = 3
 """The newest version of the format. It rises only when an older reader would misread the file."""
 

@@ -2,8 +2,6 @@
 
 from greenroom.core import Message, Usage, Used
 
-__all__ = ["Expenses"]
-
 
 class Expenses:
     """Adds up the model calls and tool calls of a history; what is rewound stays paid."""

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-__all__ = ["Grants"]
-
 
 class Grants:
     """The rules in order, and at which place of the conversation each was given.

@@ -23,19 +23,6 @@ import msgspec
 from greenroom.core import InvalidJSONError, SessionCorruptError, SessionError
 from greenroom.session.history.entry import FORMAT, Entry, FormatEntry, decode_entries
 
-__all__ = [
-    "SALT",
-    "START",
-    "History",
-    "Lines",
-    "Position",
-    "check_format",
-    "encode_line",
-    "read_history",
-    "read_lines",
-    "read_on",
-]
-
 SALT = 0x5EA7_1EAF
 """What the checksum of the line before is mixed with."""
 _SUFFIX = len(',"crc":"00000000"}\n')

@@ -10,8 +10,6 @@ from greenroom.session.history.entry import Entry, MessageEntry, Replacement, Re
 from greenroom.session.history.lines import Lines, Position, read_lines
 from greenroom.session.repair import RepairReport, report_on
 
-__all__ = ["Page", "backwards", "check_count", "read_page"]
-
 _BLOCK = 64 * 1024
 """Bytes to begin with: some tens of messages. Where they don't do, twice as many are read."""
 

@@ -13,16 +13,6 @@ import msgspec
 
 from greenroom.core import ContentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
-__all__ = [
-    "WENT_ON",
-    "Pairs",
-    "answer_unanswered",
-    "is_stand_in",
-    "may_have_run",
-    "open_calls",
-    "unanswered",
-]
-
 WENT_ON = "the conversation went on without it"
 """Why a call that was left open is answered before the next message or reply."""
 

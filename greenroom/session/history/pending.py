@@ -8,8 +8,6 @@ import msgspec
 from greenroom.core import InvalidJSONError, serde, valid_unicode
 from greenroom.session.history.entry import Entry, decode_entry
 
-__all__ = ["LONG", "PendingEntry", "decode_pending", "encode_pending", "is_long", "pieces", "prove"]
-
 LONG = 256 * 1024
 """From so many characters on, an entry takes longer to encode than the event loop should stand still."""
 

@@ -6,8 +6,6 @@ import msgspec
 
 from greenroom.core import JSON, Wire
 
-__all__ = ["QUESTION", "OpenQuestion", "open_questions"]
-
 QUESTION = "permission.question"
 """The kind of the records that hold questions."""
 

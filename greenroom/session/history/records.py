@@ -7,8 +7,6 @@ import msgspec
 from greenroom.core import JSON, SessionError, serde, valid_unicode
 from greenroom.session.history.entry import RecordEntry
 
-__all__ = ["LONGEST_RECORD", "Records", "record_entry"]
-
 LONGEST_RECORD = 256 * 1024
 """Bytes of JSON that one record may have: what is longer belongs into a file of its own."""
 

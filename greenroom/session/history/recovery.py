@@ -39,8 +39,6 @@ from greenroom.session.history.lines import (
 )
 from greenroom.session.history.transcript import Transcript
 
-__all__ = ["Recovery", "recover"]
-
 _HEAD = re.compile(rb'\{"n":(\d{1,18}),(?:"u":\d+,)?"e":\[')
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _BORDER = re.compile(rb',"crc":"[0-9a-f]{8}"\}[^\n](?=\{"n":\d)')

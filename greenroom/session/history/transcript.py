@@ -33,8 +33,6 @@ from greenroom.session.history.pairing import (
 from greenroom.session.history.pending import PendingEntry, prove
 from greenroom.session.history.records import Records
 
-__all__ = ["Transcript"]
-
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

@@ -10,8 +10,6 @@ from greenroom.session.metadata import SessionMetadata
 from greenroom.session.shelf.held import held
 from greenroom.session.store import SessionStore
 
-__all__ = ["listable", "set_archived"]
-
 
 def listable(sessions: Iterable[SessionMetadata], *, archived: bool) -> list[SessionMetadata]:
     """Return the sessions that a list shows: those that are archived only where they are asked for."""

@@ -8,8 +8,6 @@ from greenroom.session.metadata import SessionMetadata
 from greenroom.session.shelf.held import held
 from greenroom.session.store import SessionStore
 
-__all__ = ["delete_session", "descendants"]
-
 
 async def delete_session(session_id: str, store: SessionStore, *, children: bool) -> None:
     """Delete a session; its subagents' sessions first, if they are to go as well.

@@ -9,8 +9,6 @@ from greenroom.core import check_session_id
 from greenroom.session.holder import unknown_error
 from greenroom.session.store import SessionStore, SessionWriter
 
-__all__ = ["held"]
-
 
 @asynccontextmanager
 async def held(session_id: str, store: SessionStore) -> AsyncIterator[SessionWriter]:

@@ -13,8 +13,6 @@ from greenroom.session.shelf.archive import listable
 from greenroom.session.shelf.snippet import Pattern
 from greenroom.session.store import SessionStore, StoredSession, ThreadedStore
 
-__all__ = ["SearchHit", "SearchReport", "SessionSearch", "search_sessions"]
-
 T = TypeVar("T")
 
 

@@ -1,7 +1,5 @@
 """A text that is looked for, and what stands around it where it is found."""
 
-__all__ = ["Pattern"]
-
 _AROUND = 40  # letters of a snippet on either side of what was found
 
 

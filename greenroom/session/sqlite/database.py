@@ -21,8 +21,6 @@ from greenroom.session.files.folder import hint_for
 from greenroom.session.sqlite import schema
 from greenroom.session.sqlite.transaction import transaction
 
-__all__ = ["Database", "is_uncertain"]
-
 T = TypeVar("T")
 
 _THREADS = 8  # while one uses the connection, others decode what they have read

@@ -23,24 +23,6 @@ from greenroom.session.repair import RepairReport
 from greenroom.session.sqlite.database import Database
 from greenroom.session.store import StoredPage, StoredSession
 
-__all__ = [
-    "Row",
-    "add",
-    "add_line",
-    "all_rows",
-    "check_epoch",
-    "check_length",
-    "claim",
-    "cut",
-    "delete",
-    "describe",
-    "find",
-    "give_back",
-    "read_last",
-    "read_session",
-    "salvage",
-]
-
 _MOST = 1 << 30  # bytes to a history, as in a file: within what a machine can hold
 
 # SQLite keeps the type with each value, so a damaged one may have become of another.

@@ -10,8 +10,6 @@ import sqlite3
 from greenroom.core import SessionError, SessionStorageError
 from greenroom.session.sqlite.transaction import transaction
 
-__all__ = ["APPLICATION", "create", "upgrade"]
-
 APPLICATION = 0x47524E52
 """What marks a database as ours in its header: the letters GRNR."""
 

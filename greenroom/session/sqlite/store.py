@@ -20,8 +20,6 @@ from greenroom.session.sqlite.writer import SQLiteWriter
 from greenroom.session.statistics import StoreStatistics
 from greenroom.session.store import StoredPage, StoredSession, StoreSurvey, newest_first
 
-__all__ = ["SQLiteStore"]
-
 T = TypeVar("T")
 
 

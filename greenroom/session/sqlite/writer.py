@@ -16,8 +16,6 @@ from greenroom.session.sqlite import rows
 from greenroom.session.sqlite.database import Database, is_uncertain
 from greenroom.session.store import StoredSession
 
-__all__ = ["SQLiteWriter"]
-
 T = TypeVar("T")
 
 

@@ -22,20 +22,3 @@ from greenroom.testing.fuzz.trial import (
     Mode as Mode,
     Trial as Trial,
 )
-
-__all__ = [
-    "INVARIANTS",
-    "MODES",
-    "Acknowledged",
-    "EndedCall",
-    "FuzzError",
-    "FuzzReport",
-    "Interrupted",
-    "Invariant",
-    "Leftovers",
-    "Mode",
-    "Scenario",
-    "Trial",
-    "Violation",
-    "cancel_at_every_checkpoint",
-]

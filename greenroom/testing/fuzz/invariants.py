@@ -39,8 +39,6 @@ from greenroom.core import (
 from greenroom.testing.fuzz.leftovers import Files, Leftovers
 from greenroom.testing.fuzz.trial import EndedCall, Trial
 
-__all__ = ["INVARIANTS", "Invariant"]
-
 Invariant: TypeAlias = Callable[[Trial], None]
 """A function that raises `AssertionError` where a trial breaks it; its name is shown."""
 

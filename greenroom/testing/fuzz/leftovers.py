@@ -31,8 +31,6 @@ import trio
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["Files", "Leftovers", "Surroundings", "is_yours"]
-
 Files = Mapping[str, str]
 """What each path below `workspace` and `TMPDIR` holds, as a digest."""
 

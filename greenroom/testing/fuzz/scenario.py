@@ -14,8 +14,6 @@ from greenroom.testing.approver import ScriptedApprover
 from greenroom.testing.script import ScriptedProvider, Step, call
 from greenroom.tools import Tool, ToolRegistry
 
-__all__ = ["Scenario"]
-
 Ts = TypeVarTuple("Ts")
 
 _PROBE = "Are you still there?"

@@ -53,8 +53,6 @@ from greenroom.testing.fuzz.trial import (
     streams_of,
 )
 
-__all__ = ["play", "repeatable"]
-
 _MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
 _MAX_CALL = 200  # characters of a call's input
 _FRAMES = 4

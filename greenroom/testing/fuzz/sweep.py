@@ -15,8 +15,6 @@ from greenroom.testing.fuzz.scenario import Scenario
 from greenroom.testing.fuzz.stage import play, repeatable
 from greenroom.testing.fuzz.trial import Mode, Trial
 
-__all__ = ["MODES", "FuzzError", "FuzzReport", "Violation", "cancel_at_every_checkpoint"]
-
 MODES: Sequence[Mode] = ("interrupt", "after_step", "shutdown", "kill", "cancel")
 """All that can be done to an agent from outside."""
 

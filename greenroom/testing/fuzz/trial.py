@@ -16,8 +16,6 @@ from greenroom.core import (
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.testing.fuzz.leftovers import Files, Leftovers
 
-__all__ = ["Acknowledged", "EndedCall", "Interrupted", "Mode", "Trial", "streams_of"]
-
 Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
 """What is done to the agent: a turn is interrupted, at once or after its step; the agent is shut
 down, or killed; or the whole runtime is cancelled from outside."""

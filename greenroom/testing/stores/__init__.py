@@ -11,5 +11,3 @@ from greenroom.testing.stores.suite import (
     check_session_store as check_session_store,
 )
 from greenroom.testing.stores.under_test import StoreUnderTest as StoreUnderTest
-
-__all__ = ["SESSION_STORE_CHECKS", "SessionStoreCheck", "StoreUnderTest", "check_session_store"]

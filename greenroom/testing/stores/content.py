@@ -20,22 +20,6 @@ from greenroom.core import (
 from greenroom.session import AgentSession
 from greenroom.testing.stores.under_test import StoreUnderTest, expecting, same, saved, texts
 
-__all__ = [
-    "a_blank_session_is_never_stored",
-    "a_call_without_a_result_shows_as_interrupted",
-    "a_description_alone_is_stored",
-    "a_hostile_id_is_refused",
-    "a_loaded_session_equals_the_saved_one",
-    "a_removed_session_is_not_brought_back",
-    "a_session_grows_over_many_saves_and_loads",
-    "an_unknown_session_is_not_found",
-    "any_json_survives",
-    "keys_of_newer_versions_survive",
-    "many_sessions_grow_side_by_side",
-    "the_list_shows_the_last_changed_first",
-    "the_stored_description_is_the_last",
-]
-
 _CONVERSATION = (
     Message.user("read a.txt\u2028please"),
     Message.assistant([TextBlock("Gladly."), ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]),

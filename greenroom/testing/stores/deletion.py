@@ -16,17 +16,6 @@ from greenroom.session import START, AgentSession, SessionStore, encode_line
 from greenroom.testing.stores.disturbance import cancelling
 from greenroom.testing.stores.under_test import StoreUnderTest, expecting, same, saved, texts
 
-__all__ = [
-    "a_damaged_session_can_be_deleted",
-    "a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone",
-    "a_deleted_session_is_gone_and_its_id_is_free",
-    "a_session_that_is_written_is_not_deleted",
-    "a_writer_that_deleted_its_session_writes_nothing",
-    "children_are_deleted_with_their_parent_where_that_is_asked_for",
-    "many_sessions_are_deleted_side_by_side",
-    "who_loaded_a_session_that_is_deleted_cannot_store_it_again",
-]
-
 
 async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> None:
     """Nobody finds it any more, the others are as they were, and a new one may have its id."""

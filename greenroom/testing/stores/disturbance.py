@@ -15,8 +15,6 @@ from greenroom.session import (
     StoredSession,
 )
 
-__all__ = ["AfterAppend", "act_within", "cancelling"]
-
 T = TypeVar("T")
 
 

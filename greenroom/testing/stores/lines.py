@@ -9,19 +9,6 @@ from greenroom.core import (
 from greenroom.session import START, AgentSession, Position, encode_line
 from greenroom.testing.stores.under_test import StoreUnderTest, expecting, same, saved, texts
 
-__all__ = [
-    "a_damaged_end_is_reported_and_set_aside",
-    "a_line_is_added_at_the_end_only",
-    "another_past_is_refused",
-    "damage_in_the_middle_is_refused_and_changes_nothing",
-    "entries_of_newer_versions_survive",
-    "listing_reads_no_history",
-    "reading_goes_on_from_a_place",
-    "what_a_crash_left_of_an_unsaved_session_is_put_aside",
-    "what_is_saved_without_a_flush_is_read_at_once",
-    "what_is_set_aside_is_out_of_the_history",
-]
-
 
 async def a_line_is_added_at_the_end_only(case: StoreUnderTest) -> None:
     """A line for another place is refused, and the history is as it was."""

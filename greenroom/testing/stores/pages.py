@@ -4,13 +4,6 @@ from greenroom.core import Message, SessionCorruptError, SessionNotFoundError, n
 from greenroom.session import AgentSession
 from greenroom.testing.stores.under_test import StoreUnderTest, expecting, same, saved
 
-__all__ = [
-    "damage_is_noticed_in_the_last_page_and_not_before_it",
-    "the_last_page_is_the_end_of_the_conversation",
-    "the_last_page_leaves_a_torn_end_out",
-    "the_last_page_of_nothing_is_an_error",
-]
-
 _LONG = "so it goes " * 1_000
 
 

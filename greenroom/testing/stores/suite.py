@@ -8,8 +8,6 @@ import trio
 from greenroom.testing.stores import content, deletion, lines, pages, writers
 from greenroom.testing.stores.under_test import StoreUnderTest
 
-__all__ = ["SESSION_STORE_CHECKS", "SessionStoreCheck", "check_session_store"]
-
 SessionStoreCheck: TypeAlias = Callable[[StoreUnderTest], Awaitable[None]]
 """One check: it returns, or fails with an error that says what the store did wrong."""
 

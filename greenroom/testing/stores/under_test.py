@@ -8,8 +8,6 @@ from typing import TypeVar
 from greenroom.core import Message, new_id
 from greenroom.session import AgentSession, SessionStore
 
-__all__ = ["StoreUnderTest", "expecting", "same", "saved", "texts"]
-
 E = TypeVar("E", bound=Exception)
 
 

@@ -16,21 +16,6 @@ from greenroom.session import START, AgentSession, History, SessionWriter, encod
 from greenroom.testing.stores.disturbance import AfterAppend, act_within, cancelling
 from greenroom.testing.stores.under_test import StoreUnderTest, expecting, same, saved, texts
 
-__all__ = [
-    "a_change_on_both_sides_is_refused",
-    "a_new_session_cannot_take_an_id_of_the_store",
-    "a_save_cancelled_at_any_moment_can_be_repeated",
-    "a_writer_that_loses_its_session_within_a_write_does_not_go_on",
-    "a_writer_that_lost_its_session_writes_nothing",
-    "an_open_unsaved_session_holds_its_id",
-    "cancelling_between_the_two_writes_loses_nothing",
-    "closing_lets_go_even_when_cancelled",
-    "one_writer_at_a_time",
-    "opening_brings_in_what_another_writer_added",
-    "saves_at_the_same_time_store_everything_once",
-    "what_is_added_during_a_save_is_stored_by_the_next",
-]
-
 
 async def one_writer_at_a_time(case: StoreUnderTest) -> None:
     """A second writer is refused, and told who holds the session; readers are let in."""

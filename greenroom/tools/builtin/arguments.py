@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["integer"]
-
 
 def integer(data: Mapping[str, object], name: str, default: int) -> int:
     """Return the integer of this name; to JSON Schema, 3.0 is one as well.

@@ -16,8 +16,6 @@ import trio
 
 from greenroom.core import ToolError
 
-__all__ = ["open_parent", "open_regular", "read_pieces", "replace_file"]
-
 _PIECE = 1 << 20
 # Where the system can, a folder is only passed through, which needs no right to list it.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -18,8 +18,6 @@ from greenroom.tools.file_threads import in_thread
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import described
 
-__all__ = ["Bash"]
-
 _DEFAULT_MILLISECONDS = 120_000
 _MAX_MILLISECONDS = 600_000
 _STARTUP_FILE = str(Path(__file__).with_name("bash_env.sh"))

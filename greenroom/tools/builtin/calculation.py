@@ -8,8 +8,6 @@ from fractions import Fraction
 from greenroom.core import ToolError
 from greenroom.tools.function_tool import tool
 
-__all__ = ["calculator"]
-
 _LENGTH = 1_000  # characters of an expression
 _LEVELS = 50  # of parentheses, signs and powers
 _BITS = 10_000  # of a numerator or denominator; Python writes some 14,000

@@ -23,8 +23,6 @@ from greenroom.tools.sandbox.examination import confined
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import with_report
 
-__all__ = ["CommandEnd", "check_argument", "run_command"]
-
 _KEPT_CHARACTERS = 1_000_000
 # Linux takes 131,072 bytes for one argument, its final NUL included.
 _MAX_ARGUMENT_BYTES = 131_071

@@ -14,8 +14,6 @@ from greenroom.tools.builtin.text_diff import unified_diff
 from greenroom.tools.builtin.text_file import TextContent
 from greenroom.tools.file_threads import in_thread
 
-__all__ = ["Edit"]
-
 _MAX_BYTES = 50_000_000
 
 

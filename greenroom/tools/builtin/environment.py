@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["clean_environment"]
-
 _KEPT = frozenset(
     {
         "PATH",

@@ -16,8 +16,6 @@ from greenroom.net import (
 )
 from greenroom.tools.builtin.page import page_text
 
-__all__ = ["fetch"]
-
 _MAX_BYTES = 2_000_000
 _MAX_REDIRECTS = 5
 _MAX_ERROR = 2_000

@@ -5,8 +5,6 @@ import re
 from greenroom.core import ToolError
 from greenroom.tools.builtin.glob_pattern import GlobPattern, expand_braces
 
-__all__ = ["FILE_TYPES", "FileFilter"]
-
 FILE_TYPES = {
     "c": "*.{c,h}",
     "cpp": "*.{C,cc,cpp,cxx,h,hh,hpp,hxx,inl}",

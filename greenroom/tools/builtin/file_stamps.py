@@ -12,8 +12,6 @@ from typing import BinaryIO
 from greenroom.core import AgentContext, ToolError
 from greenroom.tools.builtin.atomic_file import read_pieces
 
-__all__ = ["FileStamps", "Stamp"]
-
 _HASHED_BYTES = 10_000_000
 _MAX_STAMPS = 10_000
 

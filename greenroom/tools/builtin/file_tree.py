@@ -6,8 +6,6 @@ from pathlib import Path
 
 from greenroom.tools.builtin.gitignore import IgnoreRules
 
-__all__ = ["REPOSITORY_FOLDERS", "rules_above", "walk_files"]
-
 REPOSITORY_FOLDERS = (".git", ".hg", ".svn", ".jj")
 """Where version control keeps its own files; never listed nor searched."""
 

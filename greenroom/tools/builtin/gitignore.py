@@ -8,8 +8,6 @@ from greenroom.core import ToolError
 from greenroom.tools.builtin.atomic_file import open_regular
 from greenroom.tools.builtin.glob_pattern import compile_part, match_parts
 
-__all__ = ["IgnoreRules"]
-
 _MAX_BYTES = 1_000_000
 
 

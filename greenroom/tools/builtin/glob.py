@@ -19,8 +19,6 @@ from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.process import run_contained
 
-__all__ = ["Glob"]
-
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000
 _MAX_FOUND = 200_000

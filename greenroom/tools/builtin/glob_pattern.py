@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from greenroom.core import ToolError
 
-__all__ = ["MAX_PATTERN", "GlobPattern", "compile_part", "expand_braces", "match_parts"]
-
 MAX_PATTERN = 1_000
 """How many characters a pattern may have that a model writes."""
 

@@ -29,8 +29,6 @@ from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
 from greenroom.tools.file_threads import in_thread
 from greenroom.tools.process.process import Exit, run_contained
 
-__all__ = ["Grep"]
-
 _SECONDS = 30.0
 # Well below what one program may be given as arguments on any system.
 _BATCH_BYTES = 200_000

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from greenroom.core import valid_unicode
 
-__all__ = ["GrepRows"]
-
 _ROW = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])(.*))?", re.DOTALL)
 _LINE_BYTES = 16_384
 _PATH_BYTES = 8_192

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.builtin.glob_pattern import MAX_PATTERN
 
-__all__ = ["GREP_PARAMETERS", "GrepQuery"]
-
 _DEFAULT_LIMIT = 250
 _MAX_LIMIT = 5_000
 _MAX_CONTEXT = 50

@@ -4,8 +4,6 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-__all__ = ["html_text"]
-
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
     [

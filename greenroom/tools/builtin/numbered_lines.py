@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["NumberedLines"]
-
 _LINE_CHARACTERS = 2_000
 _PIECE = 65_536
 # With one more long line and the notes it stays within what a model sees of one result.

@@ -3,8 +3,6 @@
 import codecs
 from collections import deque
 
-__all__ = ["OutputBuffer"]
-
 
 class OutputBuffer:
     """Decodes bytes as they come, and keeps the first and the last part within a limit.

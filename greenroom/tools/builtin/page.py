@@ -6,8 +6,6 @@ import re
 from greenroom.core import ToolError
 from greenroom.tools.builtin.html_text import html_text
 
-__all__ = ["page_text"]
-
 _TEXT = re.compile(
     r"text/.*|application/([\w.-]+\+)?(json|xml|javascript|yaml|toml)|application/(x-)?(ndjson|sh)"
     r"|application/x-(yaml|javascript)"

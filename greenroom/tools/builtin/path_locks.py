@@ -3,8 +3,6 @@
 import threading
 from pathlib import Path
 
-__all__ = ["path_lock"]
-
 _locks = tuple(threading.Lock() for _ in range(256))
 
 

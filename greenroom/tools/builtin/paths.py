@@ -8,15 +8,6 @@ from pathlib import Path
 from greenroom.core import AgentContext, ToolError
 from greenroom.tools.spill import SpillFolder
 
-__all__ = [
-    "is_inside",
-    "os_errors",
-    "real_cwd",
-    "resolve",
-    "resolve_and_show",
-    "shown",
-]
-
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
     """Return the real path that `path` means for this agent. Reads the disk: call it in a thread.

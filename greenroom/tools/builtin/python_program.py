@@ -11,8 +11,6 @@ from greenroom.tools.sandbox.examination import our_own_files
 from greenroom.tools.sandbox.policy import Sandbox, SandboxLimits
 from greenroom.tools.sandbox.reporting import described
 
-__all__ = ["PYTHON_SANDBOX", "run_python"]
-
 PYTHON_SANDBOX = Sandbox(
     "read-only",
     limits=SandboxLimits(memory_megabytes=1024, file_megabytes=100),

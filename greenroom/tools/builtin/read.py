@@ -29,8 +29,6 @@ from greenroom.tools.builtin.paths import os_errors, resolve_and_show
 from greenroom.tools.builtin.text_file import is_binary
 from greenroom.tools.file_threads import in_thread
 
-__all__ = ["Read"]
-
 _DEFAULT_LINES = 2_000
 _SNIFFED_BYTES = 8_192
 # What models take: an image of 5 MB and a request of 32 MB, in base64, which is 4/3 of the bytes.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from greenroom.core import ToolError, clip
 from greenroom.tools.builtin.text_file import TextContent
 
-__all__ = ["Replacement"]
-
 _LISTED_LINES = 10
 _COMPARED_LINES = 5_000
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)

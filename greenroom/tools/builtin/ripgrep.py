@@ -6,8 +6,6 @@ from pathlib import Path
 
 from greenroom.tools.builtin.file_tree import REPOSITORY_FOLDERS
 
-__all__ = ["find_ripgrep", "ripgrep_command"]
-
 
 def find_ripgrep(base: Path) -> str | None:
     """Return the path of the program `rg`, or None. Reads the disk: call it in a thread.

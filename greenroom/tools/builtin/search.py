@@ -10,8 +10,6 @@ from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult, Wire, 
 from greenroom.tools.builtin.arguments import integer
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, Tool
 
-__all__ = ["SearchBackend", "SearchResult", "web_search"]
-
 _QUERY = 500  # characters, and so on
 _TITLE = 200
 _URL = 2_000

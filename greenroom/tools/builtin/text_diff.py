@@ -3,8 +3,6 @@
 import difflib
 import re
 
-__all__ = ["MAX_DIFF_CHARACTERS", "unified_diff"]
-
 MAX_DIFF_CHARACTERS = 400_000
 _MAX_LINES = 10_000
 _COMPARED_LINES = 1_000

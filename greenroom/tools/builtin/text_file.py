@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from greenroom.core import ToolError
 
-__all__ = ["TextContent", "is_binary"]
-
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",

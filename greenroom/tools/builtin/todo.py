@@ -7,8 +7,6 @@ from typing import cast
 
 from greenroom.core import AgentContext, ToolInfo, ToolResult
 
-__all__ = ["Todo", "TodoItem", "TodoList", "TodoStatus"]
-
 _METADATA_KEY = "todos"
 _MAX_ITEMS = 100
 _MAX_CONTENT = 500

@@ -13,8 +13,6 @@ from greenroom.core import (
 )
 from greenroom.tools.builtin.arguments import integer
 
-__all__ = ["WebFetch"]
-
 _DEFAULT_CHARACTERS = 20_000
 
 

@@ -11,8 +11,6 @@ from greenroom.tools.builtin.paths import os_errors, resolve_and_show
 from greenroom.tools.builtin.text_diff import MAX_DIFF_CHARACTERS, unified_diff
 from greenroom.tools.file_threads import in_thread
 
-__all__ = ["Write"]
-
 
 class Write:
     """Makes a file with its folders, or replaces one that the agent has read and nobody changed.

@@ -11,20 +11,6 @@ from greenroom.core import AgentContext, ToolError, ToolResult, Wire, serde
 from greenroom.tools.isolation.function_reference import FunctionReference
 from greenroom.tools.isolation.process_limits import ProcessLimits
 
-__all__ = [
-    "MAX_BYTES",
-    "AbandonedFrame",
-    "Answer",
-    "BegunFrame",
-    "CallFrame",
-    "ContextFields",
-    "EndedFrame",
-    "FrameBuffer",
-    "ProgressFrame",
-    "answer_in",
-    "pack",
-]
-
 MAX_BYTES = 16 << 20
 """The longest frame: more than any model reads, little enough to decode beside an event loop."""
 

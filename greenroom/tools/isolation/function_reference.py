@@ -14,8 +14,6 @@ from typing import ParamSpec
 
 from greenroom.core import ToolError, Wire
 
-__all__ = ["FunctionReference", "become_worker", "is_loading_script", "is_worker"]
-
 P = ParamSpec("P")
 
 SCRIPT_NAME = "__mp_main__"

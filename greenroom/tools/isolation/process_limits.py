@@ -8,8 +8,6 @@ from pathlib import Path
 
 from greenroom.core import ToolError, Wire
 
-__all__ = ["ProcessLimits"]
-
 _MEGABYTE = 1 << 20
 
 

@@ -51,8 +51,6 @@ from greenroom.tools.process.live_output import LIVE_CHARACTERS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Worker", "main"]
-
 _SET_CHILD_SUBREAPER = 36
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _CHUNK = 65_536

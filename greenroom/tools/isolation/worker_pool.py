@@ -19,8 +19,6 @@ from greenroom.tools.sandbox.examination import confined, our_own_files
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.reporting import with_report
 
-__all__ = ["WorkerPool", "WorkerPoolStatistics", "files_of", "run_isolated"]
-
 _SIZE = 4
 _log = logging.getLogger("greenroom.tools")
 

@@ -26,8 +26,6 @@ from greenroom.tools.process.live_output import LiveOutput
 from greenroom.tools.process.our_python import our_python
 from greenroom.tools.sandbox.confinement import Confinement, Unconfined
 
-__all__ = ["WorkerProcess"]
-
 _NOTICE = 0.2
 """Seconds between SIGTERM, on which the function's `finally` blocks run, and SIGKILL."""
 

@@ -21,8 +21,6 @@ import trio
 from greenroom.core import ToolError
 from greenroom.tools.process import launcher
 
-__all__ = ["Cleanup", "ContainedProcess", "Report", "no_cleanup", "signal_name"]
-
 Cleanup: TypeAlias = Callable[[float], AbstractContextManager[object]]
 """Opens the scope for the clean-up, as `AgentContext.cleanup` does."""
 

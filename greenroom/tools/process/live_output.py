@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["LIVE_CHARACTERS", "LiveOutput"]
-
 LIVE_CHARACTERS = 1_000_000
 """Characters that one call shows while it runs; more than a person reads, less than a disk holds."""
 

@@ -3,8 +3,6 @@
 import os
 import sys
 
-__all__ = ["our_python"]
-
 
 def our_python(*arguments: str) -> list[str]:
     """Return the command that runs this very Python behind a launcher.

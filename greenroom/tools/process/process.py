@@ -9,8 +9,6 @@ import trio
 from greenroom.core import ToolError
 from greenroom.tools.process.contained_process import Cleanup, ContainedProcess, no_cleanup
 
-__all__ = ["Exit", "run_contained"]
-
 
 @dataclass(frozen=True)
 class Exit:

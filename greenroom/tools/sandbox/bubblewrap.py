@@ -8,8 +8,6 @@ from typing import TypeAlias
 from greenroom.tools.sandbox.confine import FILTER_FD
 from greenroom.tools.sandbox.ground import Ground, is_below
 
-__all__ = ["TEMPORARY", "bubblewrap_command"]
-
 TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 
 _BYTES = 1 << 30

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Cgroup", "CgroupPlaces"]
-
 _MOUNTED = Path("/sys/fs/cgroup")
 _PREFIX = "greenroom-"
 _MEGABYTE = 1 << 20

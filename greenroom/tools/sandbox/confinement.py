@@ -27,8 +27,6 @@ from greenroom.tools.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, se
 from greenroom.tools.sandbox.temporary import TemporaryFolder
 from greenroom.tools.sandbox.user import User
 
-__all__ = ["Confinement", "Unconfined"]
-
 _CLEANUP_GRACE = 3.0
 _MEGABYTE = 1 << 20
 _SIGNALLED = 128

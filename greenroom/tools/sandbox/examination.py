@@ -25,8 +25,6 @@ from greenroom.tools.sandbox.reporting import as_root, as_user, check_required, 
 from greenroom.tools.sandbox.temporary import remove_stale
 from greenroom.tools.sandbox.user import User
 
-__all__ = ["confined", "examine_sandbox", "our_own_files"]
-
 _TRIAL_SECONDS = 20.0
 _TRIAL_PROCESSES = 10
 _TOO_LONG = "the trial took longer than"

@@ -20,8 +20,6 @@ from greenroom.core import (
 from greenroom.tools.sandbox.nested import Nested
 from greenroom.tools.sandbox.policy import Sandbox
 
-__all__ = ["Ground", "is_below"]
-
 _START_UP_FILES = frozenset(
     {
         ".bash_login",

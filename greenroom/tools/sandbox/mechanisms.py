@@ -15,8 +15,6 @@ from greenroom.tools.sandbox.seatbelt import SANDBOX_EXEC
 from greenroom.tools.sandbox.seccomp import seccomp_filter
 from greenroom.tools.sandbox.user import User
 
-__all__ = ["Mechanisms", "TrialAs", "candidates"]
-
 _SCOPES_VERSION = 6
 """The version of Landlock that keeps abstract Unix sockets and signals inside."""
 

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Nested"]
-
 _NAMES = frozenset({".git", ".hg", ".svn"})
 _DEPTH = 2
 _MAX_NAMES = 20_000

@@ -15,8 +15,6 @@ from typing import Self
 
 from greenroom.core import CONFIGURATION_FOLDERS
 
-__all__ = ["Placeholders"]
-
 # Other programs may use them as their own, and then they stay; the sticky bit tells them apart.
 _FOLDER_MODE, _FILE_MODE = 0o1755, 0o1644
 

@@ -7,8 +7,6 @@ from msgspec.structs import force_setattr
 
 from greenroom.core import ConfigurationError, SandboxPart, Wire
 
-__all__ = ["Sandbox", "SandboxLimits", "SandboxMode", "SandboxNetwork"]
-
 SandboxMode: TypeAlias = Literal["workspace-write", "read-only"]
 """What may be written: the workspace and a private temporary folder, or that folder alone."""
 

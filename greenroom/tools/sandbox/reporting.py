@@ -19,16 +19,6 @@ from greenroom.tools.sandbox.mechanisms import Mechanisms
 from greenroom.tools.sandbox.policy import Sandbox
 from greenroom.tools.sandbox.user import User
 
-__all__ = [
-    "as_root",
-    "as_user",
-    "check_required",
-    "described",
-    "in_place",
-    "report_on",
-    "with_report",
-]
-
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
     "cpu": "RLIMIT_CPU, each process",

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from greenroom.tools.sandbox.ground import Ground
 
-__all__ = ["SANDBOX_EXEC", "seatbelt_profile"]
-
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 

@@ -11,8 +11,6 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["ADDRESS_FAMILIES", "USUAL_FAMILIES", "seccomp_filter"]
-
 ADDRESS_FAMILIES = (2, 10, 16)
 """AF_INET, AF_INET6 and AF_NETLINK: those that a network namespace keeps inside."""
 

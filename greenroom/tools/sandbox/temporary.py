@@ -10,8 +10,6 @@ import time
 from contextlib import suppress
 from typing import Self
 
-__all__ = ["TemporaryFolder", "remove_stale"]
-
 _PREFIX = "greenroom-sandbox-"
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
 """What `mkdtemp` makes of it."""

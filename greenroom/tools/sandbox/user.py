@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from greenroom.core import Workspace
 from greenroom.tools.sandbox.policy import Sandbox
 
-__all__ = ["User"]
-
 _NOBODY = 65534
 
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from greenroom.core import FileState
 from greenroom.tools.builtin.atomic_file import open_parent, read_pieces
 
-__all__ = ["ABSENT", "MAX_FILE_BYTES", "Look", "Stamp", "is_unicode", "look_at", "stamp_of"]
-
 MAX_FILE_BYTES = 10_000_000
 """What is longer is neither kept nor compared by its content."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["MAX_KEPT_BYTES", "MAX_PACK_BYTES", "PackWriter", "Packs"]
-
 MAX_PACK_BYTES = 32_000_000
 """Bytes of contents in one pack: what is kept for the calls of one reply."""
 MAX_KEPT_BYTES = 256_000_000

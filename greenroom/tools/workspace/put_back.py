@@ -9,8 +9,6 @@ from greenroom.core import FileState, ToolError
 from greenroom.tools.builtin.atomic_file import open_parent
 from greenroom.tools.workspace.file_state import look_at
 
-__all__ = ["put_back"]
-
 
 def put_back(path: Path, present: FileState, wanted: FileState, content: bytes = b"") -> None:
     """Make a real path as `wanted`, if it still is as `present`; missing folders are made.

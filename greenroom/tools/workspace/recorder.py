@@ -15,8 +15,6 @@ from greenroom.tools.workspace.packs import Packs, PackWriter
 from greenroom.tools.workspace.survey import MAX_FILES, Coverage
 from greenroom.tools.workspace.window import MAX_CHANGES, Window
 
-__all__ = ["MAX_COPIED_BYTES", "MAX_SECONDS", "WorkspaceRecorder"]
-
 MAX_COPIED_BYTES = 256_000
 """Of files that no call has named, those up to this size are kept before a command runs."""
 MAX_SECONDS = 2.0

@@ -11,8 +11,6 @@ from greenroom.tools.builtin.file_tree import REPOSITORY_FOLDERS, rules_above
 from greenroom.tools.builtin.gitignore import IgnoreRules
 from greenroom.tools.workspace.file_state import Stamp, stamp_of
 
-__all__ = ["MAX_FILES", "Coverage"]
-
 MAX_FILES = 50_000
 """A workspace of more files is not surveyed."""
 

@@ -10,8 +10,6 @@ from greenroom.tools.workspace.file_state import ABSENT, Look, Stamp, is_unicode
 from greenroom.tools.workspace.packs import MAX_PACK_BYTES, Packs
 from greenroom.tools.workspace.survey import Coverage
 
-__all__ = ["MAX_CHANGES", "Window"]
-
 MAX_CHANGES = 1_000
 """Files on record for the calls of one reply; of more, only the number is."""
 

@@ -2,5 +2,3 @@
 
 Modules: `arguments` (what may stand on the command line), `verbs` (what they do).
 """
-
-__all__: list[str] = []

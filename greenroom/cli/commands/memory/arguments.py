@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from greenroom.cli.options import Options, Parsers, add_report, positive
 
-__all__ = ["MemoryOptions", "add_memory"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOptions(Options):

@@ -8,8 +8,6 @@ from greenroom.cli.streams.output_writer import OutputWriter, tell
 from greenroom.core import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory
 
-__all__ = ["run_verb"]
-
 _WIDTH = 200  # characters of an entry in the list; --json has all of them
 
 

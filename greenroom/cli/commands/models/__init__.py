@@ -2,5 +2,3 @@
 
 Modules: `arguments` (what may stand on the command line), `listing` (what it prints).
 """
-
-__all__: list[str] = []

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from greenroom.cli.options import Options, Parsers, add_report
 
-__all__ = ["ModelsOptions", "add_models"]
-
 _MODELS = """\
 List whose models can be used, which model is the default and why, and what is known of models: how
 much they take, what they can do, what they cost. Models that are not listed can be used as well.

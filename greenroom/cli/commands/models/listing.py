@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from greenroom.cli.commands.models.arguments import ModelsOptions
 
-__all__ = ["list_models"]
-
 _UNKNOWN = "unknown"
 
 

@@ -5,5 +5,3 @@ call, `listing` lists the rules in force, `trying` judges the calls of a file (e
 `scene` of its own), `reviewing` shows what was decided in a session, `trusting` lets a project's rules
 count.
 """
-
-__all__: list[str] = []

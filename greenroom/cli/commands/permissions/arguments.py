@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from greenroom.cli.options import Options, Parser, Parsers, add_report, add_rules, positive
 
-__all__ = ["PermissionsOptions", "add_permissions"]
-
 _EXPLAIN = """\
 Say what would be decided about a call, part by part, and by which rule; nothing runs.
 --allow, --deny and --permission-mode mean what they mean in a run."""

@@ -17,8 +17,6 @@ from greenroom.core import (
 )
 from greenroom.permissions import JudgedTool, PermissionManager, PermissionRule, parse_rules
 
-__all__ = ["Case", "Judged", "judge_case", "read_case"]
-
 _TEMPORARY = "@TMP"
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
     from greenroom.cli.drawing.theme import ColorScheme
 
-__all__ = ["as_json", "explain_call"]
-
 _AGENT = "coder"  # whose rules hold in a run of the command
 
 

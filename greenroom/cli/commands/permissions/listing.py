@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
 
-__all__ = ["list_rules"]
-
 _IGNORED = "it allows, and the project's file is not trusted"
 _EXPIRED = "its time is over"
 

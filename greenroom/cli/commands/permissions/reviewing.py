@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
     from greenroom.cli.drawing.theme import ColorScheme
 
-__all__ = ["show_decisions"]
-
 
 @dataclass(frozen=True)
 class _Row:

@@ -10,8 +10,6 @@ import msgspec
 
 from greenroom.core import ConfigurationError
 
-__all__ = ["Setup", "scene"]
-
 
 class Setup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What there is to be in a temporary folder.

@@ -26,8 +26,6 @@ from greenroom.permissions import (
 if TYPE_CHECKING:
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
 
-__all__ = ["trust_project"]
-
 _REFUSED = 1
 
 

@@ -20,8 +20,6 @@ from greenroom.permissions import PermissionManager, parse_rules
 if TYPE_CHECKING:
     from greenroom.cli.commands.permissions.arguments import PermissionsOptions
 
-__all__ = ["try_file"]
-
 _FAILED = 1
 
 

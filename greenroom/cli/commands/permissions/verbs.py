@@ -10,8 +10,6 @@ from greenroom.cli.commands.permissions.reviewing import show_decisions
 from greenroom.cli.commands.permissions.trusting import trust_project
 from greenroom.cli.commands.permissions.trying import try_file
 
-__all__ = ["run_verb"]
-
 _Verb: TypeAlias = Callable[[PermissionsOptions], Awaitable[int]]
 
 _VERBS: Mapping[str, _Verb] = {

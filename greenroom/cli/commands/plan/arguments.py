@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from greenroom.cli.options import Options, Parsers, add_report
 
-__all__ = ["PlanOptions", "add_plan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(Options):

@@ -16,8 +16,6 @@ from greenroom.core import PlanError, serde
 from greenroom.planning import PlanRun, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
 
-__all__ = ["show_plan"]
-
 _NAMED = 5  # sessions of subagents that an error lists
 
 

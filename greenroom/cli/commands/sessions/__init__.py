@@ -5,5 +5,3 @@
 removes and archives, `repairing` repairs what is damaged, `exporting` and `importing` carry one away
 and back; `row` is what lists tell of a session.
 """
-
-__all__: list[str] = []

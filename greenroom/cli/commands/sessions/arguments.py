@@ -11,8 +11,6 @@ from greenroom.cli.options import Options, Parser, Parsers, add_report, natural,
 if TYPE_CHECKING:
     from greenroom.session import ExportFormat
 
-__all__ = ["SessionsOptions", "add_sessions"]
-
 _FORMATS = ("markdown", "html", "json")
 
 

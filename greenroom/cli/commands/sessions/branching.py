@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from greenroom.agents import RestorePlan
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["fork_session", "rewind_session"]
-
 
 async def fork_session(options: "SessionsOptions") -> int:
     """Make a new session that begins as another one does, and print its id.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
     from greenroom.session import ExportFormat
 
-__all__ = ["export_to"]
-
 _ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 
 

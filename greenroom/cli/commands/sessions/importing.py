@@ -13,8 +13,6 @@ from greenroom.session import LONGEST_IMPORT, import_session
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["import_from"]
-
 
 async def import_from(options: "SessionsOptions") -> int:
     """Make a session of a JSON export, and print its id.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["list_sessions", "shown_sessions", "tell_damaged"]
-
 _TOLD = 5  # damaged sessions that are named
 _USUAL = 30  # rows for a person; a pipe gets all
 _MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out

@@ -14,8 +14,6 @@ from greenroom.session import AgentSession, SessionMetadata, SessionStore, desce
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["archive_sessions", "remove_sessions"]
-
 
 async def remove_sessions(options: "SessionsOptions") -> int:
     """Remove sessions for good, with those of their subagents; the exit code is 1 if one is left.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
     from greenroom.session import FileStore, SQLiteStore
 
-__all__ = ["repair_session"]
-
 
 async def repair_session(options: "SessionsOptions") -> int:
     """Keep of a damaged session what can be verified, set the rest aside, and say what that was.

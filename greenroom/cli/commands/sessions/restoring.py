@@ -12,8 +12,6 @@ from greenroom.session import AgentSession
 if TYPE_CHECKING:
     from greenroom.agents import RestorePlan, RestoreReport
 
-__all__ = ["Restored", "folder_of", "show_plan"]
-
 _WORDS = {
     "write": "write back   ",
     "delete": "delete       ",

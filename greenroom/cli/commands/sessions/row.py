@@ -5,8 +5,6 @@ from datetime import datetime, timedelta
 from greenroom.core import clock, visible
 from greenroom.session import SessionMetadata
 
-__all__ = ["age", "counted", "model_of", "one_line", "place_of", "title_of"]
-
 _LONGEST = 200  # letters of a title or a folder
 _DAYS = 14  # then a date says more
 

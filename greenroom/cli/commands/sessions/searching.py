@@ -13,8 +13,6 @@ from greenroom.session import SearchHit, SessionSearch
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["search_sessions"]
-
 _USUAL = 20  # sessions that are found, unless more are asked for
 _TOLD = 5  # damaged sessions that are told by name
 

@@ -15,8 +15,6 @@ from greenroom.session import Branch, SessionMetadata
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
 
-__all__ = ["show_lines", "show_session"]
-
 
 async def show_session(options: "SessionsOptions") -> int:
     """Print a session's conversation, each message with the number that fork and rewind take.

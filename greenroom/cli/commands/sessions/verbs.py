@@ -13,8 +13,6 @@ from greenroom.cli.commands.sessions.repairing import repair_session
 from greenroom.cli.commands.sessions.searching import search_sessions
 from greenroom.cli.commands.sessions.showing import show_session
 
-__all__ = ["run_verb"]
-
 _Verb: TypeAlias = Callable[[SessionsOptions], Awaitable[int]]
 
 _VERBS: Mapping[str, _Verb] = {

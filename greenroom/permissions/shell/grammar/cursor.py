@@ -14,8 +14,6 @@ from greenroom.permissions.facts.word import Piece
 from greenroom.permissions.shell.grammar.known import find_assigned
 from greenroom.permissions.shell.grammar.nodes import Finding, Unclear
 
-__all__ = ["MAX_DEPTH", "Cursor", "Findings", "ShellSyntaxError"]
-
 # Python allows about a thousand frames; one level of nesting takes up to nine of them.
 MAX_DEPTH = 40
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.shell.grammar.nodes import Finding, SimpleCommand
 
-__all__ = ["FOLDER", "HOME", "find_assigned", "find_printed", "find_value", "list_values"]
-
 FOLDER = "PWD"
 """The variable that holds the current folder."""
 

@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeAlias
 
 from greenroom.permissions.facts.word import Word
 
-__all__ = ["Assignment", "Finding", "Redirection", "Script", "SimpleCommand", "Unclear"]
-
 
 class Assignment(NamedTuple):
     """A variable that is set: a statement of its own, a prefix of a command, or a loop's."""

@@ -13,8 +13,6 @@ from greenroom.permissions.shell.grammar.nodes import Assignment, Script, Simple
 from greenroom.permissions.shell.grammar.simple_reader import RESERVED, SimpleReader
 from greenroom.permissions.shell.grammar.word_reader import PLAIN_WORDS
 
-__all__ = ["parse"]
-
 _KEYWORD_END = r"(?=[ \t\n;&|<>()]|\\\n|$)"
 _KEYWORD = re.compile(rf"(?:{RESERVED.pattern}|time){_KEYWORD_END}")
 _COMPOUND = re.compile(rf"\(\(?|(?:if|for|while|until|case|\[\[|\{{){_KEYWORD_END}")

@@ -10,8 +10,6 @@ from typing import TypeAlias
 from greenroom.permissions.facts.word import Piece, Word
 from greenroom.permissions.shell.grammar.known import FOLDER
 
-__all__ = ["ODD_TILDE", "UNSURE", "expand", "holds_word", "join"]
-
 ODD_TILDE = r"~(?:-|\+?[0-9])"
 """What begins with `~-` or `~2` lies in a folder that only the shell knows."""
 

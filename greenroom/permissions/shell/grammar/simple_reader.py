@@ -8,8 +8,6 @@ from greenroom.permissions.shell.grammar.cursor import Findings, ShellSyntaxErro
 from greenroom.permissions.shell.grammar.nodes import Assignment, Redirection, SimpleCommand
 from greenroom.permissions.shell.grammar.word_reader import WordReader
 
-__all__ = ["RESERVED", "SimpleReader"]
-
 RESERVED = re.compile(
     r"(?:if|then|elif|else|fi|for|select|while|until|do|done|case|esac|function|coproc|\[\[|\{|\}|!)"
 )

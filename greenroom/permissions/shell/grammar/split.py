@@ -7,8 +7,6 @@ from greenroom.core import RuleFileError
 from greenroom.permissions.shell.grammar.nodes import SimpleCommand
 from greenroom.permissions.shell.grammar.parser import parse
 
-__all__ = ["split_settings", "split_words"]
-
 _LAST = "."
 _SETTING = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 

@@ -12,8 +12,6 @@ from greenroom.permissions.shell.grammar.cursor import Cursor, ShellSyntaxError
 from greenroom.permissions.shell.grammar.known import find_printed, find_value
 from greenroom.permissions.shell.grammar.pieces import ODD_TILDE, expand, holds_word, join
 
-__all__ = ["PLAIN_WORDS", "WordReader"]
-
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
 # Words without quotes, expansions, braces and patterns, which is most of them.
 _PLAIN_WORD = rf"(?!{ODD_TILDE})[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"

@@ -11,8 +11,6 @@ from greenroom.permissions.facts.word import basename
 from greenroom.permissions.shell.programs.usage import Usage
 from greenroom.permissions.shell.variables import changes_programs
 
-__all__ = ["cautions"]
-
 Found = Iterator[tuple[int, str]]
 _Finder = Callable[[Usage], Found]
 

@@ -8,8 +8,6 @@ writes, a test runner runs the code of the project, and so does make, in each of
 
 from dataclasses import dataclass, field
 
-__all__ = ["PROGRAMS", "READ_ONLY", "RUNNERS", "SHELLS", "WRAPPERS", "Program", "abbreviates"]
-
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )

@@ -8,8 +8,6 @@ from greenroom.permissions.facts.fact import Extent
 from greenroom.permissions.facts.word import Part, Word, basename
 from greenroom.permissions.shell.programs.table import PROGRAMS, READ_ONLY, SHELLS, Program
 
-__all__ = ["Usage", "evaluated", "extent", "is_known", "read_only_commands", "usage_of"]
-
 _UNKNOWN = Program("")
 _TAKES_VALUE = re.compile("[=@?]")
 _UNDERSTOOD = re.compile("[=&]")

@@ -25,8 +25,6 @@ from greenroom.session.export.html.tool_call import render_call, render_result, 
 from greenroom.session.export.printed import stop_words, usage_words
 from greenroom.session.export.said import Said, said
 
-__all__ = ["anchor", "render_conversation", "render_facts"]
-
 _ENCRYPTED = '<p class="file">Thinking, which its provider keeps to itself</p>'
 
 

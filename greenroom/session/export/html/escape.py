@@ -4,8 +4,6 @@ import html
 
 from greenroom.session.export.printed import printed
 
-__all__ = ["escape"]
-
 
 def escape(text: str) -> str:
     """Write text for use between tags, or between the quotes of an attribute.

@@ -6,8 +6,6 @@ from greenroom.core import DocumentBlock, ImageBlock
 from greenroom.session.export.html.escape import escape
 from greenroom.session.export.printed import file_words
 
-__all__ = ["render_file"]
-
 _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 

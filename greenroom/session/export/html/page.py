@@ -9,8 +9,6 @@ from greenroom.session.export.html.conversation import anchor, render_conversati
 from greenroom.session.export.html.escape import escape
 from greenroom.session.export.html.style import STYLE
 
-__all__ = ["to_html"]
-
 _HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 # Nothing is fetched, nothing runs, nothing is sent; one style sheet, this one, and images in the page.
 _POLICY = (

@@ -10,8 +10,6 @@ from greenroom.session.export.fence import DEEPEST_PROSE, LONGEST_PROSE
 from greenroom.session.export.html.escape import escape
 from greenroom.session.export.printed import printed
 
-__all__ = ["render_prose"]
-
 _TAGS = {
     "paragraph": "p",
     "bullet_list": "ul",

@@ -1,7 +1,5 @@
 """How a page looks: a calm column of text, light and dark, on any width and on paper."""
 
-__all__ = ["STYLE"]
-
 STYLE = """
 :root {
   color-scheme: light dark;

@@ -9,8 +9,6 @@ from greenroom.session.export.diff import split_diff
 from greenroom.session.export.html.escape import escape
 from greenroom.session.export.html.media import render_file
 
-__all__ = ["render_call", "render_result", "render_value"]
-
 _STATUS: dict[CallStatus, str] = {
     "done": "",
     "failed": "failed",
