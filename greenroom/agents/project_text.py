@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.core import ConfigurationError, RuleFileError, mark_lines, visible
-from greenroom.permissions import is_trusted, read_beginning, user_rules_path
+from greenroom.permissions import is_trusted, user_rules_path
+from greenroom.shell import read_beginning
 
 MAX_BYTES = 1 << 20
 MAX_TEXT = 32_000  # characters that reach the model of one text

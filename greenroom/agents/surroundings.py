@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from greenroom.core import clock, visible
-from greenroom.permissions import read_beginning
+from greenroom.shell import read_beginning
 
 _HEAD = re.compile(rb"ref: refs/heads/([^\x00-\x20\x7f~^:?*\[\\]{1,200})\s*")
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\s*")
