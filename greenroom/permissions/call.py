@@ -392,7 +392,7 @@ def _named_in(text: str) -> Iterator[str]:
     """Take a word apart where a name may begin.
 
     Example:
-        >>> list(_names("--out=a:b")), list(_names("-o./a"))
+        >>> list(_named_in("--out=a:b")), list(_named_in("-o./a"))
         (['a:b', 'a', 'b', 'b'], ['./a', './a'])
     """
     is_option = text.startswith("-")
