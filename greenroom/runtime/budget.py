@@ -1,18 +1,61 @@
-"""The budgets of one agent: those it was spawned under, its own, and those of its open blocks."""
+"""Budgets: each bound to an agent or to a block of its code, and all that count for an agent."""
 
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Usage
-from greenroom.runtime.budgets.budget import BudgetScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from greenroom.resilience import Budget, Limit
     from greenroom.runtime.actor import Actor
-    from greenroom.runtime.budgets.tool_slot import ToolSlot
+    from greenroom.runtime.calls import ToolSlot
+
+
+class BudgetScope:
+    """A budget and the agent that set it; as a block, what `agent.budget(...)` gives.
+
+    Subagents that are spawned in the block stay under it as long as they live.
+    """
+
+    def __init__(self, actor: "Actor", budget: "Budget") -> None:
+        """Made by `AgentInternals.budget`, and by `spawn` for an agent's own."""
+        self.actor = actor
+        self._scope = trio.CancelScope()
+        self.budget = budget
+        self.owner = "/".join(actor.lineage())
+        """The names of the agents from the root down to the one that set it."""
+
+    def exceeded(self, *limits: "Limit") -> BudgetExceededError:
+        """Say which limit is reached, and whose it is."""
+        return BudgetExceededError(
+            f"the budget of {self.owner} is spent: {self.budget.spent(*limits)}"
+        )
+
+    def __enter__(self) -> "Budget":
+        self._scope.__enter__()  # first: it refuses to be entered again
+        self.budget.start()
+        self._scope.deadline = self.budget.deadline
+        self.actor.budgets.open(self)
+        return self.budget
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.actor.budgets.close(self)
+        absorbed = bool(self._scope.__exit__(kind, error, trace))
+        if self._scope.cancelled_caught:
+            raise self.exceeded("seconds") from None
+        return absorbed
+
+
+# -- all that count for one agent: those it was spawned under, its own, those of open blocks ---------
 
 _TOKENS: "tuple[Limit, ...]" = ("tokens", "input_tokens", "output_tokens")
 _MODEL_CALL: "tuple[Limit, ...]" = ("seconds", "model_calls", *_TOKENS, "cost")

@@ -15,14 +15,11 @@ import trio
 from greenroom.core import ContentBlock, RuntimeClosedError
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Unattended
-from greenroom.runtime.failure import unwrap
+from greenroom.runtime.crossing import CrossedItems, Crossing, LoopWaiter, ThreadWaiter
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.outcome import TurnResult, unwrap
 from greenroom.runtime.runtime import AgentRuntime
-from greenroom.runtime.thread.crossed_items import CrossedItems
-from greenroom.runtime.thread.crossing import Crossing
-from greenroom.runtime.thread.waiter import LoopWaiter, ThreadWaiter
 from greenroom.session import AgentSession
 
 P = ParamSpec("P")

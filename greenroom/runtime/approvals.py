@@ -28,7 +28,8 @@ from greenroom.session import OpenQuestion
 
 if TYPE_CHECKING:
     from greenroom.runtime.actor import Actor
-    from greenroom.runtime.turns.turn import Turn
+    from greenroom.runtime.turn import Turn
+
 
 logger = logging.getLogger("greenroom.runtime")
 
