@@ -13,6 +13,7 @@ The house, from the ground up; a package imports only those below it:
     permissions        rules on what a tool call may do
     tools              what agents can do
     net                the one place that speaks HTTP
+    shell              reading commands: what one would do, told before it runs
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
 The names that a first program needs can be imported from here; they load when they are used.

@@ -19,8 +19,8 @@ from greenroom.permissions import (
     tightening,
     user_rules_path,
 )
-from greenroom.permissions.rule_files.model import RuleFileModel
-from greenroom.permissions.rule_files.rule_file import store_rules
+from greenroom.permissions.rule_file import store_rules
+from greenroom.permissions.rule_schema import RuleFileModel
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "permissions.schema.json"
 RULES = (
