@@ -17,7 +17,7 @@ from greenroom.runtime.input import approvals, mailbox
 from greenroom.runtime.output import output
 from greenroom.runtime.turns import agent_turns, cleanup, interruption, turn
 from greenroom.session import AgentSession
-from greenroom.session.history.pairing import Pairs
+from greenroom.session.pairing import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
 from tests.testing.fuzz.careless_tools import CARELESS
