@@ -9,7 +9,7 @@ always legal, so that the tool that an agent executes may change.
 
 from enum import StrEnum
 
-from greenroom.core.wire import Wire
+from greenroom.core.serde import Wire
 
 
 class StateKind(StrEnum):
