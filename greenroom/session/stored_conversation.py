@@ -8,16 +8,19 @@ import trio
 
 from greenroom.core import SessionError, check_session_id
 from greenroom.session.conversation import Conversation
-from greenroom.session.durability import Durability, check_durability
-from greenroom.session.history.entry import Entry
-from greenroom.session.history.pending import decode_pending, encode_pending, is_long, pieces
-from greenroom.session.history.transcript import Transcript
-from greenroom.session.holder import changed_error
+from greenroom.session.description import FORKED_FROM, SessionMetadata
+from greenroom.session.entries import Entry, decode_pending, encode_pending, is_long, pieces
+from greenroom.session.history import RepairReport
 from greenroom.session.journal import Journal
-from greenroom.session.metadata import FORKED_FROM, SessionMetadata
-from greenroom.session.repair import RepairReport
-from greenroom.session.statistics import SessionStatistics
-from greenroom.session.store import SessionStore, StoredSession
+from greenroom.session.store import (
+    Durability,
+    SessionStatistics,
+    SessionStore,
+    StoredSession,
+    changed_error,
+    check_durability,
+)
+from greenroom.session.transcript import Transcript
 
 T = TypeVar("T")
 
