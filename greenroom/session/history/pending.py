@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core import InvalidJSONError, serde, valid_unicode
-from greenroom.session.history.entry import Entry, decode_entry
+from greenroom.session.history.entry import Entry, RecordEntry, decode_entry
 
 __all__ = ["LONG", "PendingEntry", "decode_pending", "encode_pending", "is_long", "pieces", "prove"]
 
@@ -29,6 +29,10 @@ def prove(entry: Entry) -> tuple[Entry, PendingEntry]:
     Raises:
         InvalidJSONError: it holds something that JSON can't express.
     """
+    if isinstance(
+        entry, RecordEntry
+    ):  # `record_entry` has proved its value, and limited its length
+        return entry, serde.encode(entry)
     if not _is_short(entry):
         try:
             proved: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
