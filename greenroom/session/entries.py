@@ -328,6 +328,10 @@ def prove(entry: Entry) -> tuple[Entry, PendingEntry]:
     Raises:
         InvalidJSONError: it holds something that JSON can't express.
     """
+    if isinstance(
+        entry, RecordEntry
+    ):  # `record_entry` has proved its value, and limited its length
+        return entry, serde.encode(entry)
     if not _is_short(entry):
         try:
             proved: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)

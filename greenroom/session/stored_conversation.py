@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import trio
@@ -25,6 +26,15 @@ from greenroom.session.transcript import Transcript
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
+class _SaveGroup:
+    """The save that waits for its turn, and all who called `save` until then: they share one commit."""
+
+    flush: bool
+    is_stored: bool = False
+    ended: trio.Event = field(default_factory=trio.Event)
+
+
 class StoredConversation(Conversation):
     """The part of a session that knows what of it is stored, and who may write it."""
 
@@ -34,6 +44,7 @@ class StoredConversation(Conversation):
         self._journal = Journal(record.session_id, store)
         self._durability: Durability = "step"
         self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
+        self._gathering: _SaveGroup | None = None
 
     @property
     def store(self) -> SessionStore | None:
@@ -126,6 +137,7 @@ class StoredConversation(Conversation):
         with nothing on record, no metadata and no children is not stored. If it fails, all stays
         pending, and a later save may succeed; after a failed sync only once it is closed and opened
         again. What was stored though its save failed, as behind a lost connection, is not stored twice.
+        Calls that wait for a save in another task share the next one, and return together.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -133,10 +145,27 @@ class StoredConversation(Conversation):
             SessionStorageError: the disk refused.
             SessionError: it was changed in the store since it was loaded.
         """
-        async with self._turnstile:
-            if not self.is_saved:
-                async with self._held_open():
-                    await self._commit(flush and self._is_sync_due)
+        while (group := self._gathering) is not None:
+            group.flush |= flush
+            await group.ended.wait()
+            if group.is_stored:
+                return  # else its leader was cancelled, or has its error: who is left tries again
+        await self._lead(_SaveGroup(flush))
+
+    async def _lead(self, group: "_SaveGroup") -> None:
+        """Save for a group: for those that come until it has its turn, too."""
+        self._gathering = group
+        try:
+            async with self._turnstile:
+                self._gathering = None
+                if not self.is_saved:
+                    async with self._held_open():
+                        await self._commit(group.flush and self._is_sync_due)
+                group.is_stored = True
+        finally:
+            if self._gathering is group:  # cancelled before its turn
+                self._gathering = None
+            group.ended.set()
 
     @property
     def _is_sync_due(self) -> bool:

@@ -59,7 +59,7 @@ def record_entry(name: str, value: object) -> RecordEntry:
     """
     if not isinstance(name, str) or not name or valid_unicode(name) != name:
         raise TypeError(f"a record's kind is a text such as 'plan.step', not {name!r}")
-    encoded = serde.dumps(serde.plain(value, f"the record {name!r}"))
+    encoded = serde.dump_plain(value, f"the record {name!r}")
     if len(encoded) > LONGEST_RECORD:
         raise SessionError(
             f"the record {name!r} is too long: {len(encoded):,} bytes of {LONGEST_RECORD:,}",
