@@ -12,7 +12,8 @@ The house, from the ground up; a package imports only those below it:
     session            conversations that outlive the process
     permissions        rules on what a tool call may do
     tools              what agents can do
-    net                the one place that speaks HTTP
+    net, sandbox       the one place that speaks HTTP; what the operating system holds commands to
+    threads            threads for work on files
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
 The names that a first program needs can be imported from here; they load when they are used.
