@@ -42,7 +42,7 @@ ALLOWED: dict[str, str] = {
         )
     },
     **{
-        f"tests.session.export.test_in_browser::{name}": (
+        f"tests.export.test_in_browser::{name}": (
             "a browser takes minutes to install; the page is taken apart by a parser as well"
         )
         for name in (

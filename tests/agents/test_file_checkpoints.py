@@ -41,15 +41,10 @@ from greenroom.core import (
     WritePath,
     clock,
 )
+from greenroom.export import export_session, import_session
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    MemoryStore,
-    export_session,
-    import_session,
-)
+from greenroom.session import AgentSession, FileStore, MemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
     Packs,

@@ -11,7 +11,8 @@ from greenroom.cli.run.folders import below_home, working_folder
 from greenroom.cli.run.rules import RunRules, rules_of_run
 from greenroom.cli.streams.output_writer import tell
 from greenroom.core import serde
-from greenroom.permissions import PermissionRule, encode_rule, read_only_commands
+from greenroom.permissions import PermissionRule, encode_rule
+from greenroom.shell import read_only_commands
 
 if TYPE_CHECKING:
     from rich.table import Table
