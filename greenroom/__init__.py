@@ -15,6 +15,7 @@ The house, from the ground up; a package imports only those below it:
     tools              what agents can do
     net                the one place that speaks HTTP
     shell              reading commands: what one would do, before it runs
+    sandbox            what the operating system holds a command to; processes that leave nothing behind
     fs, threads        durable and atomic files; the threads that work on files
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
