@@ -444,3 +444,48 @@ def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
         )
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+
+
+@pytest.mark.parametrize("round", range(3))
+async def test_tasks_that_wait_for_one_worker_are_served_in_turn(autojump_clock, round):
+    asked = []
+
+    async def lawyer(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                asked.append(message.text)
+                await trio.sleep(1)
+                turn.set_result("Yes.")
+
+    lawyer.capabilities = ["law"]
+    asking = [
+        Agent(
+            ScriptedProvider(*[call("ask_for_help", capability="law", question=name)] * 4, "Done."),
+            name=name,
+            capabilities=[name],
+        )
+        for name in "abcde"
+    ]
+    plan = Plan("", [Subtask(name, name, capability=name) for name in "abcde"])
+    await run(orchestrator([*asking, lawyer], says("Done."), planner=plan))
+    assert sorted(asked[:5]) == list("abcde")
+    assert asked == asked[:5] * 4
+
+
+async def test_one_that_gives_up_waiting_leaves_the_worker_to_the_next(autojump_clock):
+    asked = []
+
+    async def lawyer(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                asked.append((trio.current_time(), message.text))
+                await trio.sleep(70)  # longer than one who asks for help waits
+                turn.set_result("Yes.")
+
+    lawyer.capabilities = ["law"]
+    coder, agents = helped("law", "law", also=[lawyer])
+    plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
+    begun = trio.current_time()
+    await run(orchestrator(agents, says("Done."), planner=plan))
+    assert ["busy" in text for text in answers(coder)] == [True, False]
+    assert [at - begun for at, _ in asked] == [0, 70]
