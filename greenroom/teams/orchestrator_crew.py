@@ -15,7 +15,7 @@ from inspect import isawaitable
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext, Runnable
+from greenroom.agents import Agent, RunContext, Runnable, find_circle
 from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus
 from greenroom.planning import (
     ErrorClass,
@@ -103,7 +103,13 @@ class Crew:
         subtask = self._subtasks[agent.lineage[-1]]
         able = self._able(subtask.capability)
         if not able:
-            await self._refuse(agent, subtask)
+            await self._refuse(agent, f"nobody can do {subtask.capability!r}")
+            return
+        able = [each for each in able if not (way := find_circle(each.run))]
+        if not able:
+            await self._refuse(
+                agent, f"who can do {subtask.capability!r} waits for this very answer ({way})"
+            )
             return
         fresh = [each for each in able if (subtask.id, each.name) not in self._failed]
         async with self._assign(fresh or able, subtask.goal) as worker:
@@ -118,9 +124,14 @@ class Crew:
         Raises:
             ToolError: nobody can help, all who could are busy, or the one who was asked has failed.
         """
-        able = [each for each in self._able(capability) if each not in seat.chain]
+        chain = " → ".join(each.name for each in seat.chain)
+        able = list[Worker]()
+        for each in self._able(capability):
+            if way := find_circle(each.run):
+                chain = way
+            elif each not in seat.chain:
+                able.append(each)
         if not able:
-            chain = " → ".join(each.name for each in seat.chain)
             raise ToolError(
                 f"nobody else can do {capability!r} ({chain} wait for this)", hint=self._listed()
             )
@@ -157,10 +168,10 @@ class Crew:
             )
             note(msgspec.to_builtins(stint))
 
-    async def _refuse(self, agent: AgentInternals, subtask: Subtask) -> None:
+    async def _refuse(self, agent: AgentInternals, why: str) -> None:
         async for message in agent.inputs():
             async with agent.turn(message):
-                raise PlanError(f"nobody can do {subtask.capability!r}", hint=self._listed())
+                raise PlanError(why, hint=self._listed())
 
     def _listed(self) -> str:
         return describe_workers(self._workers)
@@ -262,13 +273,13 @@ def with_help(worker: Worker) -> Worker:
         return worker
     given = agent.tools
     if not callable(given):
-        return replace(worker, run=replace(agent, tools=[*given, ask_for_help]))
+        return replace(worker, run=agent.replace_tools([*given, ask_for_help]))
 
     async def tools(context: RunContext[object]) -> list[object]:
         found = given(context)
         return [*(await found if isawaitable(found) else found), ask_for_help]
 
-    return replace(worker, run=replace(agent, tools=tools))
+    return replace(worker, run=agent.replace_tools(tools))
 
 
 def describe_workers(workers: Sequence[Worker]) -> str:
