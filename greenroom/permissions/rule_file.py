@@ -3,7 +3,6 @@
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +15,10 @@ from greenroom.core import (
     Workspace,
     error_at,
     error_of_json,
+    new_id,
     serde,
 )
+from greenroom.fs import durable
 from greenroom.permissions.call import Call, read_call
 from greenroom.permissions.evaluator import combine, judge
 from greenroom.permissions.matcher import RuleMatcher
@@ -170,17 +171,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     _check_size(data, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A temporary file is made with mode 0600.
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        beside = path.with_name(f".{path.name}.{new_id('rules')}")
+        durable.replace(str(path), data, beside=str(beside))
     except OSError as error:
         raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
 

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, serde
+from greenroom.fs import durable
 from greenroom.permissions import (
     PermissionManager,
     PermissionRule,
@@ -247,7 +248,7 @@ def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(durable, "sync", refuse)
     with pytest.raises(RuleFileError, match="No space left"):
         store_rules(tmp_path / "rules.json", RULES)
     assert list(tmp_path.iterdir()) == []
