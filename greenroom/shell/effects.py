@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from greenroom.core import visible
 from greenroom.shell.disk import MAX_LENGTH, Disk
-from greenroom.shell.glob import loosened
+from greenroom.shell.glob import loosen
 from greenroom.shell.words import Part, Word
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
@@ -226,9 +226,9 @@ class Place:
         """
         name = path
         if stars == "files":  # a long set may stand for a short name
-            name = loosened(path, quoted=not tilde or len(path) > MAX_LENGTH)
+            name = loosen(path, quoted=not tilde or len(path) > MAX_LENGTH)
         if not name or len(name) > MAX_LENGTH or "\0" in name:
-            return Unknown(reason=f"no usable path: {path[:60]!r}")
+            return Unknown(reason=f"not a usable path: {path[:60]!r}")
         if tilde and name.startswith("~"):
             name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
         if self.lost and not name.startswith("/") and not guard:
@@ -249,7 +249,7 @@ class Place:
                 seen = set(found) if patterns else set()
                 real += [each for each in map(self.disk.real, found) if each not in seen]
         except (OSError, ValueError) as error:
-            return Unknown(reason=f"no usable path: {path!r}: {error}")
+            return Unknown(reason=f"not a usable path: {path!r}: {error}")
         return PathUse(
             kind=kind,
             text=path,

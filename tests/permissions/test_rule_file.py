@@ -17,7 +17,7 @@ from greenroom.permissions import (
     keep_rules,
     read_rules,
     rules_digest,
-    tightening,
+    tighten,
     user_rules_path,
 )
 from greenroom.permissions.rule_file import store_rules
@@ -255,7 +255,7 @@ def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def test_an_untrusted_project_may_only_tighten():
-    kept = tightening([*RULES, PermissionRule.deny_tool("Write")])
+    kept = tighten([*RULES, PermissionRule.deny_tool("Write")])
     assert {rule.decision for rule in kept} == {RuleDecision.DENY, RuleDecision.ASK}
 
 
