@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.core import ToolError
-from greenroom.tools.builtin.atomic_file import open_regular
+from greenroom.fs import open_regular
 
 # ---- Path patterns: `*`, `?`, `[…]`, `**` and `{a,b}`, matched without much backtracking.
 
@@ -204,9 +204,9 @@ class IgnoreRules:
             folder: the same, relative to where these rules begin, with a final slash.
         """
         try:
-            with open_regular(real / ".gitignore", ".gitignore") as file:
+            with open_regular(real / ".gitignore") as file:
                 data = file.read(_MAX_BYTES)
-        except (OSError, ToolError):
+        except OSError:
             return self
         lines = data.decode("utf-8", "surrogateescape").splitlines()
         return IgnoreRules.parse(lines, folder, self)
