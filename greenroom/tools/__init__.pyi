@@ -45,7 +45,6 @@ from greenroom.tools.registry import (
     Gate as Gate,
     RegisteredTool as RegisteredTool,
     ToolRegistry as ToolRegistry,
-    ToolRegistryStatistics as ToolRegistryStatistics,
     run_batch as run_batch,
 )
 from greenroom.tools.schema import portable as portable
