@@ -23,7 +23,7 @@ from greenroom import (
     WorkflowLimitError,
 )
 from greenroom.teams import END, START, Workflow, ask_member, pipeline, request_approval
-from greenroom.testing import Reply, ScriptedProvider
+from greenroom.testing import Reply, ScriptedProvider, call
 
 
 class State(msgspec.Struct, frozen=True):
@@ -508,3 +508,19 @@ async def test_a_stored_run_of_another_workflow_is_refused():
     workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)
     with pytest.raises(WorkflowError, match="goes on with 'double', and there is no such node"):
         await workflow.run(session=session, resume=True)
+
+
+async def test_a_node_whose_agent_waits_for_the_workflow_is_refused_with_the_chain():
+    async def work() -> str:
+        """Work."""
+        return (await workflow.run(State(best="?"))).state.best
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call("work")
+
+    boss = Agent(ScriptedProvider(*[model] * 20), tools=[work], name="boss")
+    workflow = Workflow(State).node("ask", boss, input="best", output="best")
+    workflow.edge(START, "ask").edge("ask", END)
+    result = await boss.run("Go.")
+    assert "ask can't be asked: it waits for this very answer (boss → boss)" in result.text
