@@ -36,14 +36,14 @@ from greenroom.shell import (
     Command,
     PathUse,
     Place,
-    ShellFact,
+    ShellEffect,
     Stars,
     Unknown,
     Word,
-    analyse,
     basename,
-    execute,
-    posing,
+    find_lookalikes,
+    list_effects,
+    list_program_effects,
     words_of,
 )
 
@@ -85,7 +85,7 @@ class Whole:
         return visible(self.tool)
 
 
-Fact: TypeAlias = ShellFact | HostUse | Whole
+Fact: TypeAlias = ShellEffect | HostUse | Whole
 """Any fact: what a call would do, small enough for a rule to judge."""
 
 
@@ -262,18 +262,18 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return (
                 place.use("read", path),
                 *_sought(path, pattern, place),
-                *posing(path, sure=True),
+                *find_lookalikes(path, sure=True),
             )
         case WritePath(path):
-            return (place.use("write", path), *posing(path, sure=True))
+            return (place.use("write", path), *find_lookalikes(path, sure=True))
         case Contact(url):
             odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
             host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
-            return (HostUse(url=url, host=Host.of(url)), *odd, *posing(host))
+            return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
         case Execute(argv, cwd, environment):
-            return execute(argv, environment, place.moved(cwd) if cwd else place)
+            return list_program_effects(argv, environment, place.moved(cwd) if cwd else place)
         case ShellCommand(command, cwd):
-            return analyse(command, place.moved(cwd) if cwd else place)
+            return list_effects(command, place.moved(cwd) if cwd else place)
         case Opaque(reason):
             return (Unknown(reason=reason),)
 

@@ -8,8 +8,7 @@ from greenroom.cli.commands import doctor
 from greenroom.cli.commands.doctor import examine
 from greenroom.cli.options import Options
 from greenroom.cli.run.rules import is_foreign
-from greenroom.tools.sandbox.mechanisms import Mechanisms
-from greenroom.tools.sandbox.reporting import report_on
+from greenroom.sandbox.report import Mechanisms, report_on
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ Say what would be decided about a call, part by part, and by which rule; nothing
 --allow, --deny and --permission-mode mean what they mean in a run."""
 _TEST = """\
 Judge the calls of a file and say which are not decided as expected; nothing runs.
-FILE holds a JSON object a line with tool, input and expect; see docs/permissions.md.
+FILE holds a JSON object a line with tool, input and expect; see docs/concepts/permissions.md.
 A rule file is tested by the examples of its own rules. The exit code is 1 if one fails."""
 
 _TRUST = """\

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from greenroom.cli.options import Options, Parser, Parsers, add_report, natural, positive
 
 if TYPE_CHECKING:
-    from greenroom.session import ExportFormat
+    from greenroom.export import ExportFormat
 
 _FORMATS = ("markdown", "html", "json")
 

@@ -15,7 +15,7 @@ from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
-    from greenroom.session import ExportFormat
+    from greenroom.export import ExportFormat
 
 _ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 
@@ -61,7 +61,7 @@ async def _write(
     session: AgentSession, write: Callable[[str], None], options: "SessionsOptions"
 ) -> None:
     # Here and not above: no other verb needs a parser of Markdown.
-    from greenroom.session import export_session
+    from greenroom.export import export_session
 
     await export_session(session, write, _format(options))
 

@@ -8,7 +8,7 @@ import trio
 from greenroom.cli.run.store import open_store
 from greenroom.cli.streams.output_writer import OutputWriter
 from greenroom.core import serde
-from greenroom.session import LONGEST_IMPORT, import_session
+from greenroom.export import LONGEST_IMPORT, import_session
 
 if TYPE_CHECKING:
     from greenroom.cli.commands.sessions.arguments import SessionsOptions
