@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.cli.commands.sessions.row import age, one_line, title_of
+from greenroom.cli.recap import age, one_line, title_of
 from greenroom.core import clock
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.cli.streams.new_file import NewFile
+from greenroom.cli.streams import NewFile
 from greenroom.core import ConfigurationError
 
 EXAMPLE = str(Path(__file__).parents[2] / "sessions")
@@ -201,7 +201,7 @@ def test_a_file_system_without_links_will_do(tmp_path, monkeypatch):
 
 def test_only_an_export_loads_the_parser_of_markdown():
     script = (
-        "import sys; from greenroom.cli.commands.sessions import verbs;"
+        "import sys; from greenroom.cli import sessions_change, sessions_read;"
         "print('markdown_it' in sys.modules)"
     )
     done = subprocess.run(
