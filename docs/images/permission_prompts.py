@@ -1,4 +1,4 @@
-"""Put what real permission prompts look like into docs/permission-prompts.md.
+"""Put what real permission prompts look like into docs/how-to/permission-prompts.md.
 
 python docs/images/permission_prompts.py        takes every scene in tmux, and writes the page
 python docs/images/permission_prompts.py SCENE  plays one, in the terminal that it is started in

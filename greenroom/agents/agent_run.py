@@ -11,8 +11,8 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
-from greenroom.agents.approval import Decide, as_answer, attend, respond
 from greenroom.agents.caller import current_caller
+from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.streams import texts
 from greenroom.core import (
     RUNTIME,

@@ -1,4 +1,4 @@
-"""The verdict on one call: what the rules say, what the person says, and what was approved."""
+"""The verdict on one call: what the rules say, what the person says, what was approved and is recorded."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import trio
+from msgspec import structs
 
-from greenroom.agents.ask_person import AskPerson
-from greenroom.agents.credentials import ask_credentials
-from greenroom.agents.decision_record import answered, decided, overruled, rechecked
+from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
     Answer,
+    Credential,
     Error,
+    PermissionPart,
     PermissionRecord,
     ReadPath,
     Remember,
@@ -26,10 +27,138 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
     WritePath,
+    clip,
+    clock,
 )
 from greenroom.permissions import Explanation, PermissionManager, PermissionRule, keep_rules
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
+
+# ---- What a session keeps of a decision about a tool call: whole enough to tell why, and bounded.
+
+_PARTS = 32  # of a call
+_TEXT = 300  # characters of each part, and of each rule
+_REASON = 1_000
+
+
+def decided(
+    call: ToolUseBlock,
+    permissions: PermissionManager,
+    found: Explanation,
+    sandbox: SandboxReport | None = None,
+) -> PermissionRecord:
+    """Say what the rules have decided; what they ask about is not decided, and so denied."""
+    allowed = found.decision is RuleDecision.ALLOW
+    parts = _weightiest(found.parts)
+    return PermissionRecord(
+        tool_use_id=call.id,
+        tool_name=call.name,
+        at=clock.now(),
+        decision=RuleDecision.ALLOW if allowed else RuleDecision.DENY,
+        asked=found.decision is RuleDecision.ASK,
+        reason=clip(found.reason, _REASON),
+        rule_id=clip(found.rule.id, _TEXT) if found.rule else "",
+        digest=found.digest,
+        parts=tuple(_clipped(part) for part in parts),
+        left_out=len(found.parts) - len(parts),
+        mode=permissions.mode,
+        sandbox=str(sandbox or ""),
+    )
+
+
+def answered(
+    record: PermissionRecord,
+    answer: Answer,
+    rules: tuple[PermissionRule, ...] = (),
+    *,
+    edited: bool = False,
+) -> PermissionRecord:
+    """Say what the answer to a question has decided."""
+    return structs.replace(
+        record,
+        decision=answer.decision,
+        by=answer.by,
+        remember=answer.remember if rules else None,
+        rules=tuple(clip(str(rule), _TEXT) for rule in rules[:_PARTS]),
+        asked=True,
+        edited=edited,
+        message=clip(answer.message, _REASON),
+    )
+
+
+def overruled(record: PermissionRecord) -> PermissionRecord:
+    """Say that a rule denies what a person has approved in other words."""
+    return structs.replace(record, decision=RuleDecision.DENY, by="rules")
+
+
+def rechecked(record: PermissionRecord) -> PermissionRecord:
+    """Say that a call was refused, since it was no longer what had been approved."""
+    return structs.replace(record, decision=RuleDecision.DENY, by="recheck")
+
+
+def _weightiest(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
+    """Leave out parts of a long call, those first that are allowed; the others keep their order."""
+    if len(parts) <= _PARTS:
+        return parts
+    by_weight = sorted(parts, key=lambda part: part.decision is RuleDecision.ALLOW)
+    kept = {id(part) for part in by_weight[:_PARTS]}
+    return tuple(part for part in parts if id(part) in kept)
+
+
+def _clipped(part: PermissionPart) -> PermissionPart:
+    return PermissionPart(
+        text=clip(part.text, _TEXT),
+        decision=part.decision,
+        reason=clip(part.reason, _TEXT),
+        rule_id=clip(part.rule_id, _TEXT),
+        source=clip(part.source, _TEXT),
+    )
+
+
+# ---- Credentials of a call: the person is asked for those that are missing, before it runs.
+
+
+async def ask_credentials(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tool: RegisteredTool,
+    context: AgentContext,
+    digest: str,
+) -> ToolResult | None:
+    """Ask for the credentials that a call lacks; return why it can't run, or None."""
+    for credential in tool.credentials:
+        if credential.find(context) is None:
+            refusal = await _ask_for_credential(agent, call, tool, credential, context, digest)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+async def _ask_for_credential(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tool: RegisteredTool,
+    credential: Credential,
+    context: AgentContext,
+    digest: str,
+) -> ToolResult | None:
+    answer = await agent.request_permission(
+        tool.name,
+        f"Give the credential {credential.name}",
+        details=credential.hint,
+        reason=f"{tool.name} needs it, and it is kept from the model and from every file",
+        credential=credential.name,
+        # Other than that of the call, so that a yes to one of the questions is none to the other.
+        digest=f"{digest} {credential.name}",
+        tool_use_id=call.id,
+    )
+    if answer.allowed and credential.find(context) is not None:
+        return None
+    why = "was not given" + (f": {answer.message}" if answer.message else "")
+    return ToolResult.error(
+        f"{tool.name} was not run: the credential {credential.name} {why}.", ToolStatus.DENIED
+    )
+
 
 _LONG = 8_000
 """Characters and values; an input of this size is judged within a few tens of milliseconds."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypeAlias, cast, 
 from greenroom._version import __version__
 
 if TYPE_CHECKING:
-    from greenroom.session import ExportFormat
+    from greenroom.export import ExportFormat
 
 DONE, FAILED, USAGE, DENIED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted, SIGPIPE."""
@@ -246,7 +246,7 @@ Say what would be decided about a call, part by part, and by which rule; nothing
 --allow, --deny and --permission-mode mean what they mean in a run."""
 _TEST = """\
 Judge the calls of a file and say which are not decided as expected; nothing runs.
-FILE holds a JSON object a line with tool, input and expect; see docs/permissions.md.
+FILE holds a JSON object a line with tool, input and expect; see docs/concepts/permissions.md.
 A rule file is tested by the examples of its own rules. The exit code is 1 if one fails."""
 _TRUST = """\
 Show what .greenroom/permissions.json allows, ask, and let it count from then on, until the file

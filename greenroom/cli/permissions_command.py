@@ -32,13 +32,13 @@ from greenroom.permissions import (
     PermissionRule,
     encode_rule,
     is_trusted,
-    read_only_commands,
     read_rules,
     rules_digest,
     tightening,
     trust_rules,
 )
 from greenroom.session import AgentSession
+from greenroom.shell import read_only_commands
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stored_sessions import full_session_id, load_session, open_store, working_folder
 from greenroom.cli.streams import OutputWriter, Page, confirm, tell
 from greenroom.core import SessionError, SessionNotFoundError, serde
+from greenroom.export import LONGEST_IMPORT, import_session
 from greenroom.session import (
-    LONGEST_IMPORT,
     AgentSession,
     SessionMetadata,
     SessionStore,
     descendants,
-    import_session,
 )
 
 if TYPE_CHECKING:

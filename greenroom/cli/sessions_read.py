@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from greenroom.cli.arguments import SessionsOptions
-    from greenroom.session import ExportFormat
+    from greenroom.export import ExportFormat
 
 _TOLD = 5
 
@@ -359,7 +359,7 @@ async def _write(
     session: AgentSession, write: Callable[[str], None], options: "SessionsOptions"
 ) -> None:
     # Here and not above: no other verb needs a parser of Markdown.
-    from greenroom.session import export_session
+    from greenroom.export import export_session
 
     await export_session(session, write, _format(options))
 

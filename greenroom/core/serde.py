@@ -171,9 +171,14 @@ def plain(value: object, name: str) -> JSON:
         greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is no JSON \
 type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
     """
+    return loads(dump_plain(value, name))
+
+
+def dump_plain(value: object, name: str) -> bytes:
+    """Encode a value that is JSON already; raises what `plain` raises."""
     try:
         check_json(value)
-        return loads(dumps(_checked(value)))
+        return dumps(_checked(value))
     except (InvalidJSONError, TypeError, RecursionError) as error:
         raise InvalidJSONError(
             f"{name} can't be stored: {error}",

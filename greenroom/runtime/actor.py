@@ -1,8 +1,12 @@
-"""One agent as the runtime sees it; the handle and the internals are its two faces."""
+"""One agent as the runtime sees it, and the registry of all; the handle and the internals are its two faces."""
 
 import logging
 import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from weakref import WeakSet
 
 import trio
 
@@ -10,11 +14,14 @@ from greenroom.core import (
     AgentContext,
     AgentNotRunningError,
     AgentState,
+    ConfigurationError,
     Credentials,
+    EndStatus,
     Hook,
     InvalidJSONError,
     OutputChunk,
     ResourceMap,
+    SessionInUseError,
     SessionStorageError,
     StateChange,
     ToolProgress,
@@ -23,28 +30,26 @@ from greenroom.core import (
     describe_error,
     serde,
 )
-from greenroom.runtime.budgets.budgets import Budgets
-from greenroom.runtime.caller import require_loop
-from greenroom.runtime.children import Children, Report
-from greenroom.runtime.input.approvals import Approvals
-from greenroom.runtime.input.client_results import ClientResults
-from greenroom.runtime.input.mailbox import Mailbox
-from greenroom.runtime.output.output import Output
-from greenroom.runtime.turns.agent_turns import Turns
-from greenroom.runtime.turns.cleanup import Cleanups, CleanupScope
+from greenroom.runtime.approvals import Approvals
+from greenroom.runtime.budget import Budgets
+from greenroom.runtime.interruption import Cleanups, CleanupScope
+from greenroom.runtime.mailbox import ClientResults, Mailbox
+from greenroom.runtime.output import Output
+from greenroom.runtime.subagents import Children, Report
+from greenroom.runtime.task_tree import require_loop
+from greenroom.runtime.turn import Turns
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
-    from greenroom.runtime.limits import RuntimeLimits
+    from greenroom.runtime.calls import Wait
     from greenroom.runtime.outcome import Outcome
-    from greenroom.runtime.output.subscription import Subscription
+    from greenroom.runtime.output import Subscription
     from greenroom.runtime.runtime import AgentRuntime
-    from greenroom.runtime.supervision.monitor import Monitor
-    from greenroom.runtime.supervision.supervised_agent import SupervisedAgent
-    from greenroom.runtime.supervision.supervision import Supervision
-    from greenroom.runtime.turns.turn import Turn
-    from greenroom.runtime.waiting import Wait
+    from greenroom.runtime.subagents import Monitor
+    from greenroom.runtime.supervision import SupervisedAgent, Supervision
+    from greenroom.runtime.turn import Turn
     from greenroom.session import AgentSession
+
 
 Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
 """What a permission request does while no reader can answer it: wait for one, be denied, or suspend
@@ -327,3 +332,126 @@ class Actor:
         self.approvals.check_attendance()
         if self.member is not None and self.member.is_parked:
             self.scope.cancel()
+
+
+# -- what one agent may hold -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeLimits:
+    """How much one agent may hold before something waits, is refused, or is forgotten.
+
+    Attributes:
+        mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. Word
+            of other agents always finds room: `subagents` and `monitors` bound it.
+        ring_chunks: output chunks kept for late and slow readers; older ones are forgotten, and a
+            reader who still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
+        ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
+        subagents: subagents of one agent that are alive, or whose result it has not taken.
+        monitors: agents that one agent monitors, or of whose end it has not taken word.
+        pending: permission requests, and results of client-run tools, held at once by one agent.
+        partial_text: characters of an unfinished reply that `partial_text()` can still give.
+        flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
+            an agent that has returned.
+        permission_timeout: seconds until an unanswered permission request counts as denied, or
+            None to wait for as long as somebody may answer.
+        watchdog: seconds that one call may hold up the event loop before the log names it; None for
+            no watchdog. Runtimes in one event loop share one, and the lowest of theirs holds.
+
+    Raises:
+        ConfigurationError: a bound is below 1, or a time below 0 or not a number.
+    """
+
+    mailbox: int = 64
+    ring_chunks: int = 4096
+    ring_bytes: int = 4 * 1024 * 1024
+    subagents: int = 64
+    monitors: int = 1024
+    pending: int = 64
+    partial_text: int = 100_000
+    flush_grace: float = 5.0
+    permission_timeout: float | None = None
+    watchdog: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse bounds under which nothing could work."""
+        for name in (
+            "mailbox",
+            "ring_chunks",
+            "ring_bytes",
+            "subagents",
+            "monitors",
+            "pending",
+            "partial_text",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"RuntimeLimits.{name} must be 1 or more")
+        if not all(seconds >= 0 for seconds in (self.flush_grace, self.permission_timeout or 0.0)):
+            raise ConfigurationError("times in RuntimeLimits must be numbers from 0")
+        if self.watchdog is not None and not 0 < self.watchdog < float("inf"):
+            raise ConfigurationError(
+                "RuntimeLimits.watchdog must be above 0", hint="None turns the watchdog off"
+            )
+
+
+# -- all agents of a runtime, by their session ids ---------------------------------------------------
+
+_held: "WeakSet[AgentSession]" = WeakSet()
+"""The sessions that agents of this process hold: the lock can't tell two runtimes apart that were
+given one object, which is open already for the second."""
+
+
+class Registry:
+    """Every agent from its spawn to its end, subagents included, oldest first."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._agents: dict[str, Actor] = {}
+        self.spawned = 0
+        """How many agents were ever added."""
+        self.most = 0
+        """How many there were at once, at the most."""
+        self.ended: Counter[EndStatus] = Counter()
+        """How many have ended, by how they did."""
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def __iter__(self) -> Iterator["Actor"]:
+        return iter(tuple(self._agents.values()))
+
+    def get(self, session_id: str) -> "Actor | None":
+        """Return the agent with this session, or None."""
+        return self._agents.get(session_id)
+
+    @property
+    def roots(self) -> list["Actor"]:
+        """The agents that belong to the runtime itself."""
+        return [actor for actor in self if actor.parent is None]
+
+    def refuse(self, session: "AgentSession") -> None:
+        """Refuse a session that runs.
+
+        Raises:
+            SessionInUseError: an agent with this session is running, here or in another runtime.
+        """
+        if session.session_id in self._agents or session in _held:
+            raise SessionInUseError(
+                f"the session {session.session_id} has a running agent",
+                session_id=session.session_id,
+                hint="get its handle from its runtime, or fork the session",
+            )
+
+    def add(self, actor: "Actor") -> None:
+        """An agent was spawned."""
+        self._agents[actor.session.session_id] = actor
+        _held.add(actor.session)
+        self.spawned += 1
+        self.most = max(self.most, len(self._agents))
+
+    def forget(self, actor: "Actor") -> None:
+        """An agent has ended."""
+        del self._agents[actor.session.session_id]
+        _held.discard(actor.session)
+        if actor.outcome is not None:
+            self.ended[actor.outcome.status] += 1

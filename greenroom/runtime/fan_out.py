@@ -7,12 +7,11 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
 import trio
 
 from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus, describe_error
-from greenroom.runtime.budgets.tool_slot import Pause
-from greenroom.runtime.failure import unwrap
+from greenroom.runtime.calls import Pause
 from greenroom.runtime.handle import AgentHandle
-from greenroom.runtime.input.mailbox import user_input
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.outcome import Outcome, TurnResult
+from greenroom.runtime.mailbox import user_input
+from greenroom.runtime.outcome import Outcome, TurnResult, unwrap
 from greenroom.runtime.runtime import AgentRuntime
 from greenroom.runtime.spawning import check_agent_function
 from greenroom.session import AgentSession

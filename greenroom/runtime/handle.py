@@ -1,14 +1,19 @@
 """The outside: what you hold of a running agent."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom.core import (
     DECIDED_BY_ITSELF,
     AgentNotRunningError,
+    AgentState,
     Answer,
     ContentBlock,
+    Message,
+    PermissionRequest,
     Remember,
     RuleDecision,
     ToolError,
@@ -16,20 +21,34 @@ from greenroom.core import (
     ToolResultInput,
     TurnError,
     TurnStatus,
+    Usage,
     UserInput,
+    serde,
 )
-from greenroom.runtime.caller import require_loop
-from greenroom.runtime.input.mailbox import user_input
+from greenroom.runtime.calls import Wait
+from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
+from greenroom.runtime.introspection import AgentStatistics, budgets_left
+from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
-from greenroom.runtime.output.subscription import Replay, Subscription, TurnStream
-from greenroom.runtime.turns.interruption import InterruptMode, check_grace, check_order
-from greenroom.runtime.view import AgentView
-from greenroom.runtime.waiting import Wait
+from greenroom.runtime.output import Replay, Subscription, TurnStream
+from greenroom.runtime.task_tree import require_loop
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 
 
-class AgentHandle(AgentView):
+@dataclass(frozen=True)
+class ParentInfo:
+    """The session that spawned an agent, and the tool call in which it did, if any."""
+
+    session_id: str
+    tool_use_id: str | None = None
+
+
+class AgentHandle:
     """The one interface to an agent from outside; cheap to share, it owns nothing.
 
     Sending, answering and interrupting never touch the agent's code: they go through its mailbox,
@@ -44,6 +63,41 @@ class AgentHandle(AgentView):
         print(result.text)
         ```
     """
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by `spawn` and `AgentRuntime.get`."""
+        self._actor = actor
+
+    def __repr__(self) -> str:
+        return f"<AgentHandle {self.session_id} {self._actor.name!r} {self.state}>"
+
+    @property
+    def session_id(self) -> str:
+        """The id of the agent's session."""
+        return self._actor.session.session_id
+
+    @property
+    def agent_type(self) -> str:
+        """The agent's type, such as "coder"."""
+        return self._actor.session.agent_type
+
+    @property
+    def name(self) -> str:
+        """The name that it was spawned with, by default its type."""
+        return self._actor.name
+
+    @property
+    def state(self) -> AgentState:
+        """The last state that it has published."""
+        return self._actor.state
+
+    @property
+    def parent(self) -> ParentInfo | None:
+        """The session and the call that it was spawned from, or None for a root."""
+        session = self._actor.session
+        if session.parent_session_id is None:
+            return None
+        return ParentInfo(session.parent_session_id, session.parent_tool_use_id)
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -387,6 +441,74 @@ class AgentHandle(AgentView):
         if check and outcome.error is not None:
             raise outcome.error
         return outcome
+
+    # -- a look at it, which changes nothing ---------------------------------------------------------
+
+    async def history(self) -> tuple[Message, ...]:
+        """Return the conversation so far, as a copy: it does not change, and changing it does nothing."""
+        await trio.lowlevel.checkpoint()
+        return tuple(message.copy() for message in self._actor.session.history)
+
+    async def metadata(self) -> Mapping[str, object]:
+        """Return the session's metadata as they are now."""
+        await trio.lowlevel.checkpoint()
+        return self._actor.session.metadata
+
+    async def children(self) -> tuple[str, ...]:
+        """Return the session ids of all subagents that it ever had."""
+        await trio.lowlevel.checkpoint()
+        return tuple(self._actor.session.child_session_ids)
+
+    async def usage(self) -> Usage:
+        """Return what its model calls have used since it was spawned, its subagents' not counted.
+
+        What its session has used before is in `session.used`.
+        """
+        await trio.lowlevel.checkpoint()
+        return self._actor.output.usage
+
+    async def tree_usage(self) -> Usage:
+        """Return the tokens of its model calls and those of all agents below it, past and present.
+
+        It begins at 0 with the spawn, also where a session goes on. A detached subagent is not below it.
+        """
+        await trio.lowlevel.checkpoint()
+        return self._actor.output.tree_usage
+
+    async def pending(self) -> tuple[PermissionRequest, ...]:
+        """Return the open permission requests, its own and its descendants'."""
+        await trio.lowlevel.checkpoint()
+        return _pending(self._actor)
+
+    async def partial_text(self) -> str:
+        """Return the unfinished text of the reply in hand: its last 100,000 characters by default."""
+        await trio.lowlevel.checkpoint()
+        return str(self._actor.output.partial)
+
+    async def statistics(self) -> AgentStatistics:
+        """Return figures about its queues, its readers and what it has left."""
+        await trio.lowlevel.checkpoint()
+        actor = self._actor
+        return AgentStatistics(
+            mailbox=len(actor.mailbox),
+            published=actor.output.ring.next,
+            kept=len(actor.output.ring),
+            kept_bytes=actor.output.ring.bytes,
+            subscribers=len(actor.subscriptions),
+            largest_lag=max((reader.lag for reader in actor.subscriptions), default=0),
+            pending=len(actor.approvals.open),
+            subagents=len(actor.children),
+            turns=actor.turns.count,
+            open_tools=len(actor.output.open_tools),
+            abandoned=len(actor.cleanups.abandoned),
+            budgets=budgets_left(actor),
+        )
+
+
+def _pending(actor: "Actor") -> tuple[PermissionRequest, ...]:
+    own = (serde.decode(serde.encode(each), PermissionRequest) for each in actor.approvals.open)
+    below = (request for child in actor.children for request in _pending(child))
+    return (*own, *below)
 
 
 class _TurnWaiter:

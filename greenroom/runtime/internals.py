@@ -1,6 +1,6 @@
 """The agent's side: what an agent function is given."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import trio
 
@@ -22,22 +22,37 @@ from greenroom.core import (
     disguises,
     texts_in,
 )
-from greenroom.runtime.budgets.boundaries import Boundaries
-from greenroom.runtime.caller import require_loop
-from greenroom.runtime.input.mailbox import Inputs
-from greenroom.runtime.turns.cleanup import CleanupScope
-from greenroom.runtime.turns.turn import Turn
+from greenroom.resilience import Budget
+from greenroom.runtime.budget import BudgetScope
+from greenroom.runtime.calls import ModelCallScope, ToolCallScope
+from greenroom.runtime.interruption import CleanupScope
+from greenroom.runtime.mailbox import Inputs
+from greenroom.runtime.subagents import monitor
+from greenroom.runtime.task_tree import require_loop
+from greenroom.runtime.turn import Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.core import ModelRequest, ToolUseBlock
+    from greenroom.resilience import Backoff
     from greenroom.runtime.actor import Actor
+    from greenroom.runtime.calls import Model
+    from greenroom.runtime.handle import AgentHandle
+    from greenroom.runtime.spawning import Scope
+    from greenroom.runtime.subagents import Monitor
+    from greenroom.runtime.supervision import Strategy
+    from greenroom.runtime.supervisor import Supervisor
     from greenroom.session import AgentSession
+
+Ts = TypeVarTuple("Ts")
 
 _YIELD_EVERY = 64
 _NO_EFFECTS = PermissionEffects()
 _LONG = 100_000  # characters that take some tens of milliseconds to look through
 
 
-class AgentInternals(Boundaries):
+class AgentInternals:
     """What an agent can do: receive input, open turns, send chunks, ask, spawn.
 
     The runtime makes one for each agent and passes it as the function's first argument.
@@ -53,7 +68,7 @@ class AgentInternals(Boundaries):
 
     def __init__(self, actor: "Actor") -> None:
         """Made by the runtime."""
-        super().__init__(actor)
+        self._actor = actor
         self._sent = 0
 
     @property
@@ -197,6 +212,91 @@ class AgentInternals(Boundaries):
             )
         self._actor.set_state(state)
 
+    # -- work, and what of it is counted --------------------------------------------------------------
+
+    async def step(self) -> None:
+        """Mark the boundary between two steps, before each model call.
+
+        Here an `after_step` interrupt takes effect, budgets are checked and count the call, and
+        input joins a turn that may be steered.
+
+        Raises:
+            BudgetExceededError: a budget of this agent, or of one above it, is spent.
+        """
+        actor = self._actor
+        if actor.turns.current is not None:
+            actor.turns.current.interruption.at_boundary()
+        await trio.lowlevel.checkpoint()
+        actor.budgets.begin_model_call()
+        if actor.turns.current is not None:
+            actor.turns.current.steps += 1
+            actor.turns.current.take_steering()
+
+    def model_call(self, model: "Model", request: "ModelRequest") -> ModelCallScope:
+        """Open the block in which a model is asked, with `with`; put its reply into `.reply`.
+
+        Raises:
+            ConfigurationError: on entering: a budget limits the cost, and the model has no price;
+                on leaving: one limits tokens or cost, and the reply tells no usage.
+
+        Example:
+            ```python
+            with agent.model_call(llm, request) as call:
+                call.reply = await llm.generate(request)
+            ```
+        """
+        return ModelCallScope(self._actor, model, request)
+
+    def tool_call(self, call: "ToolUseBlock") -> ToolCallScope:
+        """Open the block of one call that a model has asked for, with `with`.
+
+        Judge and run `.call` inside, the latter under `async with scope.running():`, and pass the
+        result to `.end()`.
+
+        Example:
+            ```python
+            with agent.tool_call(call) as scope:
+                async with scope.running():
+                    result = await tools.execute(scope.call.name, scope.call.input, context)
+                scope.end(result)
+            ```
+        """
+        return ToolCallScope(self._actor, call)
+
+    def budget(
+        self,
+        *,
+        seconds: float | None = None,
+        tokens: int | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost: float | None = None,
+        model_calls: int | None = None,
+        tool_calls: int | None = None,
+        concurrency: int | None = None,
+    ) -> BudgetScope:
+        """Limit what the block under `with` may use, the subagents spawned in it included.
+
+        Spent model calls, tokens or cost show at the next `step()`; spent tool calls at the next
+        one that would run; a deadline cancels the block; concurrency lets tool calls wait. Without
+        a limit the block is only counted. `with … as budget` gives the `Budget`.
+
+        Raises:
+            BudgetExceededError: from the block, when something is spent.
+            ConfigurationError: a limit makes no sense.
+        """
+        budget = Budget(
+            seconds=seconds,
+            tokens=tokens,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost=cost,
+            model_calls=model_calls,
+            tool_calls=tool_calls,
+            concurrency=concurrency,
+        )
+        return BudgetScope(self._actor, budget)
+
     # -- others ---------------------------------------------------------------------------------
 
     async def request_permission(
@@ -266,6 +366,105 @@ class AgentInternals(Boundaries):
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)
+
+    # -- agents of its own ----------------------------------------------------------------------------
+
+    @property
+    def subagent_room(self) -> int:
+        """How many subagents it can spawn now, beside those that are alive or untaken."""
+        return max(0, self._actor.limits.subagents - self._actor.children.unsettled)
+
+    def spawn(
+        self,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        *args: *Ts,
+        detached: bool = False,
+        scope: "Scope" = "turn",
+        report: bool = True,
+        name: str | None = None,
+        budget: "Budget | None" = None,
+    ) -> "AgentHandle":
+        """Start a subagent and return its handle at once.
+
+        It lives in this agent's task tree, and ends with it at the latest. Its chunks show in this
+        agent's output as `SubAgentOutput`; its permission requests can be answered here.
+
+        Args:
+            session: the conversation that it continues.
+            agent_fn: an async function; its first argument is the agent's `AgentInternals`.
+            *args: what else it is given.
+            detached: whether it belongs to the runtime alone, and to no budget of this agent.
+            scope: "turn" cancels it when the turn that is open now is interrupted or fails; after a
+                turn that completes it goes on. With "agent" no turn ends it.
+            report: whether its end arrives here as a `SubAgentResult`, unless this agent has
+                learned it through the handle: by `wait` or `shutdown`, or by `ask`, where it then
+                completes and has said no more.
+            name: for people and logs; by default the agent's type.
+            budget: what it and all below it may use, beside the budgets that are open here.
+
+        Raises:
+            SessionInUseError: the session has an agent already.
+            SessionError: the session has another parent, or is stored as a root already.
+            TurnError: as many subagents as the limit allows are alive, or have untaken results.
+            AgentNotRunningError: this agent's function has returned.
+            RuntimeClosedError: the runtime has been left.
+            ConfigurationError: `scope` is another word.
+            EventLoopError: called from another thread.
+            TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
+        """
+        return self._actor.runtime._spawn_child(
+            self._actor,
+            session,
+            agent_fn,
+            args,
+            detached=detached,
+            scope=scope,
+            report=report,
+            name=name,
+            budget=budget,
+        )
+
+    def supervisor(
+        self,
+        strategy: "Strategy" = "one_for_one",
+        *,
+        intensity: int = 3,
+        period: float = 5.0,
+        backoff: "Backoff | None" = None,
+        name: str = "supervisor",
+    ) -> "Supervisor":
+        """Make a supervisor whose children are subagents of this agent.
+
+        Should it give up, this agent crashes with its `SupervisionError`. It ends with this run of
+        the agent's function. The arguments are those of `AgentRuntime.supervisor`.
+
+        Raises:
+            AgentNotRunningError: this agent's function has returned.
+            RuntimeClosedError: the runtime has been left.
+            ConfigurationError: an argument is none.
+        """
+        return self._actor.runtime._make_supervisor(
+            self._actor,
+            strategy,
+            intensity=intensity,
+            period=period,
+            backoff=backoff,
+            name=name,
+        )
+
+    def monitor(self, handle: "AgentHandle") -> "Monitor":
+        """Ask to be told when another agent has ended for good: one `AgentExit` comes as input.
+
+        It comes at once where that agent has ended already, and always finds room. Neither agent
+        ends with the other. The monitor ends with this run of the agent's function.
+
+        Raises:
+            SelfWaitError: it is this agent's own handle.
+            MailboxFullError: it monitors as many agents as the limit allows.
+            AgentNotRunningError: this agent's function has returned.
+        """
+        return monitor(self._actor, handle._actor)
 
 
 async def _warnings(*texts: str) -> tuple[str, ...]:

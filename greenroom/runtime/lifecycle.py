@@ -32,12 +32,16 @@ from greenroom.core import (
     log_error,
 )
 from greenroom.runtime.actor import Actor
-from greenroom.runtime.caller import running_as
-from greenroom.runtime.failure import error_chunk, is_cancelled, must_propagate, strip_cancelled
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.living import TaskGroup
-from greenroom.runtime.outcome import Outcome
-from greenroom.runtime.turns.cleanup import enclosing
+from greenroom.runtime.interruption import enclosing
+from greenroom.runtime.outcome import (
+    Outcome,
+    error_chunk,
+    is_cancelled,
+    must_propagate,
+    strip_cancelled,
+)
+from greenroom.runtime.task_tree import TaskGroup, running_as
 
 Ts = TypeVarTuple("Ts")
 

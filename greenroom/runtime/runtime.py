@@ -1,5 +1,7 @@
 """The runtime: it owns every agent's task, and is left only when all of them have ended."""
 
+import inspect
+import logging
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
@@ -13,33 +15,38 @@ from greenroom.core import (
     ResourceMap,
     RuntimeClosedError,
 )
-from greenroom.runtime.actor import Actor, Unattended
-from greenroom.runtime.caller import current_actor, refuse_self_wait, require_loop
-from greenroom.runtime.failure import is_cancelled, unwrap
+from greenroom.runtime.actor import Actor, Registry, RuntimeLimits, Unattended
 from greenroom.runtime.handle import AgentHandle
-from greenroom.runtime.introspection.introspection import Introspection
-from greenroom.runtime.limits import RuntimeLimits
-from greenroom.runtime.living import LivingTasks
-from greenroom.runtime.shared_resources import close_resources
+from greenroom.runtime.interruption import check_grace
+from greenroom.runtime.introspection import (
+    DumpFile,
+    RuntimeStatistics,
+    dump_on_signal,
+    take_tree,
+    write_dump,
+)
+from greenroom.runtime.outcome import is_cancelled, unwrap
 from greenroom.runtime.spawning import Scope, check_store, spawn_child, spawn_root
-from greenroom.runtime.supervision.home import Home
-from greenroom.runtime.supervision.supervisor import Supervisor, make_supervisor
-from greenroom.runtime.turns.interruption import check_grace
+from greenroom.runtime.supervisor import Home, Supervisor, make_supervisor
+from greenroom.runtime.task_tree import LivingTasks, current_actor, refuse_self_wait, require_loop
+from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from greenroom.resilience import Backoff, Budget
     from greenroom.runtime.internals import AgentInternals
-    from greenroom.runtime.supervision.member import Strategy
-    from greenroom.runtime.supervision.supervision import Supervision
+    from greenroom.runtime.introspection import RuntimeTree
+    from greenroom.runtime.supervision import Strategy, Supervision
     from greenroom.session import AgentSession, SessionStore
+
+logger = logging.getLogger("greenroom.runtime")
 
 Ts = TypeVarTuple("Ts")
 
 
-class AgentRuntime(Introspection):
+class AgentRuntime:
     """Starts agents, finds them, and ends them all when its `async with` block is left.
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
@@ -69,7 +76,6 @@ class AgentRuntime(Introspection):
         instruments: "Iterable[object]" = (),
     ) -> None:
         """Make a runtime; it opens with `async with`. A path in place of a store is a TypeError."""
-        super().__init__()
         check_store(store)
         self.limits = limits or RuntimeLimits()
         self.resources = ResourceMap()
@@ -77,6 +83,8 @@ class AgentRuntime(Introspection):
         when the block is left, after the last agent."""
         self.instruments = Instruments(instruments)
         """Who watches the agents; `add` and `remove` work at any time."""
+        self._registry = Registry()
+        self._watchdog: Watchdog | None = None
         self._store = store
         self._workspace = Path(workspace)
         self._supervisions: dict[Supervision, None] = {}
@@ -151,6 +159,14 @@ class AgentRuntime(Introspection):
                 return BaseExceptionGroup("the block and an agent", [own, failure])
             return own
         return None if handed is not None and absorbed else own
+
+    def _watch(self, threshold: float | None) -> None:
+        if threshold is not None:
+            self._watchdog = watch_loop(threshold)
+
+    def _unwatch(self, threshold: float | None) -> None:
+        if self._watchdog is not None and threshold is not None:
+            leave_watchdog(self._watchdog, threshold)
 
     def spawn(
         self,
@@ -320,6 +336,82 @@ class AgentRuntime(Introspection):
             actor.begin_shutdown(grace)
         for actor in roots:
             await actor.ended.wait()
+
+    # -- what goes on in it; nothing here waits or changes anything ---------------------------------
+
+    def tree(self, limit: int = 1000) -> "RuntimeTree":
+        """Return what every agent is doing right now, as values; `print` draws them as a tree.
+
+        Args:
+            limit: agents that are described at the most; the others are counted.
+        """
+        return take_tree(self._registry, limit)
+
+    def statistics(self) -> RuntimeStatistics:
+        """Return figures about the runtime."""
+        registry, watchdog = self._registry, self._watchdog
+        return RuntimeStatistics(
+            running=len(registry),
+            most_running=registry.most,
+            spawned=registry.spawned,
+            ended=dict(registry.ended),
+            blocked=watchdog.blocked if watchdog else 0,
+            longest_block=watchdog.longest if watchdog else 0.0,
+        )
+
+    def dump(self, file: DumpFile | None = None) -> None:
+        """Write the tree, and below it where each task of each agent waits.
+
+        At most 1,000 agents and about a million characters of stacks; what is left out is counted.
+        It holds names, file names and source lines, and nothing of what the agents talk about.
+
+        Args:
+            file: an open text file; by default the standard error of the moment.
+        """
+        write_dump(self._registry, file)
+
+    def dump_on_signal(
+        self, number: int, file: DumpFile | None = None
+    ) -> "AbstractContextManager[None]":
+        """Write the dump whenever a signal comes, as long as the `with` block is open.
+
+        It works while the event loop is blocked too, as long as that is in Python code or in a call
+        that a signal interrupts; it then shows which. Leaving the block puts the former handler
+        back. A dump that can't be written is logged.
+
+        Args:
+            number: the signal, such as `signal.SIGUSR1`.
+            file: as in `dump`.
+
+        Raises:
+            ConfigurationError: this is not the main thread, or the signal can't be handled.
+
+        Example:
+            ```python
+            with runtime.dump_on_signal(signal.SIGUSR1):
+                await handle.wait()  # and elsewhere: kill -USR1 PID
+            ```
+        """
+        return dump_on_signal(self._registry, number, file)
+
+
+async def close_resources(resources: ResourceMap, grace: float) -> None:
+    """Close each value that has an `aclose()`, the newest first; a cancel can't cut this short.
+
+    One that fails, or does not answer within `grace` seconds, is logged and stops no other.
+    """
+    for value in reversed(tuple(resources)):
+        close = getattr(value, "aclose", None)
+        if not inspect.iscoroutinefunction(close):
+            continue
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + grace) as scope:
+            try:
+                await close()
+            except Exception:
+                logger.exception("%s could not be closed", type(value).__name__)
+        if scope.cancelled_caught:
+            logger.error("%s was not closed within %g seconds", type(value).__name__, grace)
+    resources.clear()
 
 
 def _current_loop() -> trio.lowlevel.TrioToken:

@@ -17,10 +17,10 @@ from greenroom.core import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor, Unattended
-from greenroom.runtime.budgets.tool_slot import call_is_over, current_call
-from greenroom.runtime.caller import current_actor
+from greenroom.runtime.calls import call_is_over, current_call
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
+from greenroom.runtime.task_tree import current_actor
 from greenroom.session import AgentSession, default_store
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from greenroom.cli import doctor
 from greenroom.cli.arguments import Options
 from greenroom.cli.doctor import examine
 from greenroom.cli.run_rules import is_foreign
-from greenroom.tools.sandbox.mechanisms import Mechanisms
-from greenroom.tools.sandbox.reporting import report_on
+from greenroom.sandbox.report import Mechanisms, report_on
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from greenroom.cli.settings import read_settings
 from greenroom.cli.settings_model import SettingsModel
 from greenroom.core import ConfigurationFileError, Price, serde
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "settings.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "settings.schema.json"
 
 PRICE = '{"input": 2, "output": 10.5, "date": "2026-11-01", "source": "https://example.com"}'
 

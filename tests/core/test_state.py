@@ -6,7 +6,7 @@ import pytest
 
 from greenroom.core import TRANSITIONS, AgentState, StateKind
 
-PAGE = Path(__file__).parents[2] / "docs" / "states.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "states.md"
 FINAL = {StateKind.DONE, StateKind.FAILED}
 
 

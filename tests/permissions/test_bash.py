@@ -14,8 +14,8 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions.facts.place import Place
-from greenroom.permissions.shell.analyse import analyse
+from greenroom.shell.effects import analyse
+from greenroom.shell.facts import Place
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.generated import TECHNIQUES, each_once, edited, generate, scrambled

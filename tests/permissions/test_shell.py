@@ -5,11 +5,10 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.pattern import Anchors, PathPattern
-from greenroom.permissions.facts.place import Place
-from greenroom.permissions.shell.analyse import analyse
-from greenroom.permissions.shell.grammar.parser import parse
+from greenroom.permissions.patterns import Anchors, Host, PathPattern
+from greenroom.shell.effects import analyse
+from greenroom.shell.facts import Place
+from greenroom.shell.parser import parse
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))

@@ -7,21 +7,18 @@ import pytest
 import trio
 
 from greenroom.core import SubAgentResult, failure as core_failure
-from greenroom.runtime import lifecycle, waiting
-from greenroom.runtime.actor import Actor
-from greenroom.runtime.budgets.budgets import Budgets
-from greenroom.runtime.budgets.tool_slot import ToolSlot
-from greenroom.runtime.children import Children, Report
-from greenroom.runtime.input.approvals import Approvals
-from greenroom.runtime.input.mailbox import Mailbox
-from greenroom.runtime.living import TaskGroup
-from greenroom.runtime.output.output import Output
-from greenroom.runtime.output.ring import OutputRing
-from greenroom.runtime.registry import Registry
-from greenroom.runtime.supervision.monitor import Monitor
-from greenroom.runtime.supervision.restart_window import RestartWindow
-from greenroom.runtime.turns.agent_turns import Turns
-from greenroom.runtime.turns.cleanup import Cleanups
+from greenroom.runtime import calls, lifecycle
+from greenroom.runtime.actor import Actor, Registry
+from greenroom.runtime.approvals import Approvals
+from greenroom.runtime.budget import Budgets
+from greenroom.runtime.calls import ToolSlot
+from greenroom.runtime.interruption import Cleanups
+from greenroom.runtime.mailbox import Mailbox
+from greenroom.runtime.output import Output, OutputRing
+from greenroom.runtime.subagents import Children, Monitor, Report
+from greenroom.runtime.supervision import RestartWindow
+from greenroom.runtime.task_tree import TaskGroup
+from greenroom.runtime.turn import Turns
 from greenroom.session import AgentSession
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
@@ -100,8 +97,8 @@ MUTANTS = {
     "results come although they are known": (Report, "settle", nothing),
     "monitors tell twice": (Monitor, "tell", tell_twice),
     # waits and ends
-    "circles of asks are not refused": (waiting, "_refuse_circle", nothing),
-    "an agent may wait for itself": (waiting, "refuse_self_wait", nothing),
+    "circles of asks are not refused": (calls, "_refuse_circle", nothing),
+    "an agent may wait for itself": (calls, "refuse_self_wait", nothing),
     "whoever asks is forgotten": (Turns, "end", nothing),
     "subagents outlive their turn": (Children, "end", wait_for_nothing),
     "clean-ups are not shortened": (Cleanups, "clip", nothing),

@@ -14,8 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import ConfigurationError
-from greenroom.runtime import AgentRuntime
-from greenroom.runtime.introspection import dump
+from greenroom.runtime import AgentRuntime, introspection
 from greenroom.session import AgentSession, MemoryStore
 
 
@@ -113,7 +112,7 @@ async def test_stacks_are_bounded_one_by_one_and_together(runtime, monkeypatch):
     assert text.count("line repeated 2") == 5  # of fifty frames not even thirty
     assert text.count("in sleep_forever") == 5
     assert "in run_agent" not in text
-    monkeypatch.setattr(dump, "_CHARACTERS", 1)
+    monkeypatch.setattr(introspection, "_CHARACTERS", 1)
     text = await dumped(runtime)
     assert text.count("in sleep_forever") == 1
     assert text.endswith("\n\n… the stacks of 4 agents left out\n")

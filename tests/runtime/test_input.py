@@ -18,7 +18,7 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.runtime.input.mailbox import Mailbox
+from greenroom.runtime.mailbox import Mailbox
 from greenroom.session import AgentSession, MemoryStore
 
 

@@ -29,7 +29,7 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.runtime.input.client_results import ClientResults
+from greenroom.runtime.mailbox import ClientResults
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import Reply, ScriptedProvider
 

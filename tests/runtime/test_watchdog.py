@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from greenroom.core import ConfigurationError
-from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.runtime.introspection import watchdog
+from greenroom.runtime import AgentRuntime, RuntimeLimits, watchdog
 from greenroom.session import AgentSession, MemoryStore
 
 THRESHOLD = 0.02

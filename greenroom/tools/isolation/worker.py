@@ -32,7 +32,8 @@ from greenroom.core import (
     serde,
     type_name,
 )
-from greenroom.tools.execution import describe_failure
+from greenroom.sandbox import NOTE_FD, become_subreaper
+from greenroom.tools.execution import LIVE_CHARACTERS, describe_failure
 from greenroom.tools.function_tool import FunctionTool
 from greenroom.tools.isolation.frame import (
     AbandonedFrame,
@@ -42,16 +43,14 @@ from greenroom.tools.isolation.frame import (
     EndedFrame,
     FrameBuffer,
     ProgressFrame,
+    become_worker,
     pack,
 )
-from greenroom.tools.isolation.function_reference import become_worker
-from greenroom.tools.process import launcher
-from greenroom.tools.process.live_output import LIVE_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SET_CHILD_SUBREAPER = 36
+
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _CHUNK = 65_536
 _MAX_TRACEBACK = 20_000
@@ -260,9 +259,9 @@ def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
 def main(fd: int) -> None:
     """Serve the socket with this number, in the process that a `WorkerProcess` has started."""
     connection = socket.socket(fileno=fd)
-    os.close(launcher.NOTE_FD)
+    os.close(NOTE_FD)
     # What a call leaves becomes a child of this process, where it is seen.
-    launcher.prctl(_SET_CHILD_SUBREAPER, 1)
+    become_subreaper()
     # Going beyond a limit is not worth a core dump.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     faulthandler.enable()

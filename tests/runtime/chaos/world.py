@@ -31,7 +31,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.runtime.budgets.tool_slot import current_slot
+from greenroom.runtime.calls import current_slot
 from greenroom.session import AgentSession, MemoryStore
 from tests.runtime.chaos.books import Book, Violation, expect, refuses
 from tests.runtime.chaos.deeds import LONGEST_SHIELD, Deeds

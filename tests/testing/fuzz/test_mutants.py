@@ -12,12 +12,19 @@ import trio
 
 from greenroom.agents import reply
 from greenroom.core import AgentState, Done, Exited, StopReason, SubAgentComplete
-from greenroom.runtime import actor, children, handle as handles, lifecycle, registry
-from greenroom.runtime.input import approvals, mailbox
-from greenroom.runtime.output import output
-from greenroom.runtime.turns import agent_turns, cleanup, interruption, turn
+from greenroom.runtime import (
+    actor,
+    approvals,
+    handle as handles,
+    interruption,
+    lifecycle,
+    mailbox,
+    output,
+    subagents,
+    turn,
+)
 from greenroom.session import AgentSession
-from greenroom.session.history.pairing import Pairs
+from greenroom.session.pairing import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
 from tests.testing.fuzz.careless_tools import CARELESS
@@ -77,7 +84,7 @@ def a_value_is_published_however_the_turn_ends(patch):
 
 @breaks("subagents_end_with_a_turn_that_breaks", first="kill")
 def subagents_are_not_ended(patch):
-    patch.setattr(children.Children, "end", nothing)
+    patch.setattr(subagents.Children, "end", nothing)
 
 
 @breaks("subagents_are_told_of")
@@ -119,12 +126,12 @@ def the_end_of_an_agent_is_not_told(patch):
 
 @breaks("nobody_is_stuck")
 def who_asks_is_not_woken(patch):
-    patch.setattr(agent_turns.Turns, "_wake", lambda *args: None)
+    patch.setattr(turn.Turns, "_wake", lambda *args: None)
 
 
 @breaks("nobody_is_stuck", first="kill")
 def who_asks_is_not_woken_at_the_end_of_the_agent(patch):
-    patch.setattr(agent_turns.Turns, "end", lambda self: None)
+    patch.setattr(turn.Turns, "end", lambda self: None)
 
 
 @breaks("nobody_is_stuck", "there_is_an_outcome")
@@ -147,13 +154,13 @@ def the_lock_is_not_let_go(patch):
 
 @breaks("every_tray_comes_out")
 def clean_up_is_not_shielded(patch):
-    init = cleanup.CleanupScope.__init__
+    init = interruption.CleanupScope.__init__
 
     def unshielded(self, *args):
         init(self, *args)
         self._scope = trio.CancelScope()
 
-    patch.setattr(cleanup.CleanupScope, "__init__", unshielded)
+    patch.setattr(interruption.CleanupScope, "__init__", unshielded)
 
 
 @breaks("nothing_is_alive")
@@ -169,7 +176,7 @@ def a_task_is_leaked_into_the_runtime(patch):
 
 @breaks("the_registry_has_no_ghost")
 def the_registry_keeps_what_has_ended(patch):
-    patch.setattr(registry.Registry, "forget", lambda self, actor: None)
+    patch.setattr(actor.Registry, "forget", lambda self, actor: None)
 
 
 @breaks("prompts_are_closed")
@@ -201,13 +208,13 @@ def an_interrupt_returns_too_early(patch):
 
 @breaks("there_is_an_outcome", "the_next_input_works")
 def an_interrupt_ends_the_agent(patch):
-    interrupt = agent_turns.Turns.interrupt
+    interrupt = turn.Turns.interrupt
 
     def interrupt_all(self, mode, grace):
         self._actor.scope.cancel()
         return interrupt(self, mode, grace)
 
-    patch.setattr(agent_turns.Turns, "interrupt", interrupt_all)
+    patch.setattr(turn.Turns, "interrupt", interrupt_all)
 
 
 @breaks("what_was_said_is_kept")

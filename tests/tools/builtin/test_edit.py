@@ -11,10 +11,8 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
 from greenroom.tools import Edit, Read, ToolRegistry
-from greenroom.tools.builtin import atomic_file, edit as edit_module, text_diff
-from greenroom.tools.builtin.replacement import Replacement
-from greenroom.tools.builtin.text_diff import unified_diff
-from greenroom.tools.builtin.text_file import TextContent
+from greenroom.tools.builtin import atomic_file, edit as edit_module, edit as text_diff
+from greenroom.tools.builtin.edit import Replacement, TextContent, unified_diff
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, DocumentBlock, ImageBlock, ReadPath, ToolError
 from greenroom.tools import Read
-from greenroom.tools.builtin.numbered_lines import NumberedLines
+from greenroom.tools.builtin.read import NumberedLines
 
 
 def lines_of(text: str) -> list[str]:

@@ -7,8 +7,8 @@ import pytest
 
 from greenroom.core import AgentContext, ToolError, WritePath
 from greenroom.tools import Read, Write
-from greenroom.tools.builtin import atomic_file, file_stamps, write
-from greenroom.tools.builtin.file_stamps import FileStamps, Stamp
+from greenroom.tools.builtin import atomic_file, edit as write, file_access as file_stamps
+from greenroom.tools.builtin.file_access import FileStamps, Stamp
 
 
 def test_a_new_file_is_made_with_its_folders(call, root: Path) -> None:

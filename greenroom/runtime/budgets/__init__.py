@@ -1,1 +1,0 @@
-"""Where the work of an agent is counted and limited: steps, model calls, tool calls."""

@@ -1,0 +1,450 @@
+"""The calls of an agent: of a model, of a tool, and of another agent.
+
+The kernel knows that they are made, counts and limits them, and never makes one.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+import trio
+
+from greenroom.core import ModelCall, SelfWaitError, TurnError
+from greenroom.resilience import metered
+from greenroom.runtime.outcome import is_cancelled
+from greenroom.runtime.task_tree import (
+    current_actor,
+    entered_from_thread,
+    refuse_self_wait,
+    require_loop,
+)
+
+if TYPE_CHECKING:
+    from greenroom.core import Message, ModelRequest, Price, ToolResult, ToolUseBlock
+    from greenroom.resilience import Budget
+    from greenroom.runtime.actor import Actor
+    from greenroom.runtime.budget import Budgets
+    from greenroom.runtime.outcome import TurnResult
+
+
+class Model(Protocol):
+    """What has to be known of a model that is called; every `LLMProvider` is one.
+
+    It may have a member `price: Price` as well.
+    """
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+
+class ModelCallScope:
+    """The block behind `agent.model_call(...)`.
+
+    Attributes:
+        reply: put the complete reply here.
+    """
+
+    def __init__(self, actor: "Actor", model: Model, request: "ModelRequest") -> None:
+        """Made by `AgentInternals.model_call`."""
+        self._actor = actor
+        self._name = f"{model.name}:{model.model}"
+        self._price: Price | None = getattr(model, "price", None)
+        self._call = ModelCall(model.name, model.model, request)
+        self._further = _FurtherAttempts(actor.budgets)
+        self._metered = ExitStack()
+        self.reply: Message | None = None
+
+    def __enter__(self) -> Self:
+        if self._price is None:
+            self._actor.budgets.refuse_unpriced(self._name)
+        self._metered.enter_context(metered(self._further))
+        self._actor.notify("before_model_call", self._call)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._metered.close()
+        self._further.is_over = True
+        self._actor.notify("after_model_call", self._call, self.reply, error)
+        turn = self._actor.turns.current
+        # What came of a call that broke off may be in the history as well.
+        if turn is not None and (self.reply is not None or error is not None):
+            turn.replies += 1
+        is_free = self._price is not None and self._price.is_free
+        if self.reply is not None and self.reply.usage is None and error is None and not is_free:
+            self._actor.budgets.refuse_unreported(self._name)
+
+
+class _FurtherAttempts:
+    """Asks the agent's budgets before a failed request is sent again.
+
+    The first attempt was counted by `step`; each further one is a model call of its own.
+    """
+
+    def __init__(self, budgets: "Budgets") -> None:
+        self._budgets = budgets
+        self.is_over = False  # a task that outlives the call has inherited this
+
+    def check_wait(self, seconds: float) -> None:
+        if not self.is_over:
+            self._budgets.check_wait(seconds)
+
+    def check_attempt(self) -> None:
+        if not self.is_over:
+            self._budgets.check_model_call()
+
+    def begin_attempt(self) -> None:
+        if not self.is_over:
+            self._budgets.begin_model_call()
+
+
+# -- the slot of a tool call: what `concurrency` counts, over the whole tree below a budget ----------
+
+T = TypeVar("T")
+
+_of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
+
+
+class ToolSlot:
+    """Counts one tool call, and holds a slot of each budget above it while the call runs.
+
+    While the call waits for an agent, or for tools that it calls itself, its slots are free for the
+    work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
+    with a single slot, and no call waits for what is held above it. What is being cancelled can't wait
+    for slots: the call then has them at once, beyond the limit if need be.
+    """
+
+    def __init__(self, actor: "Actor", tool_use_id: str) -> None:
+        """Made by `ToolCallScope.running`."""
+        self._actor = actor
+        self._tool_use_id = tool_use_id
+        self._outer = Pause()
+        # Newest first, in the same order for all callers, so that no two can wait for each other.
+        self._budgets: list[Budget] = []
+        self._held: list[Budget] = []
+        self._is_open = False
+        self._waits = 0
+        # Held by the task that takes the slots, for the whole call.
+        self._taking = trio.Lock()
+        self._token: Token[ToolSlot | None] | None = None
+        self._threads = set[trio.CancelScope]()  # what the call's thread waits for in the loop
+
+    async def __aenter__(self) -> None:
+        counted = self._actor.budgets.begin_tool_call()
+        limited = [budget for budget in counted if budget.limits("concurrency")]
+        self._budgets = sorted(limited, key=lambda budget: -budget.number)
+        await self._outer.__aenter__()
+        self._is_open = True
+        self._actor.budgets.slots.add(self)
+        try:
+            await self._take()
+        except BaseException as error:
+            for budget in counted:
+                budget.count(tool_calls=-1)  # it has not begun
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        self._token = _of_context.set(self)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            _of_context.reset(self._token)
+        self._actor.budgets.slots.discard(self)
+        self.close()
+        await self._outer.__aexit__(kind, error, trace)
+
+    def close(self) -> None:
+        """The call has ended, or its agent has without leaving it: hold nothing any more."""
+        self._is_open = False
+        self._settle()
+        for scope in self._threads:
+            scope.cancel()
+
+    async def run(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Run a function for the call's thread, and no longer than the call."""
+        with trio.CancelScope() as scope:
+            self._threads.add(scope)
+            try:
+                return await function()
+            finally:
+                self._threads.discard(scope)
+        raise TurnError("the tool call whose thread this is has ended")
+
+    def give_back(self) -> None:
+        """The call begins to wait; several of its tasks may do so at once."""
+        self._waits += 1
+        self._settle()
+
+    async def take_again(self, error: BaseException | None) -> None:
+        """A wait is over, by this error; after the last one, wait for the slots."""
+        self._waits -= 1
+        try:
+            if self._is_running and not is_cancelled(error) and not self._is_being_ended:
+                await self._take()
+        finally:
+            self._settle()
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether the call has not ended, which a task of it may outlive, and does not wait."""
+        return self._is_open and not self._waits
+
+    @property
+    def _is_being_ended(self) -> bool:
+        """Whether the call runs on only to clean up, so that a shield may keep the cancel out."""
+        actor, turn = self._actor, self._actor.turns.current
+        line = (actor, *actor.ancestors())
+        return (turn is not None and turn.is_cancelled) or any(
+            each.scope.cancel_called or each.life.scope.cancel_called for each in line
+        )
+
+    async def _take(self) -> None:
+        """Wait for the slots, and for a task of the call that waits for them already."""
+        if not self._budgets:
+            return
+        if self._taking.locked():
+            await self._taking.acquire()
+        else:
+            self._taking.acquire_nowait()  # no checkpoint before it joins the queue for a slot
+        try:
+            for budget in self._missing():
+                await budget.acquire()
+                self._held.append(budget)
+        finally:
+            self._taking.release()
+
+    def _settle(self) -> None:
+        """Hold the slots if the call runs, and only then; at once, unless a task takes them."""
+        if self._taking.locked():
+            return  # that task settles it
+        if not self._is_running:
+            while self._held:
+                self._held.pop().release()
+        else:
+            for budget in self._missing():
+                budget.acquire_nowait()
+                self._held.append(budget)
+
+    def _missing(self) -> "list[Budget]":
+        return [budget for budget in self._budgets if budget not in self._held]
+
+
+class Pause:
+    """The block in which the tool call of the caller waits; outside of any call it does nothing."""
+
+    def __init__(self) -> None:
+        """Made by whatever waits in a tool call."""
+        self._slot: ToolSlot | None = None
+
+    async def __aenter__(self) -> None:
+        self._slot = current_slot()
+        if self._slot is not None:
+            self._slot.give_back()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._slot is not None:
+            await self._slot.take_again(error)
+
+
+def current_slot() -> ToolSlot | None:
+    """Return the slot of the tool call in which the caller runs, or None outside of any."""
+    slot = _of_context.get()
+    # A task that outlives the call inherits the variable, and so does one in a nursery outside of
+    # the agent, which is not part of the call.
+    is_ours = slot is not None and slot._is_open and slot._actor is current_actor()
+    return slot if is_ours else None
+
+
+def current_call(actor: "Actor") -> str | None:
+    """Return the id of the agent's tool call in which the caller runs, or None outside of any."""
+    slot = current_slot()
+    return slot._tool_use_id if slot is not None and slot._actor is actor else None
+
+
+async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
+    """Run a function for a thread, such as that of a plain tool; it ends with the tool call.
+
+    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nobody cancels
+    what that waits for.
+
+    Raises:
+        TurnError: the call has ended before the function has.
+    """
+    slot = current_slot()
+    return await (function() if slot is None else slot.run(function))
+
+
+def call_is_over() -> bool:
+    """Whether the caller is in a thread that its tool call has left behind."""
+    slot = _of_context.get()
+    return (
+        slot is not None
+        and not slot._is_open
+        and slot._actor is current_actor()
+        and entered_from_thread()
+    )
+
+
+# -- a tool call, from the moment a model has asked for it to its result -----------------------------
+
+
+class ToolCallScope:
+    """The block behind `agent.tool_call(...)`: judge, run and end the call inside of it.
+
+    Attributes:
+        call: the call to judge and run, with the input that the instruments have left it with.
+        is_rewritten: whether that is another input than the model's.
+    """
+
+    def __init__(self, actor: "Actor", call: "ToolUseBlock") -> None:
+        """Made by `AgentInternals.tool_call`."""
+        self._actor = actor
+        self._has_ended = False
+        self.call = call
+        self.is_rewritten = False
+
+    def __enter__(self) -> Self:
+        asked = self.call
+        self.call = self._actor.runtime.instruments.before_tool_call(self._actor.context, asked)
+        self.is_rewritten = self.call is not asked
+        return self
+
+    def running(self) -> ToolSlot:
+        """Open the block in which the tool runs, with `async with`.
+
+        Entering counts the call, and waits for a slot where a budget limits how many run at once;
+        who has waited longest gets the next. A call that gives work to a subagent, or waits for
+        one, hands its slot down.
+
+        Raises:
+            BudgetExceededError: a budget of this agent, or of one above it, has no call left.
+        """
+        return ToolSlot(self._actor, self.call.id)
+
+    def end(self, result: "ToolResult") -> None:
+        """Say how the call has ended: with its result, or with why it was not run. Once counts."""
+        self._tell(result, None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tell(None, error)
+
+    def _tell(self, result: "ToolResult | None", error: BaseException | None) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._actor.notify("after_tool_call", self.call, result, error)
+
+
+# -- waiting for another agent: every handle method that waits is in a `Wait` ------------------------
+#
+# A wait that could never end is refused: for the agent that calls, and an `ask` that closes a circle
+# of asks. While it lasts, the tree shows it, and the tool call in which it is made gives back its
+# concurrency slots, so that the work that it waits for can take them.
+
+
+class Wait:
+    """The block in which an agent is waited for, by a method of its handle; `async with` opens it.
+
+    Raises:
+        EventLoopError: the caller is not in the runtime's event loop.
+        SelfWaitError: the wait could never end.
+    """
+
+    def __init__(self, target: "Actor", method: str) -> None:
+        """Refuse what could never end."""
+        require_loop(target.runtime, f"{method}()")
+        refuse_self_wait(target, f"{method}()")
+        self.target = target
+        self.method = method
+        self.since = trio.current_time()
+        self._caller = caller = current_actor()
+        self._pause = Pause()
+        # A tool's thread calls back from outside of the task tree, but from within the call.
+        self._is_in_turn = caller is not None and (
+            caller.turns.is_in_turn()
+            or (caller.turns.current is not None and current_slot() is not None)
+        )
+        if method == "ask" and caller is not None and self._is_in_turn:
+            _refuse_circle(caller, target)
+
+    @property
+    def _is_parents(self) -> bool:
+        return self._caller is not None and self._caller is self.target.parent
+
+    def learn_end(self) -> None:
+        """The waiting agent has learned how the other one ended, if it has ended."""
+        if self._is_parents and self.target.outcome is not None:
+            self.target.report.settle()
+
+    def learn_answer(self, answer: "TurnResult") -> None:
+        """The waiting agent has got an answer."""
+        if self._is_parents:
+            self.target.report.answer(answer)
+
+    async def __aenter__(self) -> Self:
+        if self._caller is not None:
+            self._caller.waits.append(self)
+        if self._is_parents:
+            self.target.report.expect()
+        await self._pause.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._caller is not None:
+            self._caller.waits.remove(self)
+        if self._is_parents:
+            self.target.report.expect_no_more()
+        await self._pause.__aexit__(kind, error, trace)
+
+
+def _refuse_circle(caller: "Actor", target: "Actor") -> None:
+    """Refuse to ask from a turn where the target waits for the end of that turn, itself or over others."""
+    # Each agent that was reached, by the one that waits for it in its turn.
+    reached: dict[Actor, Actor] = {target: caller}
+    found = [target]
+    while found and caller not in reached:
+        actor = found.pop()
+        for wait in actor.waits:
+            if wait._is_in_turn and wait.target not in reached:
+                reached[wait.target] = actor
+                found.append(wait.target)
+    if caller in reached:
+        chain = [caller, reached[caller]]
+        while chain[-1] is not caller:
+            chain.append(reached[chain[-1]])
+        names = " → ".join("/".join(actor.lineage()) for actor in reversed(chain))
+        raise SelfWaitError(
+            f"ask() would close a circle of agents that wait for each other: {names}",
+            hint="use send_input() where no answer is needed, or ask after the turn",
+        )

@@ -1,0 +1,289 @@
+"""Work that crosses into trio's thread: who waits for it, and how what comes of it crosses back."""
+
+import inspect
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextvars import Context
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+
+import trio
+
+from greenroom.core import EventLoopError, RuntimeClosedError
+from greenroom.runtime.outcome import is_cancelled, strip_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable
+
+    from greenroom.runtime.runtime_thread import RuntimeThread
+
+
+T = TypeVar("T")
+
+
+class Crossing(Generic[T]):
+    """Runs a function in trio's thread, and keeps what it gives or raises for whoever waits.
+
+    What is begun is always ended, and `wake` called then: by the work itself, by its cancel, or by
+    `fail` where the loop that it runs in breaks. `begin` and `cancel` are for trio's thread; all else
+    may be called from any thread.
+    """
+
+    def __init__(
+        self, work: Callable[[], Awaitable[T] | T], context: Context, wake: Callable[[], None]
+    ) -> None:
+        """Take the work, the context variables of the caller, and what tells the caller of its end."""
+        self._work = work
+        self._context = context
+        self._wake = wake
+        self._scope = trio.CancelScope()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self.is_over = False
+
+    def begin(self, nursery: trio.Nursery) -> None:
+        """Start the work in a nursery."""
+        try:
+            # Context variables cross as well, such as the span that a trace is in.
+            self._context.run(nursery.start_soon, self._run)
+        except RuntimeError:
+            self.fail(_closed_error())
+
+    def cancel(self) -> None:
+        """Cancel the work, also before it begins."""
+        self._scope.cancel()
+
+    async def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            with self._scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                found = self._work()
+                self._value = cast("T", await found if inspect.isawaitable(found) else found)
+            if self._scope.cancelled_caught:
+                error = _closed_error()
+        except BaseException as raised:
+            # Whoever waits gets what went wrong; a cancel of the thread's own goes on to its end.
+            error = _closed_error() if is_cancelled(raised) else strip_cancelled(raised)
+            if is_cancelled(raised):
+                raise
+        finally:
+            self.fail(error)
+
+    def fail(self, error: BaseException | None) -> None:
+        """End it, with an error or without; only the first end counts."""
+        if not self.is_over:
+            self._error, self.is_over = error, True
+            self._wake()
+
+    def result(self) -> T:
+        """Return what the work gave, or raise what it raised.
+
+        Raises:
+            RuntimeClosedError: the runtime was closed before the work had ended.
+        """
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
+
+
+def _closed_error() -> RuntimeClosedError:
+    return RuntimeClosedError(
+        "the runtime was closed before this had ended",
+        hint="use it inside of the block of its RuntimeThread",
+    )
+
+
+# -- waiting for trio's thread: in an asyncio event loop, or in a plain thread -----------------------
+
+
+class LoopWaiter:
+    """Waits in the asyncio event loop in which it is made; `wake` may be called in any thread."""
+
+    def __init__(self) -> None:
+        """Belong to the loop that is running.
+
+        Raises:
+            EventLoopError: no asyncio event loop runs in this thread.
+        """
+        # The one border to asyncio, loaded by those who come from there.
+        import asyncio  # noqa: TID251
+
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise EventLoopError(
+                "no asyncio event loop runs here",
+                hint="in a plain thread use `with` and run_sync(); in trio, await the agent itself",
+            ) from None
+        self._event = asyncio.Event()
+        self._cancelled = asyncio.CancelledError
+
+    def wake(self) -> None:
+        """Let `wait` return, now or at its next call; nothing happens once the loop is closed."""
+        try:
+            self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    async def next(self) -> None:
+        """Wait until the next wake."""
+        await self._event.wait()
+        self._event.clear()
+
+    async def wait(self, is_over: Callable[[], bool], give_up: Callable[[], None]) -> None:
+        """Wait until it is over. A cancel calls `give_up`, and is raised when it is over all the same."""
+        cancelled: BaseException | None = None
+        while not is_over():
+            try:
+                await self.next()
+            except self._cancelled as error:
+                cancelled = error
+                give_up()
+        if cancelled is not None:
+            raise cancelled
+
+
+class ThreadWaiter:
+    """Waits in a plain thread."""
+
+    def __init__(self) -> None:
+        """Belong to this thread.
+
+        Raises:
+            EventLoopError: an event loop runs in this thread, and would be held up.
+        """
+        if trio.lowlevel.in_trio_run():
+            raise EventLoopError(
+                "waiting here would hold up trio's event loop",
+                hint="await what you want to run; or call this in a thread: trio.to_thread.run_sync",
+            )
+        if _asyncio_runs():
+            raise EventLoopError(
+                "waiting here would hold up asyncio's event loop",
+                hint="write `async with RuntimeThread()` and `await greenroom.run(…)`",
+            )
+        self._event = threading.Event()
+
+    def wake(self) -> None:
+        """Let `wait` return."""
+        self._event.set()
+
+    def wait(self, is_over: Callable[[], bool], give_up: Callable[[], None]) -> None:
+        """Wait until it is over; Ctrl-C calls `give_up`, and is raised when it is over all the same."""
+        interrupted: KeyboardInterrupt | None = None
+        while not is_over():
+            try:
+                self._event.wait()
+                self._event.clear()
+            except KeyboardInterrupt as error:
+                interrupted = error
+                give_up()
+        if interrupted is not None:
+            raise interrupted
+
+
+def _asyncio_runs() -> bool:
+    import asyncio  # noqa: TID251 (as above)
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+# -- what an async iterator in trio's thread yields, iterated over in asyncio ------------------------
+
+_AHEAD = 64  # items that are fetched before they are asked for
+
+
+class CrossedItems(Generic[T]):
+    """An iterator for asyncio, made by `RuntimeThread.iterate`; use it with `async with`.
+
+    At most 64 items are fetched ahead, so that a slow reader slows the source down; a subscription
+    tells it with `Lagged` what it missed. What the source raises is raised here.
+    """
+
+    def __init__(self, thread: "RuntimeThread", source: "Callable[[], AsyncIterable[T]]") -> None:
+        """Made by `RuntimeThread.iterate`."""
+        self._thread = thread
+        self._source = source
+        self._items = deque[T]()
+        self._room = trio.Event()
+        self._is_entered = False
+        self._waiter: LoopWaiter | None = None
+        self._crossing: Crossing[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Enter the source, and return when that is done; so a subscriber misses nothing from then on."""
+        self._waiter = waiter = LoopWaiter()
+        crossing: Crossing[None] = self._thread.begin(self._fetch, waiter.wake)
+        self._crossing = crossing
+        give_up = partial(self._thread.cancel, crossing)
+        try:
+            await waiter.wait(lambda: self._is_entered or crossing.is_over, give_up)
+        except BaseException:
+            await waiter.wait(lambda: crossing.is_over, give_up)
+            raise
+        if not self._is_entered:
+            crossing.result()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the source, and return when that is done."""
+        crossing, waiter = self._require_open()
+        self._thread.cancel(crossing)
+        await waiter.wait(lambda: crossing.is_over, lambda: None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        crossing, waiter = self._require_open()
+        while not self._items:
+            # Items that came before the end are there by the time that it is over.
+            if crossing.is_over and not self._items:
+                crossing.result()
+                raise StopAsyncIteration
+            if not self._items:
+                await waiter.next()
+        item = self._items.popleft()
+        if len(self._items) == _AHEAD - 1:  # it may wait for this one
+            self._thread.soon(self._make_room)
+        return item
+
+    def _require_open(self) -> "tuple[Crossing[None], LoopWaiter]":
+        if self._crossing is None or self._waiter is None:
+            raise TypeError(
+                "write: async with greenroom.iterate(…) as items: async for item in items"
+            )
+        return self._crossing, self._waiter
+
+    async def _fetch(self) -> None:
+        """Iterate over the source, in trio's thread."""
+        assert self._waiter is not None
+        async with AsyncExitStack() as stack:
+            source = self._source()
+            if isinstance(source, AbstractAsyncContextManager):
+                source = await stack.enter_async_context(source)
+            self._is_entered = True
+            self._waiter.wake()
+            async for item in source:
+                self._items.append(item)
+                self._waiter.wake()
+                while len(self._items) >= _AHEAD:
+                    await self._room.wait()
+                    self._room = trio.Event()
+
+    def _make_room(self) -> None:
+        self._room.set()

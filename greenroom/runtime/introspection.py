@@ -1,0 +1,466 @@
+"""A look at a runtime: its tree of agents, figures, and the dump of where each task waits."""
+
+import logging
+import math
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from greenroom.core import AgentState, ConfigurationError, EndStatus, Usage, serde, visible
+from greenroom.runtime.task_tree import actor_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from greenroom.resilience import Budget
+    from greenroom.runtime.actor import Actor, Registry
+
+
+_LINE = 240
+"""Characters of one agent's line; a longer one is cut."""
+
+
+@dataclass(frozen=True)
+class OpenTool:
+    """A tool call that has started and not ended.
+
+    Attributes:
+        id: the tool-use id.
+        name: the tool's name.
+        seconds: how long it has been running, by trio's clock.
+    """
+
+    id: str
+    name: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id}) {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True)
+class OpenPrompt:
+    """A permission request that nobody has answered.
+
+    Attributes:
+        request_id: the id by which it is answered.
+        tool_name: the tool that may not run before that.
+    """
+
+    request_id: str
+    tool_name: str
+
+    def __str__(self) -> str:
+        return f"asks for {self.tool_name} ({self.request_id})"
+
+
+@dataclass(frozen=True)
+class OpenWait:
+    """An agent is waiting for another one, by its handle.
+
+    Attributes:
+        method: the handle's method that waits, such as "ask".
+        session_id: the session of the agent that is waited for.
+        seconds: for how long, by trio's clock.
+    """
+
+    method: str
+    session_id: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"in {self.method}() of {self.session_id} {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True)
+class AgentNode:
+    """One agent at one moment.
+
+    Attributes:
+        session_id: the id of its session.
+        name: the name that it was spawned with.
+        agent_type: the type of its session.
+        state: what it says that it is doing.
+        turn: the number of the turn in hand, from 1; None while none is open.
+        step: the number of the step in that turn, from 1; 0 before the first.
+        tools: the tool calls that run.
+        prompts: its permission requests that are open, its subagents' not among them.
+        waits: the agents that it is waiting for.
+        mailbox: inputs that it has not taken.
+        mailbox_limit: how many may wait.
+        subscribers: readers of its output that are registered.
+        largest_lag: chunks that the slowest of them has not read.
+        budgets: what is left of each budget that it has opened, outermost first.
+        epoch: 1, and one more with each restart.
+        usage: the tokens of its model calls, its subagents' not counted.
+        supervisor: the names of the supervisors that it stands under, from the outermost to the one
+            that starts it again, such as "desk/feeds"; empty where there is none.
+        restarting: whether its life is over, and it waits for its supervisor to start it again.
+        children: its subagents, oldest first.
+    """
+
+    session_id: str
+    name: str
+    agent_type: str
+    state: AgentState
+    turn: int | None
+    step: int
+    tools: tuple[OpenTool, ...]
+    prompts: tuple[OpenPrompt, ...]
+    waits: tuple[OpenWait, ...]
+    mailbox: int
+    mailbox_limit: int
+    subscribers: int
+    largest_lag: int
+    budgets: tuple[Mapping[str, float], ...]
+    epoch: int
+    usage: Usage
+    supervisor: str = ""
+    restarting: bool = False
+    children: "tuple[AgentNode, ...]" = ()
+
+    @property
+    def restarts(self) -> int:
+        """How often it was restarted."""
+        return self.epoch - 1
+
+    def __str__(self) -> str:
+        """Draw the agent, without its subagents, in one line that hides and disguises nothing."""
+        line = visible(" · ".join(filter(None, self._parts()))).translate(_ONE_LINE)
+        return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+
+    def _parts(self) -> Iterator[str]:
+        kind = f" ({self.agent_type})" if self.agent_type != self.name else ""
+        yield f"{self.name}{kind} {self.session_id}"
+        yield f"under {self.supervisor}" if self.supervisor else ""
+        yield "restarting" if self.restarting else str(self.state)
+        yield f"turn {self.turn}, step {self.step}" if self.turn is not None else ""
+        yield from map(str, (*self.tools, *self.prompts, *self.waits))
+        yield f"mailbox {self.mailbox}/{self.mailbox_limit}"
+        yield f"readers {self.subscribers}, lag {self.largest_lag}" if self.subscribers else ""
+        yield from map(_left_text, self.budgets)
+        yield f"{self.usage.total} tokens" if self.usage.total else ""
+        yield f"restarts {self.restarts}" if self.restarts else ""
+
+
+@dataclass(frozen=True)
+class RuntimeTree:
+    """Every agent of a runtime at one moment; `str()` draws it, a line for each agent.
+
+    Attributes:
+        running: how many agents run.
+        agents: the agents that belong to the runtime itself, oldest first; subagents are nested.
+        left_out: how many of the running ones are not shown.
+    """
+
+    running: int
+    agents: tuple[AgentNode, ...]
+    left_out: int = 0
+
+    def to_json(self) -> str:
+        """Return the tree as one JSON object, with the names of the attributes as keys."""
+        return serde.encode(self).decode()
+
+    def __str__(self) -> str:
+        lines = [f"{self.running} agents" if self.running != 1 else "1 agent"]
+        for agent in self.agents:
+            lines.append(str(agent))
+            lines += _below(agent, "")
+        if self.left_out:
+            lines.append(f"… {self.left_out} more left out")
+        return "\n".join(lines)
+
+
+_ONE_LINE = {ord("\n"): "\\n", ord("\t"): "\\t"}
+
+
+def _below(agent: AgentNode, indent: str) -> Iterator[str]:
+    for child in agent.children:
+        last = child is agent.children[-1]
+        yield f"{indent}{'└─ ' if last else '├─ '}{child}"
+        yield from _below(child, indent + ("   " if last else "│  "))
+
+
+def _left_text(budget: Mapping[str, float]) -> str:
+    left = ", ".join(
+        f"{_amount(amount)} {what.replace('_', ' ')}" for what, amount in budget.items()
+    )
+    return f"left: {left}" if left else ""
+
+
+def _amount(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+# -- figures about a runtime, an agent, a supervisor and a reader, each as a frozen value ------------
+
+
+@dataclass(frozen=True)
+class RuntimeStatistics:
+    """A look at one runtime.
+
+    Attributes:
+        running: agents that run, subagents included.
+        most_running: how many ran at once, at the most.
+        spawned: agents started so far.
+        ended: how many agents have ended, by the way in which they did.
+        blocked: how often one call held up the event loop for longer than the watchdog allows, since
+            the first of the runtimes that share the watchdog was opened.
+        longest_block: seconds that the longest of these took, of those that are over.
+    """
+
+    running: int
+    most_running: int
+    spawned: int
+    ended: Mapping[EndStatus, int]
+    blocked: int
+    longest_block: float
+
+
+@dataclass(frozen=True)
+class AgentStatistics:
+    """A look into one agent.
+
+    Attributes:
+        mailbox: inputs that wait.
+        published: chunks published so far.
+        kept: chunks that the ring still holds.
+        kept_bytes: their size, by an estimate.
+        subscribers: readers that are registered.
+        largest_lag: chunks that the slowest of them has not read.
+        pending: open permission requests, its subagents' not counted.
+        subagents: subagents alive.
+        turns: turns begun.
+        open_tools: tool calls that have started and not ended.
+        abandoned: what could not be stopped, its subagents' included; 1,000 at the most.
+        budgets: what is left of each budget that it has opened, outermost first.
+    """
+
+    mailbox: int
+    published: int
+    kept: int
+    kept_bytes: int
+    subscribers: int
+    largest_lag: int
+    pending: int
+    subagents: int
+    turns: int
+    open_tools: int
+    abandoned: int
+    budgets: tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True)
+class SubscriptionStatistics:
+    """A look at one reader of an agent's output.
+
+    Attributes:
+        position: the epoch, and the sequence number of the chunk that it reads next.
+        lag: chunks that are published and that it has not read, those that it has lost included.
+        missed: chunks that were forgotten before it read them, as far as `Lagged` has told.
+    """
+
+    position: tuple[int, int]
+    lag: int
+    missed: int
+
+
+@dataclass(frozen=True)
+class SupervisorStatistics:
+    """A look into one supervisor.
+
+    Attributes:
+        children: children that have not ended for good, its own alone.
+        restarting: those of them that wait to be started again.
+        restarts: restarts ordered so far; one of a group counts once.
+        recent: those of them within the period that ends now.
+    """
+
+    children: int
+    restarting: int
+    restarts: int
+    recent: int
+
+
+# -- how the tree is taken: one walk over the agents that changes nothing and never waits ------------
+
+
+def take_tree(registry: "Registry", limit: int) -> RuntimeTree:
+    """Describe the first `limit` agents, each with its subagents before the next root."""
+    running = len(registry)
+    if not running:
+        return RuntimeTree(0, ())
+    walk = _Walk(limit)
+    agents = walk.nodes(registry.roots)
+    return RuntimeTree(running, agents, running - walk.taken)
+
+
+def budgets_left(actor: "Actor") -> "tuple[Mapping[str, float], ...]":
+    """Say what is left of each budget that an agent has set, its time in seconds included."""
+    return tuple(_left(budget) for budget in actor.budgets.own)
+
+
+def _left(budget: "Budget") -> "dict[str, float]":
+    left: dict[str, float] = dict(budget.left.items())
+    if budget.deadline != math.inf:
+        left["seconds"] = max(budget.deadline - trio.current_time(), 0.0)
+    return left
+
+
+def _supervisor(actor: "Actor") -> str:
+    names = []
+    above = actor.member.parent if actor.member else None
+    while above is not None:
+        names.append(above.name)
+        above = above.parent
+    return "/".join(reversed(names))
+
+
+class _Walk:
+    """A walk that ends after so many agents."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._now = trio.current_time()
+        self.taken = 0
+
+    def nodes(self, actors: "Iterable[Actor]") -> tuple[AgentNode, ...]:
+        found = []
+        for actor in actors:
+            if self.taken >= self._limit:
+                break
+            self.taken += 1
+            found.append(self._node(actor))
+        return tuple(found)
+
+    def _node(self, actor: "Actor") -> AgentNode:
+        turn = actor.turns.current
+        readers = tuple(actor.subscriptions)
+        return AgentNode(
+            session_id=actor.session.session_id,
+            name=actor.name,
+            agent_type=actor.session.agent_type,
+            state=actor.state,
+            turn=actor.turns.count if turn else None,
+            step=turn.steps if turn else 0,
+            tools=self._tools(actor),
+            prompts=tuple(
+                OpenPrompt(each.request_id, each.tool_name) for each in actor.approvals.open
+            ),
+            waits=tuple(
+                OpenWait(wait.method, wait.target.session.session_id, self._now - wait.since)
+                for wait in actor.waits
+            ),
+            mailbox=len(actor.mailbox),
+            mailbox_limit=actor.limits.mailbox,
+            subscribers=len(readers),
+            largest_lag=max((reader.lag for reader in readers), default=0),
+            budgets=budgets_left(actor),
+            epoch=actor.epoch,
+            usage=actor.output.usage,
+            supervisor=_supervisor(actor),
+            restarting=actor.member is not None and actor.member.is_parked,
+            children=self.nodes(actor.children),
+        )
+
+    def _tools(self, actor: "Actor") -> tuple[OpenTool, ...]:
+        return tuple(
+            OpenTool(key, tool.name, self._now - tool.since)
+            for key, tool in actor.output.open_tools.items()
+        )
+
+
+# -- the dump: the tree and the stacks of all agents, for who wonders why nothing happens ------------
+
+_AGENTS = 1000  # agents in the tree
+_FRAMES = 30  # of one stack, its innermost ones
+_CHARACTERS = 1_000_000  # of all stacks together: beyond it, agents are counted only
+
+logger = logging.getLogger("greenroom.runtime")
+
+
+class DumpFile(Protocol):
+    """What a dump is written to: an open text file, or anything with these two methods."""
+
+    def write(self, text: str, /) -> object:
+        """Take the text."""
+
+    def flush(self) -> object:
+        """Pass it on."""
+
+
+def write_dump(
+    registry: "Registry", file: DumpFile | None, interrupted: FrameType | None = None
+) -> None:
+    """Write the tree and the stacks; `interrupted` is what the loop's thread runs, where known."""
+    file = file or sys.stderr
+    parts = [str(take_tree(registry, _AGENTS)), *describe_stacks(registry)]
+    if interrupted is not None:
+        stack = traceback.extract_stack(interrupted, limit=_FRAMES).format()
+        parts.append("The event loop's thread is here:\n" + visible("".join(stack)))
+    file.write("\n\n".join(part.rstrip() for part in parts) + "\n")
+    file.flush()
+
+
+@contextmanager
+def dump_on_signal(registry: "Registry", number: int, file: DumpFile | None) -> Iterator[None]:
+    """Write the dump whenever the signal comes; the former handler comes back with the end."""
+
+    def handle(_: int, frame: FrameType | None) -> None:
+        # It runs between any two bytecodes: nothing may be raised into what it interrupts.
+        try:
+            write_dump(registry, file, frame)
+        except Exception:
+            logger.exception("the dump could not be written")
+
+    try:
+        before = signal.signal(number, handle)
+    except (ValueError, OSError) as error:
+        raise ConfigurationError(
+            f"the signal {number} can't be handled here: {error}",
+            hint="run the runtime in the process's main thread, and take a signal such as SIGUSR1",
+        ) from error
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL if before is None else before)
+
+
+def describe_stacks(registry: "Registry") -> Iterator[str]:
+    """Describe where each task of each agent waits, as far as there is room."""
+    room = _CHARACTERS
+    for index, actor in enumerate(registry):
+        if room <= 0:
+            yield f"… the stacks of {len(registry) - index} agents left out"
+            return
+        for task in _tasks(actor):
+            text = _describe(actor, task)
+            room -= len(text)
+            yield text
+
+
+def _tasks(actor: "Actor") -> "Iterator[trio.lowlevel.Task]":
+    """Find the agent's own task and those that it has started, its subagents' left out."""
+    waiting = [actor.task] if actor.task is not None else []
+    while waiting:
+        task = waiting.pop()
+        if actor_of(task) is not actor:
+            continue
+        yield task
+        for nursery in task.child_nurseries:
+            # A signal may come while trio is making a nursery, which then has no tasks to ask for.
+            waiting += getattr(nursery, "child_tasks", ())
+
+
+def _describe(actor: "Actor", task: "trio.lowlevel.Task") -> str:
+    path = "/".join(actor.lineage())
+    head = visible(f"{path} ({actor.session.session_id}), task {task.name!r}:")
+    stack = traceback.StackSummary.extract(task.iter_await_frames(), limit=-_FRAMES)
+    return f"{head}\n" + visible("".join(stack.format()))

@@ -1,0 +1,355 @@
+"""The mailbox: conversation input in order, and an out-of-band lane beside it.
+
+Only what belongs to the conversation is queued and bounded. An interrupt has one slot, a shutdown
+one flag: neither can be kept waiting by a full mailbox, and neither takes an input's place.
+
+An input that comes while the agent waits for one is handed to it in that very moment, before the
+agent runs: a shutdown can't take it away any more, and an interrupt is meant for its turn. In the same
+way the input of a sender that waits for room is queued in the moment when a place becomes free, before
+the sender runs: senders that are merely woken would run in any order, and others could come first.
+"""
+
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Self, cast
+
+import trio
+from msgspec.structs import replace
+
+from greenroom.core import (
+    AgentExit,
+    AgentNotRunningError,
+    ContentBlock,
+    ConversationInput,
+    Interrupt,
+    MailboxFullError,
+    Resume,
+    Shutdown,
+    SubAgentResult,
+    ToolError,
+    ToolResult,
+    ToolResultInput,
+    UserInput,
+    as_blocks,
+    new_id,
+    serde,
+)
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+
+
+_LONGEST_ID = 128
+
+
+class Mailbox:
+    """What an agent has been sent and has not taken."""
+
+    def __init__(
+        self,
+        limit: int,
+        on_taken: Callable[[ConversationInput, trio.lowlevel.Task], None] = lambda *_: None,
+        when_empty: Callable[[], Resume | None] = lambda: None,
+    ) -> None:
+        """Start empty and open, with room for `limit` inputs.
+
+        `on_taken` is told of each input that is taken, and by which task; `when_empty` may give one
+        where a task is about to wait.
+        """
+        self._limit = limit
+        self._on_taken = on_taken
+        self._when_empty = when_empty
+        self._items: deque[ConversationInput] = deque()
+        # Handed to a receiver that was woken and has not run yet.
+        self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
+        self._receivers = trio.lowlevel.ParkingLot()
+        # Who waits for room, and with what; the first waits longest.
+        self._senders: dict[trio.lowlevel.Task, UserInput] = {}
+        # The ids of inputs that are on their way in, or wait for room.
+        self._sending: set[str] = set()
+        self._interrupted = False
+        self._shutdown_told = False
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def count(self, kind: type[ConversationInput]) -> int:
+        """Return how many inputs of a kind wait."""
+        return sum(isinstance(item, kind) for item in self._items)
+
+    def __contains__(self, input_id: object) -> bool:
+        return input_id in self._sending or any(item.id == input_id for item in self._items)
+
+    def put_nowait(
+        self, message: UserInput, instead_of: Callable[[UserInput], bool] = lambda _: False
+    ) -> tuple[bool, str]:
+        """Hand an input to the waiting agent (then True), or queue it.
+
+        Where there is no room, the oldest input that waits and for which `instead_of` is true gives up
+        its place; senders who wait for room go on waiting.
+
+        Returns:
+            Whether it was handed over; and the id of the input that is gone for it, or an empty text.
+
+        Raises:
+            MailboxFullError: there is no room.
+            AgentNotRunningError: the mailbox is closed.
+        """
+        self._refuse_if_closed()
+        if self.has_room:
+            return self._push(message), ""
+        waiting = (item for item in self._items if isinstance(item, UserInput))
+        replaced = next(filter(instead_of, waiting), None)
+        if replaced is None:
+            raise MailboxFullError(
+                f"the mailbox holds {self._limit} inputs that the agent has not taken",
+                hint="use `await handle.send_input(...)`, which waits for room",
+            )
+        self._items.remove(replaced)
+        return self._push(message), replaced.id
+
+    async def put(self, message: UserInput) -> bool:
+        """Hand an input to the waiting agent (then True), or queue it when there is room.
+
+        Who waits longest for room is first.
+
+        Raises:
+            AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
+        """
+        self._sending.add(message.id)
+        try:
+            await trio.lowlevel.checkpoint()
+            self._refuse_if_closed()
+            return self._push(message) if self.has_room else await self._wait_for_room(message)
+        finally:
+            self._sending.discard(message.id)
+
+    async def _wait_for_room(self, message: UserInput) -> bool:
+        task = trio.lowlevel.current_task()
+        self._senders[task] = message
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            del self._senders[task]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+        if self._senders.pop(task, None) is not None:  # `close` has woken it, and not a free place
+            self._refuse_if_closed()
+        return False  # the agent was not waiting: its mailbox was full
+
+    def put_back(self, message: ConversationInput) -> None:
+        """Put a message that was taken and not answered before all others; nobody waits here now."""
+        self._items.appendleft(message)
+
+    def put_result(self, result: SubAgentResult | AgentExit) -> None:
+        """Queue word of another agent; it always finds room, and a closed mailbox keeps it unread."""
+        self._push(result)
+
+    def remove(self, message: ConversationInput) -> None:
+        """Take a message back, if it still waits."""
+        if message in self._items:
+            self._items.remove(message)
+            self._let_one_in()
+
+    def withdraw(self, input_ids: Container[str]) -> tuple[str, ...]:
+        """Take those of these inputs back that still wait; return their ids."""
+        waiting = [item for item in self._items if isinstance(item, UserInput)]
+        found = [item for item in waiting if item.id in input_ids]
+        for item in found:
+            self.remove(item)
+        return tuple(item.id for item in found)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether an input would be taken at once."""
+        return len(self._items) < self._limit
+
+    def _push(self, message: ConversationInput) -> bool:
+        # A receiver waits only where nothing is queued, so nobody is overtaken here.
+        woken = [] if self.closed else self._receivers.unpark()
+        for receiver in woken:
+            self._handed[receiver] = message
+            self._on_taken(message, receiver)
+        if not woken:
+            self._items.append(message)
+        return bool(woken)
+
+    def _refuse_if_closed(self) -> None:
+        if self.closed:
+            raise AgentNotRunningError("the agent takes no more input: it is shutting down")
+
+    def interrupt(self) -> None:
+        """Leave word of an interrupt for a loop in `receive()`."""
+        self._interrupted = True
+        self._receivers.unpark_all()
+
+    def forget_interrupt(self) -> None:
+        """A turn begins: an interrupt from before is not meant for it."""
+        self._interrupted = False
+
+    def close(self) -> None:
+        """Take no more input; waiting senders get `AgentNotRunningError`."""
+        if not self.closed:
+            for sender in self._senders:
+                trio.lowlevel.reschedule(sender)
+        self.closed = True
+        self._receivers.unpark_all()
+
+    def take_all(self) -> list[ConversationInput]:
+        """Take what waits, without waiting; nothing once the mailbox is closed."""
+        return [] if self.closed else [self._take_first() for _ in range(len(self._items))]
+
+    def drain(self) -> tuple[ConversationInput, ...]:
+        """Take everything out that was never delivered."""
+        items = tuple(self._items)
+        self._items.clear()
+        return items
+
+    async def next_input(self) -> ConversationInput | None:
+        """Wait for the next conversation input; None once the mailbox is closed."""
+        await trio.lowlevel.checkpoint()
+        while not self.closed:
+            # An interrupt while nothing runs means nothing to a loop that only takes input.
+            self._interrupted = False
+            if (found := self._pop()) is not None:
+                return found
+            await self._receivers.park()
+            message = self._handed.pop(trio.lowlevel.current_task(), None)
+            if message is not None:
+                return message
+        return None
+
+    async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
+        """Wait for the next message of any kind; a shutdown is told once, nothing follows it."""
+        await trio.lowlevel.checkpoint()
+        while True:
+            if self._interrupted and not self._shutdown_told:
+                self._interrupted = False
+                return Interrupt()
+            if self.closed and not self._shutdown_told:
+                self._shutdown_told = True
+                return Shutdown()
+            if not self.closed and (found := self._pop()) is not None:
+                return found
+            await self._receivers.park()
+            message = self._handed.pop(trio.lowlevel.current_task(), None)
+            if message is not None:
+                return message
+
+    def _pop(self) -> ConversationInput | None:
+        message = self._take_first() if self._items else self._when_empty()
+        if message is not None:
+            self._on_taken(message, trio.lowlevel.current_task())
+        return message
+
+    def _take_first(self) -> ConversationInput:
+        message = self._items.popleft()
+        self._let_one_in()
+        return message
+
+    def _let_one_in(self) -> None:
+        """A place may have become free: it is for whoever waits longest."""
+        if self.has_room and self._senders and not self.closed:
+            sender = next(iter(self._senders))
+            self._push(self._senders.pop(sender))
+            trio.lowlevel.reschedule(sender)
+
+
+class Inputs:
+    """An iterator over an agent's conversation input; it ends when the agent is shut down."""
+
+    def __init__(self, actor: "Actor") -> None:
+        """Made by `AgentInternals.inputs`."""
+        self._actor = actor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConversationInput:
+        self._actor.turns.await_input()
+        message = await self._actor.mailbox.next_input()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+
+def user_input(
+    content: str | Iterable[ContentBlock],
+    sender: str = "",
+    metadata: Mapping[str, object] | None = None,
+    id: str | None = None,  # noqa: A002 (the field's word for it)
+) -> UserInput:
+    """Make an input of a text or of blocks.
+
+    What is no block, or can't be stored, is refused here, at its source, and not in the agent that
+    would take it.
+
+    Raises:
+        InvalidJSONError: it says where.
+        ValueError: the sender can't be called so, or the id is empty, too long or can't be printed.
+    """
+    if id is not None and not (0 < len(id) <= _LONGEST_ID and id.isprintable()):
+        raise ValueError(f"{id[:140]!r} is no id of an input: use 1 to 128 printable characters")
+    message = UserInput(as_blocks(content), id or new_id("i"), sender)
+    if not isinstance(content, str):
+        message = serde.decode(serde.encode(message), UserInput)
+    if metadata:
+        facts = cast("dict[str, object]", serde.plain(dict(metadata), "the input's metadata"))
+        message = replace(message, metadata=facts)
+    return message
+
+
+# -- results of tools that the client runs: each goes to the one who waits for it --------------------
+
+
+class ClientResults:
+    """Results by tool-use id; one that comes early is kept until the turn ends."""
+
+    def __init__(self, limit: int) -> None:
+        """Start empty, with room for `limit` results that nobody waits for yet."""
+        self._limit = limit
+        self._early: dict[str, ToolResultInput] = {}
+        self._arrived: dict[str, trio.Event] = {}
+
+    def put(self, message: ToolResultInput) -> None:
+        """Hand a result in.
+
+        Raises:
+            ToolError: a result of this call is here already.
+            MailboxFullError: too many results wait for somebody to take them.
+        """
+        tool_use_id = message.tool_use_id
+        if tool_use_id in self._early:
+            raise ToolError(f"the call {tool_use_id} has a result already")
+        awaited = self._arrived.get(tool_use_id)
+        if awaited is None and len(self._early) >= self._limit:
+            raise MailboxFullError(f"{self._limit} results wait for somebody to take them")
+        self._early[tool_use_id] = message
+        if awaited is not None:
+            awaited.set()
+
+    async def take(self, tool_use_id: str) -> ToolResult:
+        """Wait for the result of this call.
+
+        Raises:
+            ToolError: somebody waits for it already.
+        """
+        if tool_use_id in self._arrived:
+            raise ToolError(f"somebody waits for the result of the call {tool_use_id} already")
+        self._arrived[tool_use_id] = arrived = trio.Event()
+        try:
+            if tool_use_id in self._early:
+                await trio.lowlevel.checkpoint()
+            else:
+                await arrived.wait()
+        finally:
+            del self._arrived[tool_use_id]
+        return self._early.pop(tool_use_id).result
+
+    def drop(self) -> tuple[str, ...]:
+        """Forget the results that nobody took, and name them."""
+        left = tuple(key for key in self._early if key not in self._arrived)
+        for tool_use_id in left:
+            del self._early[tool_use_id]
+        return left

@@ -1,1 +1,0 @@
-"""What an agent tells: chunks in a ring, and those who read them."""

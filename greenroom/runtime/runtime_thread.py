@@ -1,0 +1,382 @@
+"""A runtime in a thread of its own: for asyncio, for web frameworks and notebooks, for plain threads."""
+
+import atexit
+import inspect
+import threading
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from types import TracebackType
+from typing import ParamSpec, Protocol, Self, TypeVar, TypeVarTuple, Unpack, cast, overload
+
+import trio
+
+from greenroom.core import ContentBlock, RuntimeClosedError
+from greenroom.resilience import Budget
+from greenroom.runtime.actor import Unattended
+from greenroom.runtime.crossing import CrossedItems, Crossing, LoopWaiter, ThreadWaiter
+from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.internals import AgentInternals
+from greenroom.runtime.outcome import TurnResult, unwrap
+from greenroom.runtime.runtime import AgentRuntime
+from greenroom.session import AgentSession
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Ts = TypeVarTuple("Ts")
+
+_AT_EXIT = 10.0  # seconds that the end of the interpreter waits for
+
+
+class _Runnable(Protocol[P, T_co]):
+    """Something that has an async method `run`, such as an agent."""
+
+    @property
+    def run(self) -> Callable[P, Awaitable[T_co]]:
+        """What is to be called."""
+        ...
+
+
+class RuntimeThread:
+    """Runs an `AgentRuntime` in a thread of its own, and carries work to it and results back.
+
+    It opens with `async with` in asyncio, or with `with` in a plain thread; its methods may be called from
+    any thread, those that are awaited from any asyncio event loop. Handles belong to the thread: reach
+    their methods through `run`, `ask` and `iterate`.
+
+    Errors come back as they were raised. Where the task that waits is cancelled, the work is cancelled,
+    and the wait ends when it has ended. Leaving the block shuts the runtime down as leaving that of an
+    `AgentRuntime` does: within five seconds of grace, or at once if it is left by an exception. If the
+    thread itself breaks, all that wait get a `RuntimeClosedError`, and the block raises what broke it. A
+    block that is never left ends with the interpreter, which waits ten seconds at the most. A process that
+    is forked has no such thread: what is called there raises a `RuntimeClosedError`.
+
+    Args:
+        runtime: the runtime to run, not opened yet; by default `AgentRuntime()`.
+
+    Example:
+        ```python
+        async with RuntimeThread() as greenroom:  # in asyncio
+            print((await greenroom.run(agent, "What is the weather in Tokyo?")).output)
+        ```
+    """
+
+    def __init__(self, runtime: AgentRuntime | None = None) -> None:
+        """Make a thread; it starts when the block is entered."""
+        self.runtime = runtime or AgentRuntime()
+        """The runtime; call its methods through `run`."""
+        # A daemon: where its end takes too long, the interpreter must end all the same.
+        self._thread = threading.Thread(  # noqa: TID251 (it runs trio, so it can't be trio's)
+            target=self._run_trio, name="greenroom runtime", daemon=True
+        )
+        self._lock = threading.Lock()  # held for the fields below, never while anything is awaited
+        self._crossings: set[Crossing[object]] = set()
+        # Called when it has opened, and when it is over.
+        self._watchers: list[Callable[[], None]] = []
+        self._is_open = False
+        self._is_over = False
+        self._aborts = False
+        self._crash: BaseException | None = None
+        # Of trio's thread; the token is there once it is open.
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery | None = None
+        self._scope = trio.CancelScope()
+        self._closing = trio.Event()
+
+    # -- opening and closing --------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        waiter = LoopWaiter()
+        self._start(waiter.wake)
+        try:
+            await waiter.wait(self._has_started, partial(self._close, abort=True))
+        except BaseException:
+            await waiter.wait(self._has_ended, lambda: None)
+            raise
+        self._check_start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Shut the runtime down, and return when its thread has ended."""
+        waiter = LoopWaiter()
+        self._watch(waiter.wake)
+        self._close(abort=error is not None)
+        await waiter.wait(self._has_ended, partial(self._close, abort=True))
+        self._check_end(error)
+
+    def __enter__(self) -> Self:
+        waiter = ThreadWaiter()
+        self._start(waiter.wake)
+        try:
+            waiter.wait(self._has_started, partial(self._close, abort=True))
+        except BaseException:
+            waiter.wait(self._has_ended, lambda: None)
+            raise
+        self._check_start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Shut the runtime down, and return when its thread has ended."""
+        waiter = ThreadWaiter()
+        self._watch(waiter.wake)
+        self._close(abort=error is not None)
+        waiter.wait(self._has_ended, partial(self._close, abort=True))
+        self._check_end(error)
+
+    def _start(self, wake: Callable[[], None]) -> None:
+        if self._thread.ident is not None:
+            raise RuntimeClosedError(
+                "a runtime thread is entered once", hint="make a new RuntimeThread"
+            )
+        self._watch(wake)
+        self._thread.start()
+        atexit.register(self._end_with_interpreter)
+
+    def _watch(self, wake: Callable[[], None]) -> None:
+        with self._lock:
+            self._watchers.append(wake)
+
+    def _has_started(self) -> bool:
+        return self._is_open or self._is_over
+
+    def _has_ended(self) -> bool:
+        return self._is_over or not self._thread.is_alive()  # in a fork there is no such thread
+
+    def _check_start(self) -> None:
+        """Raise what has kept the runtime from opening."""
+        if self._is_over:
+            self._check_end(None)
+            raise _closed_error(None)
+
+    def _check_end(self, own: BaseException | None) -> None:
+        """Wait for the thread itself, and raise what has broken it, unless the block has an error."""
+        atexit.unregister(self._end_with_interpreter)
+        self._thread.join()
+        if self._crash is not None and own is None:
+            raise self._crash
+
+    def _close(self, *, abort: bool) -> None:
+        """Let the runtime end: with grace, or at once."""
+        with self._lock:
+            self._is_open = False
+            self._aborts = self._aborts or abort
+        self.soon(self._scope.cancel if abort else self._closing.set)
+
+    def _end_with_interpreter(self) -> None:
+        self._close(abort=False)
+        self._thread.join(_AT_EXIT)
+
+    # -- in trio's thread -----------------------------------------------------------------------
+
+    def _run_trio(self) -> None:
+        try:
+            trio.run(self._live)
+        except BaseException as crash:  # noqa: BLE001 (raised by the block, and to all that wait)
+            self._crash = unwrap(crash)
+        finally:
+            with self._lock:
+                self._is_open, self._is_over = False, True
+                crossings, self._crossings = self._crossings, set()
+                watchers = tuple(self._watchers)
+            for crossing in crossings:  # where the loop broke, they have not ended themselves
+                crossing.fail(_closed_error(self._crash))
+            for wake in watchers:
+                wake()
+
+    async def _live(self) -> None:
+        with self._scope:
+            # What is carried over ends after the agents, which it may wait for.
+            async with trio.open_nursery() as nursery:
+                async with self.runtime:
+                    self._open(nursery)
+                    await self._closing.wait()
+                nursery.cancel_scope.cancel()
+
+    def _open(self, nursery: trio.Nursery) -> None:
+        with self._lock:
+            self._nursery, self._token = nursery, trio.lowlevel.current_trio_token()
+            self._is_open = not self._aborts
+            watchers = tuple(self._watchers)
+        if self._aborts:  # given up before there was a token to say so
+            self._scope.cancel()
+        for wake in watchers:
+            wake()
+
+    # -- carrying work over ---------------------------------------------------------------------
+
+    def begin(self, work: Callable[[], Awaitable[T] | T], wake: Callable[[], None]) -> Crossing[T]:
+        """Begin work in the thread; `wake` is called when it is over. For what waits in other ways.
+
+        Raises:
+            RuntimeClosedError: the block is not entered yet, or has been left.
+        """
+        crossing: Crossing[T]
+
+        def end() -> None:
+            with self._lock:
+                self._crossings.discard(cast("Crossing[object]", crossing))
+            wake()
+
+        crossing = Crossing(work, copy_context(), end)
+        with self._lock:
+            if not self._is_open or self._nursery is None or not self._thread.is_alive():
+                raise _closed_error(self._crash)
+            self._crossings.add(cast("Crossing[object]", crossing))
+            nursery = self._nursery
+        if not self.soon(partial(crossing.begin, nursery)):
+            crossing.fail(_closed_error(self._crash))
+        return crossing
+
+    def cancel(self, crossing: Crossing[T]) -> None:
+        """Cancel work that was begun; it is over when its clean-up is."""
+        self.soon(crossing.cancel)
+
+    def soon(self, function: Callable[[], None]) -> bool:
+        """Call a function in the thread, soon; False where its loop has ended."""
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(function)
+                return True
+        return False
+
+    @overload
+    async def run(self, agent: _Runnable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def run(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def run(self, thing: object, /, *args: object, **kwargs: object) -> object:
+        """Run an agent in the thread, or call any function there; wait for it in asyncio.
+
+        Args:
+            thing: an object with an async method `run`, which is called, and given this runtime if it
+                takes one; or a function, async or not, such as `handle.interrupt`.
+            *args: what it is called with.
+            **kwargs: likewise.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            RuntimeClosedError: the block is not entered yet, or was left before it had ended.
+            EventLoopError: no asyncio event loop runs here.
+            BaseException: what it raised.
+        """
+        waiter = LoopWaiter()
+        crossing = self.begin(self._work(thing, args, kwargs), waiter.wake)
+        await waiter.wait(lambda: crossing.is_over, partial(self.cancel, crossing))
+        return crossing.result()
+
+    @overload
+    def run_sync(self, agent: _Runnable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def run_sync(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    def run_sync(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def run_sync(self, thing: object, /, *args: object, **kwargs: object) -> object:
+        """Do what `run` does, and wait in a plain thread; Ctrl-C cancels it.
+
+        Raises:
+            RuntimeClosedError: as `run`.
+            EventLoopError: an event loop runs in this thread, and would be held up.
+            BaseException: what was raised.
+        """
+        waiter = ThreadWaiter()
+        crossing = self.begin(self._work(thing, args, kwargs), waiter.wake)
+        waiter.wait(lambda: crossing.is_over, partial(self.cancel, crossing))
+        return crossing.result()
+
+    def _work(
+        self, thing: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Callable[[], object]:
+        method = getattr(thing, "run", None)
+        if method is None:
+            return partial(cast("Callable[[], object]", thing), *args, **kwargs)
+        if "runtime" not in kwargs and "runtime" in inspect.signature(method).parameters:
+            kwargs = {**kwargs, "runtime": self.runtime}
+        return partial(method, *args, **kwargs)
+
+    async def spawn(
+        self,
+        session: AgentSession,
+        agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+        *args: *Ts,
+        unattended: Unattended = "ask",
+        name: str | None = None,
+        budget: Budget | None = None,
+    ) -> AgentHandle:
+        """Start an agent, as `AgentRuntime.spawn` does, and return its handle.
+
+        Raises:
+            GreenroomError: as `AgentRuntime.spawn` and `run`.
+        """
+
+        def spawn() -> AgentHandle:
+            return self.runtime.spawn(
+                session, agent_fn, *args, unattended=unattended, name=name, budget=budget
+            )
+
+        return await self.run(spawn)
+
+    async def ask(
+        self,
+        handle: AgentHandle,
+        content: str | Iterable[ContentBlock],
+        timeout: float | None = None,
+        *,
+        sender: str = "",
+        metadata: Mapping[str, object] | None = None,
+    ) -> TurnResult:
+        """Ask an agent, as `AgentHandle.ask` does; a cancel of this interrupts the turn.
+
+        Raises:
+            GreenroomError: as `AgentHandle.ask` and `run`.
+        """
+        message = handle._input(content, sender, metadata)
+        return await self.run(handle._answer_or_give_up, message, timeout)
+
+    def iterate(
+        self, source: Callable[P, AsyncIterable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> CrossedItems[T]:
+        """Iterate in asyncio over what an async iterator of the thread yields, such as chunks.
+
+        Args:
+            source: a function that makes it, such as `handle.subscribe` or `handle.stream`; what it
+                makes is entered and left in the thread, if it is an async context manager.
+            *args: what the function is called with.
+            **kwargs: likewise.
+
+        Example:
+            ```python
+            async with greenroom.iterate(handle.subscribe, "all") as chunks:
+                async for chunk in chunks:
+                    print(chunk)
+            ```
+        """
+        return CrossedItems(self, partial(source, *args, **kwargs))
+
+
+def _closed_error(crash: BaseException | None) -> RuntimeClosedError:
+    if crash is None:
+        return RuntimeClosedError(
+            "the runtime's thread is not running", hint="use it inside of its `async with` block"
+        )
+    error = RuntimeClosedError(f"the runtime's thread has crashed: {crash!r}")
+    error.__cause__ = crash
+    return error

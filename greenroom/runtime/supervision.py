@@ -1,0 +1,597 @@
+"""What a supervisor does with its children: restarts, stops, ends.
+
+A supervisor owns no task and no nursery of its own: its agents live where they would live without
+it, in their home's nursery, and park there between two lives. What takes time (a back-off, stopping
+a group) is a job, a task in the same nursery. A stronger order cancels the jobs in hand and begins
+its own: giving up is stronger than a restart, and the end is stronger than all. So the jobs may be
+cut off anywhere, and if the home itself ends, it ends the jobs and the children together.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVarTuple, Unpack
+
+import trio
+
+from greenroom.core import (
+    AgentState,
+    ConfigurationError,
+    EndStatus,
+    Restarted,
+    SupervisionError,
+    describe_error,
+    log_error,
+)
+from greenroom.runtime.outcome import SupervisorOutcome, error_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.resilience import Backoff
+    from greenroom.runtime.actor import Actor
+    from greenroom.runtime.supervisor import Home
+
+
+# -- its jobs: what takes time, each in a task of its home's nursery ---------------------------------
+
+Ts = TypeVarTuple("Ts")
+
+
+class Jobs:
+    """Starts jobs, and calls all of them off together."""
+
+    def __init__(self, home: "Home", name: str) -> None:
+        """Start with none; the name is that of their tasks."""
+        self._home = home
+        self._name = name
+        self._scopes: set[trio.CancelScope] = set()
+
+    def launch(self, job: "Callable[[Unpack[Ts]], Awaitable[None]]", *args: *Ts) -> None:
+        """Start a job; it can be called off before it has run at all."""
+        scope = trio.CancelScope()
+        self._scopes.add(scope)
+        self._home.nursery.start_soon(self._run, scope, job, args, name=self._name)
+
+    async def _run(
+        self,
+        scope: trio.CancelScope,
+        job: "Callable[[Unpack[Ts]], Awaitable[None]]",
+        args: tuple[*Ts],
+    ) -> None:
+        with scope:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await job(*args)
+        self._scopes.discard(scope)
+
+    def call_off(self) -> None:
+        """Cancel all of them, the one that calls included; what is launched later is not meant."""
+        for scope in self._scopes:
+            scope.cancel()
+        self._scopes.clear()
+
+
+# -- a child as its supervisor sees it: an agent, or another supervisor ------------------------------
+
+Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
+"""When a child is started again: always, only after a crash, or never."""
+
+Strategy: TypeAlias = Literal["one_for_one", "rest_for_one", "one_for_all"]
+"""Who is started again when a child crashes: it alone, it and those started after it, or all."""
+
+
+class Member(ABC):
+    """One child: it is alive, or parked between two lives, or gone.
+
+    Whoever parks it starts it again or gives it up. It waits in its home's nursery, so that the end
+    of the home ends it in any case.
+    """
+
+    def __init__(self, name: str, restart: Restart, parent: "Supervision | None") -> None:
+        """Begin alive."""
+        self.name = name
+        self.restart: Restart = restart
+        self.parent = parent
+        """The supervisor whose child it is; None for one that has none above it."""
+        self.stopped_by: SupervisionError | None = None
+        """Why the supervisor has stopped it or given it up, where it did."""
+        self._stopped = trio.Event()
+        self._begun = trio.Event()
+
+    # -- what it tells --------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def restarts(self) -> int:
+        """How often it was started again."""
+
+    @property
+    @abstractmethod
+    def crash(self) -> BaseException | None:
+        """What crashed its life that is over, or None."""
+
+    @property
+    @abstractmethod
+    def is_finished(self) -> bool:
+        """Whether its life ended because its work was done."""
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether its life is over, and it waits to be started again or given up."""
+        return self._stopped.is_set()
+
+    @property
+    def may_live_again(self) -> bool:
+        """Whether its restart type allows another life after the one that is over."""
+        if self.restart == "transient":
+            return not self.is_finished
+        return self.restart == "permanent"
+
+    # -- what its supervisor does ---------------------------------------------------------------
+
+    async def stop(self, why: "SupervisionError") -> None:
+        """End its life, and wait until it is parked, or gone."""
+        if not self.is_parked:
+            self.stopped_by = self.stopped_by or why
+            self._begin_stop()
+        await self._stopped.wait()
+
+    @abstractmethod
+    def _begin_stop(self) -> None:
+        """End its life, without waiting."""
+
+    @abstractmethod
+    def announce(self, delay: float, why: str) -> None:
+        """Tell whoever reads it that it will live again in `delay` seconds, and why if no crash."""
+
+    async def start(self) -> None:
+        """Let it live again if it is parked, and wait until that life has begun, or is over."""
+        if self.is_parked:
+            self._stopped, self._begun = trio.Event(), trio.Event()
+            self.stopped_by = None
+            self._live_again()
+        await self._begun.wait()
+
+    @abstractmethod
+    def _live_again(self) -> None:
+        """Begin another life, without waiting."""
+
+    @abstractmethod
+    def give_up(self, why: "SupervisionError") -> None:
+        """End it for good, without waiting."""
+
+    @abstractmethod
+    async def end(self, grace: float) -> None:
+        """Shut it down for good, with so many seconds for the turn in hand."""
+
+    # -- what happens to it ---------------------------------------------------------------------
+
+    def begun(self) -> None:
+        """A life has begun."""
+        self._begun.set()
+
+    def park(self) -> None:
+        """A life is over. Also when no other follows: then nobody may wait for it any longer."""
+        self._stopped.set()
+        self._begun.set()
+
+
+logger = logging.getLogger("greenroom.runtime")
+
+
+class _State(Enum):
+    RUNNING = auto()
+    HALTED = auto()
+    ENDING = auto()
+
+
+class Supervision(Member):
+    """The children of one supervisor, in the order in which they were started."""
+
+    def __init__(
+        self,
+        home: "Home",
+        parent: "Supervision | None",
+        *,
+        name: str,
+        restart: Restart,
+        strategy: Strategy,
+        window: "RestartWindow",
+        backoff: "Backoff",
+    ) -> None:
+        """Made by `supervisor()` of a runtime, an agent or another supervisor."""
+        super().__init__(name, restart, parent)
+        self.home = home
+        self.strategy: Strategy = strategy
+        self.window = window
+        self.members: dict[Member, None] = {}
+        self.restarted = 0
+        """How many restarts it has ordered."""
+        self.ended = trio.Event()
+        self.outcome: SupervisorOutcome | None = None
+        self._backoff = backoff
+        self._state = _State.RUNNING
+        self._crash: SupervisionError | None = None
+        self._lives = 1
+        self._was_asked = False
+        self._jobs = Jobs(home, f"supervisor {name}")
+        # Children whose crash concerns a group, and the job that sees to one after the other.
+        self._failed: set[Member] = set()
+        self._is_grouping = False
+        self.begun()
+
+    # -- as the child of another one ------------------------------------------------------------
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again, with all of its children."""
+        return self._lives - 1
+
+    @property
+    def crash(self) -> SupervisionError | None:
+        """Why it has given up, or None."""
+        return self._crash
+
+    @property
+    def is_finished(self) -> bool:
+        """Never: a supervisor's work is not done before it is told so."""
+        return False
+
+    def _begin_stop(self) -> None:
+        if self._state is _State.RUNNING:
+            self._halt()
+
+    def announce(self, delay: float, why: str) -> None:
+        """Tell the readers of all its agents."""
+        for member in self.members:
+            member.announce(delay, describe_error(self._crash) or why)
+
+    def _live_again(self) -> None:
+        self._lives += 1
+        self._crash = None
+        self._state = _State.RUNNING
+        self.window.clear()
+        self._is_grouping = True
+        self._jobs.launch(self._start_all)
+
+    def give_up(self, why: SupervisionError) -> None:
+        """End it and everything below it for good, without waiting."""
+        self.stopped_by = why
+        self._end_now(why)
+
+    async def end(self, grace: float) -> None:
+        """Shut everything below it down, in reverse order, each with this grace."""
+        self.close(grace)
+        await self.ended.wait()
+
+    # -- what its children tell it --------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it takes children."""
+        return self._state is _State.RUNNING
+
+    def add(self, member: Member) -> None:
+        """A child was started."""
+        self.members[member] = None
+
+    def forget(self, member: Member) -> None:
+        """A child has ended for good."""
+        del self.members[member]
+        self._failed.discard(member)
+        self._finish_if_empty()
+
+    def takes(self, member: Member) -> bool:
+        """A child's life is over: whether it may have another one, and so shall park."""
+        if self._state is _State.ENDING or not member.may_live_again:
+            return False
+        if self._state is _State.RUNNING and member.stopped_by is None:
+            self._order_restart(member)
+        return True
+
+    # -- restarts -------------------------------------------------------------------------------
+
+    def _order_restart(self, member: Member) -> None:
+        if self.strategy == "one_for_one":
+            count = self._count(member, member)
+            if count is not None:
+                delay = self._backoff.delay(count)
+                member.announce(delay, "")
+                self._jobs.launch(self._start_after, member, delay)
+            return
+        self._failed.add(member)
+        if not self._is_grouping:
+            self._is_grouping = True
+            self._jobs.launch(self._restart_groups)
+
+    def _count(self, culprit: Member, who: object) -> int | None:
+        """Count a restart; None where it was one too many, and the supervisor gives up."""
+        count = self.window.add(who, trio.current_time())
+        if count is None:
+            self._fail(culprit)
+        else:
+            self.restarted += 1
+        return count
+
+    async def _start_after(self, member: Member, delay: float) -> None:
+        await trio.sleep(delay)
+        await self._start([member])
+
+    async def _start(self, members: list[Member]) -> None:
+        for member in members:
+            # A cancel may have come after what was waited for last: then nothing may happen here.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if member in self.members:
+                await member.start()
+
+    async def _stop(self, members: list[Member], why: SupervisionError) -> None:
+        for member in reversed(members):
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await member.stop(why)
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+    async def _start_all(self) -> None:
+        await self._start(list(self.members))
+        self.begun()
+        await self._restart_groups()
+
+    async def _restart_groups(self) -> None:
+        """Restart one group after the other, until no crash is left to see to."""
+        while self._failed:
+            culprit = next(member for member in self.members if member in self._failed)
+            count = self._count(culprit, self)
+            if count is None:
+                return
+            await self._restart_group(culprit, self._backoff.delay(count))
+        self._is_grouping = False
+
+    async def _restart_group(self, culprit: Member, delay: float) -> None:
+        group = self._group(culprit)
+        reason = f"{culprit.name} {'crashed' if culprit.crash else 'ended'}"
+        why = SupervisionError(f"the supervisor {self.name} stopped its group, because {reason}")
+        why.__cause__ = culprit.crash
+        await self._stop(group, why)
+        # Whoever of them crashed meanwhile is seen to by this restart.
+        self._failed.difference_update(group)
+        for member in group:
+            if member in self.members:
+                member.announce(delay, reason)
+        await trio.sleep(delay)
+        await self._start(group)
+
+    def _group(self, culprit: Member) -> list[Member]:
+        members = list(self.members)
+        first = members.index(culprit) if self.strategy == "rest_for_one" else 0
+        return members[first:]
+
+    # -- giving up ------------------------------------------------------------------------------
+
+    def _fail(self, culprit: Member) -> None:
+        """A restart too many: stop everything, and let whoever is above decide."""
+        window = self.window
+        self._crash = SupervisionError(
+            f"the supervisor {self.name} gave up: {culprit.name} was to be started again, after "
+            f"{window.intensity} restarts within {window.period:g} seconds"
+        )
+        self._crash.__cause__ = culprit.crash
+        if culprit.crash is None:
+            logger.error("%s", self._crash)
+        else:
+            log_error(logger, str(self._crash), culprit.crash)
+        self._halt()
+
+    def _halt(self) -> None:
+        self._state = _State.HALTED
+        self._call_off()
+        self._jobs.launch(self._stop_all)
+
+    async def _stop_all(self) -> None:
+        why = self._crash or self.stopped_by
+        assert why is not None  # whoever halts says why
+        await self._stop(list(self.members), why)
+        if self.parent is not None and self.parent.takes(self):
+            self.park()
+        else:
+            self._end_now(why)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def close(self, grace: float) -> None:
+        """Begin to end, on request; a second call joins the first."""
+        if self._state is _State.ENDING:
+            return
+        self._was_asked = True
+        self._begin_end()
+        if self.members and self.home.is_open:
+            self._jobs.launch(self._end_members, grace)
+        self._finish_if_empty()
+
+    def home_ended(self) -> None:
+        """The runtime or the agent that it belongs to has ended, and all of its agents with it."""
+        self._begin_end()
+        for member in tuple(self.members):
+            if isinstance(member, Supervision):
+                member.home_ended()
+        self._finish_if_empty()
+
+    async def _end_members(self, grace: float) -> None:
+        for member in reversed(tuple(self.members)):
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await member.end(grace)
+
+    def _end_now(self, why: SupervisionError) -> None:
+        self._begin_end()
+        for member in tuple(self.members):
+            member.give_up(why)
+        self._finish_if_empty()
+
+    def _begin_end(self) -> None:
+        self._state = _State.ENDING
+        self._call_off()
+
+    def _call_off(self) -> None:
+        self._jobs.call_off()
+        self._is_grouping = False
+        self._failed.clear()
+
+    def _finish_if_empty(self) -> None:
+        """End, in one step, once the last child is gone."""
+        if self._state is not _State.ENDING or self.members or self.ended.is_set():
+            return
+        status = EndStatus.COMPLETED if self._was_asked else EndStatus.CANCELLED
+        if self._crash is not None:
+            status = EndStatus.CRASHED
+        error = self._crash or self.stopped_by
+        self.outcome = SupervisorOutcome(status, error, self.restarted)
+        self.park()
+        self.ended.set()
+        if self.parent is not None:
+            self.parent.forget(self)
+        else:
+            self.home.forget(self, self._crash)
+
+
+# -- the restarts of the last seconds: whether there may be one more, and which it is ----------------
+
+
+class RestartWindow:
+    """A sliding window in which at most `intensity` restarts fit.
+
+    As in Erlang/OTP, the restart that makes it one too many is the one that must not happen, and a
+    restart that lies exactly `period` seconds back still counts.
+
+    Example:
+        >>> window = RestartWindow(intensity=2, period=5.0)
+        >>> window.add("a", now=0.0), window.add("b", now=1.0), window.add("a", now=2.0)
+        (1, 1, None)
+        >>> window.add("a", now=5.5)
+        1
+    """
+
+    def __init__(self, intensity: int, period: float) -> None:
+        """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
+        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
+            raise ConfigurationError("a supervisor's intensity must be 0 or more")
+        if not period > 0:
+            raise ConfigurationError("a supervisor's period must be more than 0 seconds")
+        self.intensity = intensity
+        self.period = period
+        self._restarts: deque[tuple[float, object]] = deque()
+        self._by_child: Counter[object] = Counter()
+
+    def add(self, child: object, now: float) -> int | None:
+        """Count a restart of a child, and return which one it is of this child in the window.
+
+        None, and nothing is counted, where that would be more than the intensity.
+        """
+        if self.count(now) >= self.intensity:
+            return None
+        self._restarts.append((now, child))
+        self._by_child[child] += 1
+        return self._by_child[child]
+
+    def count(self, now: float) -> int:
+        """Return how many restarts lie in the window that ends now."""
+        while self._restarts and self._restarts[0][0] < now - self.period:
+            _, child = self._restarts.popleft()
+            self._by_child[child] -= 1
+            if not self._by_child[child]:
+                del self._by_child[child]
+        return len(self._restarts)
+
+    def clear(self) -> None:
+        """Forget every restart."""
+        self._restarts.clear()
+        self._by_child.clear()
+
+
+# -- an agent as its supervisor sees it --------------------------------------------------------------
+
+
+class SupervisedAgent(Member):
+    """Parks an agent's task between two of its lives."""
+
+    def __init__(self, actor: "Actor", parent: "Supervision", restart: Restart) -> None:
+        """Begin with the agent's first life."""
+        super().__init__(actor.name, restart, parent)
+        self.actor = actor
+        self._supervision = parent
+        self._go = trio.Event()
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return self.actor.restarts
+
+    @property
+    def crash(self) -> BaseException | None:
+        """What crashed its life that is over, or None."""
+        return self.actor.life.crash
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its function has returned."""
+        return self.actor.life.returned and self.actor.life.crash is None
+
+    # -- what its supervisor does ---------------------------------------------------------------
+
+    def _begin_stop(self) -> None:
+        self.actor.life.scope.cancel()
+
+    def announce(self, delay: float, why: str) -> None:
+        """Publish `Restarted`, after the `Error` of a crash."""
+        actor = self.actor
+        name = "/".join(actor.lineage())
+        if self.crash is None:
+            logger.warning("the agent %s starts again in %.3g s: %s", name, delay, why)
+        else:
+            log_error(logger, f"the agent {name} starts again in {delay:.3g} s", self.crash)
+            self._tell_crash(self.crash)
+        text = describe_error(self.crash) or why
+        actor.publish(Restarted(actor.epoch + 1, text, delay))
+        actor.set_state(AgentState.idle())
+        actor.note = _note(self.crash, why)
+
+    def _tell_crash(self, crash: BaseException) -> None:
+        if not self.actor.life.is_reported:
+            self.actor.life.is_reported = True
+            self.actor.publish(error_chunk(crash))
+
+    def _live_again(self) -> None:
+        self.actor.begin_life()
+        self._go.set()
+
+    def give_up(self, why: "SupervisionError") -> None:
+        """End it for good, without waiting."""
+        self.stopped_by = why
+        self.actor.scope.cancel()
+
+    async def end(self, grace: float) -> None:
+        """Shut it down for good."""
+        await self.actor.shut_down(grace)
+
+    # -- what the agent's task does -------------------------------------------------------------
+
+    def parks(self) -> bool:
+        """Say that a life is over, and ask whether another one may follow."""
+        self._go = trio.Event()
+        if not self._supervision.takes(self):
+            return False
+        self.park()
+        return True
+
+    async def wait_start(self) -> None:
+        """Wait to be started again; the end of the agent cancels this."""
+        await self._go.wait()
+
+    def gone(self) -> None:
+        """The agent has ended."""
+        self.park()
+        self._supervision.forget(self)
+
+
+def _note(crash: BaseException | None, why: str) -> str:
+    if crash is not None:
+        return f"[The agent crashed: {describe_error(crash)}; it was started again]"
+    return f"[The agent was started again{f': {why}' if why else ''}]"

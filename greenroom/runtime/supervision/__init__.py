@@ -1,1 +1,0 @@
-"""Supervisors, which start agents again, and monitors, which are told of an end."""

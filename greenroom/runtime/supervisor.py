@@ -1,0 +1,379 @@
+"""Supervisors: what you hold of a group of agents that are started again when they crash."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVarTuple, Unpack, get_args
+
+import trio
+
+from greenroom.core import AgentNotRunningError, ConfigurationError, SelfWaitError, SupervisionError
+from greenroom.resilience import Backoff
+from greenroom.runtime.interruption import check_grace
+from greenroom.runtime.introspection import SupervisorStatistics
+from greenroom.runtime.spawning import spawn_child, spawn_root
+from greenroom.runtime.supervision import (
+    Member,
+    Restart,
+    RestartWindow,
+    Strategy,
+    SupervisedAgent,
+    Supervision,
+)
+from greenroom.runtime.task_tree import current_actor, require_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from greenroom.resilience import Budget
+    from greenroom.runtime.actor import Actor, Unattended
+    from greenroom.runtime.handle import AgentHandle
+    from greenroom.runtime.internals import AgentInternals
+    from greenroom.runtime.outcome import SupervisorOutcome
+    from greenroom.runtime.runtime import AgentRuntime
+    from greenroom.session import AgentSession
+
+
+Ts = TypeVarTuple("Ts")
+
+
+@dataclass(frozen=True)
+class SupervisedChild:
+    """A look at one child of a supervisor.
+
+    Attributes:
+        name: its name.
+        restart: when it is started again: "permanent", "transient" or "temporary".
+        restarts: how often it was.
+        state: "running", or "restarting" while it waits for that or is being stopped for it.
+        session_id: the session of an agent; empty for a supervisor.
+        supervisor: the supervisor that this child is; None for an agent.
+    """
+
+    name: str
+    restart: Restart
+    restarts: int
+    state: Literal["running", "restarting"]
+    session_id: str = ""
+    supervisor: "Supervisor | None" = None
+
+
+class Supervisor:
+    """Starts agents, and starts them again when they crash, within limits.
+
+    The words are those of Erlang/OTP. Its agents live where they would live without it, under the
+    runtime or under the agent that made it; what it adds is what happens when one of them crashes.
+
+    Example:
+        ```python
+        supervisor = runtime.supervisor("rest_for_one", intensity=3, period=5.0)
+        feed = supervisor.spawn(AgentSession.new("feed"), feed_agent, restart="permanent")
+        desk = supervisor.spawn(AgentSession.new("desk"), desk_agent, restart="transient")
+        ```
+    """
+
+    def __init__(self, supervision: Supervision) -> None:
+        """Made by `supervisor()` of a runtime, an agent or another supervisor."""
+        self._supervision = supervision
+
+    def __repr__(self) -> str:
+        return f"<Supervisor {self.name!r}, {self.strategy}, {len(self._supervision.members)} children>"
+
+    @property
+    def name(self) -> str:
+        """Its name, for people and logs."""
+        return self._supervision.name
+
+    @property
+    def strategy(self) -> Strategy:
+        """Who is started again when a child crashes."""
+        return self._supervision.strategy
+
+    # -- children -------------------------------------------------------------------------------
+
+    def spawn(
+        self,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        *args: *Ts,
+        restart: Restart = "temporary",
+        unattended: "Unattended" = "ask",
+        name: str | None = None,
+        budget: "Budget | None" = None,
+    ) -> "AgentHandle":
+        """Start an agent as the last child, and return its handle at once.
+
+        The handle, the session, the mailbox and the subscribers stay the same over all restarts;
+        `wait()` returns after the last of them.
+
+        Args:
+            session: the conversation that it continues; it gets it back after a restart.
+            agent_fn: an async function; a restart calls it again.
+            *args: what else it is given, each time.
+            restart: "temporary" is never started again, which is the default, because to run an
+                agent twice costs money and effects; "transient" after a crash; "permanent" also
+                after its function has returned. An agent that somebody ends stays ended.
+            unattended: as in `AgentRuntime.spawn`; a subagent's requests go by its root's.
+            name: for people and logs; by default the agent's type.
+            budget: what it may use in all of its lives together; a restart does not fill it up.
+
+        Raises:
+            SupervisionError: the supervisor has ended, or is itself being restarted.
+            SessionInUseError: an agent with this session is running.
+            TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
+            ConfigurationError: `restart` is none of the three.
+            RuntimeClosedError: the runtime has been left.
+            AgentNotRunningError: the agent that owns the supervisor has returned.
+            SessionError: under an agent: the session has another parent.
+            TurnError: under an agent: it has as many subagents as the limit allows.
+        """
+        self._refuse(restart)
+        supervision = self._supervision
+        handle = supervision.home.spawn(
+            session, agent_fn, args, unattended=unattended, name=name, budget=budget
+        )
+        member = SupervisedAgent(handle._actor, supervision, restart)
+        handle._actor.member = member
+        supervision.add(member)
+        return handle
+
+    def supervisor(
+        self,
+        strategy: Strategy = "one_for_one",
+        *,
+        restart: Restart = "permanent",
+        intensity: int = 3,
+        period: float = 5.0,
+        backoff: Backoff | None = None,
+        name: str = "supervisor",
+    ) -> "Supervisor":
+        """Make a supervisor as the last child: should it give up, this one may restart it.
+
+        It then starts its children again that have not ended for good. The arguments are those of
+        `AgentRuntime.supervisor`.
+
+        Raises:
+            SupervisionError: this supervisor has ended, or is itself being restarted.
+            ConfigurationError: an argument is none.
+        """
+        self._refuse(restart)
+        parent = self._supervision
+        below = make_supervisor(
+            parent.home,
+            strategy,
+            intensity=intensity,
+            period=period,
+            backoff=backoff,
+            name=name,
+            parent=parent,
+            restart=restart,
+        )
+        parent.add(below._supervision)
+        return below
+
+    def _refuse(self, restart: str) -> None:
+        if restart not in get_args(Restart):
+            raise ConfigurationError(
+                f"restart={restart!r} is none of 'permanent', 'transient' and 'temporary'"
+            )
+        if not self._supervision.is_running:
+            raise SupervisionError(
+                f"the supervisor {self.name} takes no children: it has ended, or is being stopped"
+            )
+
+    @property
+    def children(self) -> tuple[SupervisedChild, ...]:
+        """The children that have not ended for good, in the order in which they were started."""
+        return tuple(map(_look_at, self._supervision.members))
+
+    def statistics(self) -> SupervisorStatistics:
+        """Return figures about its children and their restarts."""
+        supervision = self._supervision
+        return SupervisorStatistics(
+            children=len(supervision.members),
+            restarting=sum(child.state == "restarting" for child in self.children),
+            restarts=supervision.restarted,
+            recent=supervision.window.count(trio.current_time()),
+        )
+
+    # -- the end --------------------------------------------------------------------------------
+
+    async def wait(self) -> "SupervisorOutcome":
+        """Wait until it has ended and all of its agents with it, and return how.
+
+        It ends by `shutdown`, by giving up, or with the runtime or agent that it belongs to; never
+        for lack of children.
+
+        Raises:
+            SelfWaitError: called from inside one of its agents.
+            EventLoopError: called outside of the runtime's event loop.
+        """
+        self._refuse_wait("wait()")
+        await self._supervision.ended.wait()
+        outcome = self._supervision.outcome
+        assert outcome is not None  # set in the same step as the event
+        return outcome
+
+    async def shutdown(self, grace: float = 5.0) -> "SupervisorOutcome":
+        """End its children for good, the last started first, and return how it ended.
+
+        Each has `grace` seconds for the turn in hand before it is cancelled. A second call joins
+        the first; a call that is cancelled does not call the shutdown off.
+
+        Raises:
+            SelfWaitError: called from inside one of its agents.
+            EventLoopError: called outside of the runtime's event loop.
+            ValueError: the grace is negative or not a number.
+        """
+        self._refuse_wait("shutdown()")
+        check_grace(grace)
+        self._supervision.close(grace)
+        return await self.wait()
+
+    def _refuse_wait(self, what: str) -> None:
+        self._supervision.home.require_loop(what)
+        caller = current_actor()
+        while caller is not None:
+            if self._supervision in _supervisors_of(caller):
+                raise SelfWaitError(
+                    f"{what} of a supervisor would wait for the agent that calls it"
+                )
+            caller = caller.parent or caller.runtime._host
+
+
+def make_supervisor(
+    home: "Home",
+    strategy: Strategy,
+    *,
+    intensity: int,
+    period: float,
+    backoff: Backoff | None,
+    name: str,
+    parent: Supervision | None = None,
+    restart: Restart = "temporary",
+) -> Supervisor:
+    """Make a supervisor in its home, below another one if there is one."""
+    if strategy not in get_args(Strategy):
+        raise ConfigurationError(
+            f"{strategy!r} is none of 'one_for_one', 'rest_for_one' and 'one_for_all'"
+        )
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise ConfigurationError(
+            f"backoff={backoff!r} is no back-off", hint="write backoff=Backoff(first=0.1)"
+        )
+    supervision = Supervision(
+        home,
+        parent,
+        name=name,
+        restart=restart,
+        strategy=strategy,
+        window=RestartWindow(intensity, period),
+        backoff=backoff or Backoff(),
+    )
+    if parent is None:
+        home.add(supervision)
+    return Supervisor(supervision)
+
+
+def _look_at(member: Member) -> SupervisedChild:
+    state: Literal["running", "restarting"] = (
+        "restarting" if member.is_parked or member.stopped_by else "running"
+    )
+    return SupervisedChild(
+        name=member.name,
+        restart=member.restart,
+        restarts=member.restarts,
+        state=state,
+        session_id=member.actor.session.session_id if isinstance(member, SupervisedAgent) else "",
+        supervisor=Supervisor(member) if isinstance(member, Supervision) else None,
+    )
+
+
+def _supervisors_of(actor: "Actor") -> list[Supervision]:
+    """Return the supervisors above an agent, the nearest first."""
+    found: list[Supervision] = []
+    above = actor.member.parent if actor.member else None
+    while above is not None:
+        found.append(above)
+        above = above.parent
+    return found
+
+
+# -- where its agents live: under the runtime, or under the agent that made it -----------------------
+
+
+class Home:
+    """The nursery in which a supervisor's agents live and its jobs run, and who learns of its end."""
+
+    def __init__(self, runtime: "AgentRuntime", owner: "Actor | None") -> None:
+        """Take the runtime, or the present life of the agent that owns the supervisor.
+
+        Raises:
+            RuntimeClosedError: the runtime is not open.
+            AgentNotRunningError: the agent's function has returned.
+        """
+        self._runtime = runtime
+        self.owner = owner
+        self._life = owner.life if owner else None
+        self.nursery = runtime._open_nursery()
+        """Where everything of it runs."""
+        if self._life is not None:
+            if self._life.nursery is None:
+                raise AgentNotRunningError("the agent has returned, and supervises no more")
+            self.nursery = self._life.nursery
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not begun to end."""
+        if self._life is not None:
+            return self._life.nursery is not None
+        return self._runtime._open
+
+    def require_loop(self, what: str) -> None:
+        """Raise `EventLoopError` where the caller is in another thread or loop."""
+        require_loop(self._runtime, what)
+
+    def add(self, supervision: "Supervision") -> None:
+        """Remember a supervisor that nobody stands above."""
+        self._supervisions[supervision] = None
+
+    def forget(self, supervision: "Supervision", crash: "SupervisionError | None") -> None:
+        """It has ended; where it gave up, the agent that owns it crashes."""
+        self._supervisions.pop(supervision, None)
+        if crash is not None and self._life is not None and self.is_open:
+            self._life.fail(crash)
+
+    @property
+    def _supervisions(self) -> "dict[Supervision, None]":
+        return self._runtime._supervisions if self._life is None else self._life.supervisions
+
+    def spawn(
+        self,
+        session: "AgentSession",
+        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        args: tuple[*Ts],
+        *,
+        unattended: "Unattended",
+        name: str | None,
+        budget: "Budget | None",
+    ) -> "AgentHandle":
+        """Start an agent here; `Supervisor.spawn` says what may be raised."""
+        if self.owner is None:
+            return spawn_root(
+                self._runtime,
+                session,
+                agent_fn,
+                args,
+                unattended=unattended,
+                name=name,
+                budget=budget,
+            )
+        return spawn_child(
+            self.owner,
+            session,
+            agent_fn,
+            args,
+            detached=False,
+            scope="turn",
+            report=True,
+            name=name,
+            budget=budget,
+        )

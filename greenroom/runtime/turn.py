@@ -1,0 +1,600 @@
+"""One turn: from an input to the end of the agent's answer to it.
+
+A turn is a cancel scope with a clean end. Whatever happens inside (an end, an error, an interrupt,
+the end of the agent) it leaves a history in which every tool call is answered, saves it, and says
+how it ended. In order: the scope closes; subagents that the turn spawned are gone, unless it
+completed; open calls get their `ToolEnd`; the history is paired and saved; the state is idle;
+`Done` is published; what waits for the turn wakes. Only a turn that is suspended leaves calls open,
+those that have not started.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import trio
+from msgspec import UNSET
+
+from greenroom.core import (
+    MAX_ERROR_TEXT,
+    AgentState,
+    ConversationInput,
+    Done,
+    Message,
+    Resume,
+    StopReason,
+    TurnError,
+    TurnStart,
+    TurnStatus,
+    Usage,
+    clip,
+    describe_error,
+    serde,
+    type_name,
+)
+from greenroom.runtime.interruption import Interruption, InterruptMode
+from greenroom.runtime.outcome import (
+    TurnResult,
+    error_chunk,
+    is_cancelled,
+    is_typed,
+    messages_of,
+    must_propagate,
+    split_failure,
+)
+from greenroom.runtime.task_tree import require_loop
+from greenroom.session import WENT_ON
+
+if TYPE_CHECKING:
+    from greenroom.runtime.actor import Actor
+    from greenroom.runtime.budget import BudgetScope
+
+logger = logging.getLogger("greenroom.runtime")
+
+
+class Turn:
+    """One turn of one agent; made when its input is taken, entered with `async with`."""
+
+    def __init__(self, actor: "Actor", message: ConversationInput) -> None:
+        """Made by the runtime when the agent takes the message."""
+        self._actor = actor
+        self._scope = trio.CancelScope()
+        self._timer: BudgetScope | None = None
+        self._is_used = False
+        self._is_left = False  # by `leave_suspended`
+        self._before: tuple[Message, ...] = ()
+        self._failures: list[BaseException] = []
+        self._done = Done(message.id, TurnStatus.FAILED)
+        # Whether it is entered and not left.
+        self._is_open = False
+        # What `set_result` was given, as JSON, so that each reader gets a copy.
+        self._value: bytes | None = None
+        self.message = message
+        self.inputs = [message.id]
+        """The inputs that this turn answers: its own, and those that joined it."""
+        # The task that has entered it, and how many nurseries that task had open then.
+        self._task: trio.lowlevel.Task | None = None
+        self._depth = 0
+        self.taker: trio.lowlevel.Task | None = None
+        """The task that took the message; None where the turn was made without one."""
+        self.is_handed_on = False
+        """Whether the task that took the message may have passed it to another one."""
+        self.is_suspended = False
+        """Whether calls stay open that have not started when it is left."""
+        self.steer = False
+        """Whether input that arrives meanwhile joins the turn at its next step."""
+        self.append = True
+        """Whether its message joins the history when it is entered; if not, the body sees to that."""
+        self.steps = 0
+        """How many steps have begun."""
+        self.replies = 0
+        """How many model calls had a reply."""
+        self.usage = Usage()
+        """Tokens of the turn's model calls."""
+        self.interruption = Interruption(
+            self._scope,
+            running=lambda: actor.running(self),
+            clip_cleanups=lambda deadline: actor.cleanups.clip(deadline, of_turn=self),
+        )
+
+    async def __aenter__(self) -> Self:
+        actor = self._actor
+        require_loop(actor.runtime, "a turn")
+        actor.refuse_if_ended()
+        if actor.turns.current is not None:
+            raise TurnError(
+                "a turn is open already", hint="leave its `async with` block before the next one"
+            )
+        if self._is_used:
+            raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
+        self._before = actor.session.history
+        # The one step that may fail comes first, and there is no checkpoint in here: a scope that
+        # is entered must reach its exit.
+        self._begin_conversation()
+        self._is_used = True
+        self._task = trio.lowlevel.current_task()
+        self._depth = len(self._task.child_nurseries)
+        actor.turns.open(self)
+        actor.publish(TurnStart(self.message.id, self.message.sender))
+        actor.notify("before_turn", self.message)
+        actor.set_state(AgentState.processing())
+        self._timer = actor.budgets.first_to_end
+        if self._timer is not None:
+            self._scope.deadline = self._timer.budget.deadline
+        self._scope.__enter__()
+        self._is_open = True
+        return self
+
+    def _begin_conversation(self) -> None:
+        """Go on with the calls that were left open, or answer them and append the message."""
+        session, message = self._actor.session, self.message
+        if not isinstance(message, Resume):
+            session.pair_tool_uses(WENT_ON)
+            if self.append:
+                session.add_message(_said(message))
+        elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
+            raise TurnError(
+                "these calls are no longer open", hint="a Resume gets one turn, the first"
+            )
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if self._actor.turns.current is not self:
+            return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
+        self._is_open = False
+        left = self._close_scope(kind, error, trace)
+        if left is None and self._timer is not None and self._is_out_of_time:
+            left = self._timer.exceeded("seconds")
+        status = self._status(left)
+        self.interruption.body_is_over(is_completed=status is TurnStatus.COMPLETED)
+        failure, further = split_failure(left)
+        if failure is not None:
+            self._failures.append(failure)
+        try:
+            broken = await self._end(status, left)
+            further = broken if further is None else further
+        finally:
+            self.interruption.finish()
+            self._actor.notify("after_turn", self._done)
+        if further is None:
+            return True
+        if further is error:
+            return False
+        raise further
+
+    async def abandon(self) -> None:
+        """Close a turn that was entered by hand, or by a task that was lost, and never left."""
+        self._is_open = False
+        self._failures.append(
+            TurnError(
+                "the agent's function ended inside of this turn",
+                hint="open it with `async with agent.turn(message):`",
+            )
+        )
+        self.interruption.body_is_over(is_completed=False)
+        try:
+            await self._end(TurnStatus.FAILED, None)
+        finally:
+            self.interruption.finish()
+            self._actor.notify("after_turn", self._done)
+
+    def suspend(self) -> None:
+        """Leave calls open that have not started, when the block is left: somebody answers later.
+
+        The turn ends with `Done(status="waiting")` and the files that a kill at the question would
+        have left. The next agent, with the session loaded with `keep_open`, begins with a `Resume`;
+        here the next input answers the calls as not run. Call it before you cancel what asks. What
+        the turn has spawned ends with it. Without such a call the turn completes.
+
+        Raises:
+            TurnError: the turn is not open, or is a subagent's: whoever answers for its root is asked.
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            if reply.tool_uses and not is_office_hour():
+                turn.suspend()
+                break
+            ```
+        """
+        self._check_open("suspend")
+        if self._actor.parent is not None:
+            hint = "its questions go to whoever answers for its root"
+            raise TurnError("a subagent's turn can't be suspended", hint=hint)
+        self.is_suspended = True
+
+    def leave_suspended(self) -> None:
+        """Suspend it, and end its body at once; raises what `suspend` raises."""
+        self.suspend()
+        self._is_left = True
+        self._scope.cancel()
+
+    def _check_open(self, method: str) -> None:
+        require_loop(self._actor.runtime, f"{method}()")
+        if not self._is_open:
+            raise TurnError(
+                f"{method} was called for a turn that is not open",
+                hint=f"call turn.{method} inside of `async with agent.turn(message) as turn:`",
+            )
+
+    def set_result(self, value: object) -> None:
+        """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
+
+        When the turn completes, whoever hears of it reads the value: in `TurnResult.value`, in
+        `Done.value`, and, where this was the last turn of a subagent, in `SubAgentResult.value`. A turn
+        that is interrupted or fails has none, and neither has one that was told nothing: then it is
+        `msgspec.UNSET`, which is something else than None.
+
+        Raises:
+            TurnError: the turn is not open.
+            InvalidJSONError: it is not a JSON value; what was set before still counts.
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            async with agent.turn(message) as turn:
+                turn.set_result({"words": len(message.text.split())})
+            ```
+        """
+        self._check_open("set_result")
+        self._value = serde.dumps(serde.plain(value, "the result of a turn"))
+
+    @property
+    def value(self) -> object:
+        """A copy of its result; `msgspec.UNSET` where there is none."""
+        return UNSET if self._value is None else serde.loads(self._value)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its body was cancelled: by an interrupt, or at a budget's deadline."""
+        return self._scope.cancel_called
+
+    def encloses(self, task: trio.lowlevel.Task) -> bool:
+        """Whether a task runs inside of the turn's block, so that the block waits for it."""
+        each = task
+        while each is not self._task:
+            nursery = each.parent_nursery
+            if nursery is None:
+                return False
+            each = nursery.parent_task
+            if each is self._task:
+                return nursery in each.child_nurseries[self._depth :]
+        return True
+
+    @property
+    def is_steerable(self) -> bool:
+        """Whether input that arrives now joins this turn."""
+        return self.steer and not self.interruption.is_ordered
+
+    def take_steering(self) -> None:
+        """Take what waits in the mailbox into the conversation, between two steps.
+
+        Never between a call and its result: then it waits for the next boundary.
+        """
+        session = self._actor.session
+        if not self.is_steerable or any(message.tool_uses for message in session.history[-1:]):
+            return
+        for message in self._actor.mailbox.take_all():
+            self.inputs.append(message.id)
+            session.add_message(_said(message))
+
+    def _close_scope(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> BaseException | None:
+        try:
+            absorbed = self._scope.__exit__(kind, error, trace)
+        except BaseException as rest:  # noqa: BLE001 (handed on by the caller)
+            return rest
+        return None if absorbed else error
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        """Whether it was the deadline that cancelled the body."""
+        return self._scope.cancelled_caught and not (self._is_left or self.interruption.took_effect)
+
+    def _status(self, left: BaseException | None) -> TurnStatus:
+        if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
+            return TurnStatus.INTERRUPTED
+        if left is not None:
+            return TurnStatus.FAILED
+        is_waiting = self.is_suspended and (self._is_left or self._actor.session.unstarted)
+        return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
+
+    async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
+        """Clean up, save and publish; return what a broken store raised beside our own errors."""
+        with trio.CancelScope(shield=True):
+            refused = await self._settle(status)
+            if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
+                status = TurnStatus.FAILED
+                self.interruption.body_is_over(is_completed=False)
+                await self._actor.children.end(of_turn=self)
+        broken = refused if refused is not None and not is_typed(refused) else None
+        if refused is not None and broken is None:
+            self._failures.append(refused)
+        for failure in self._failures:
+            self._actor.publish(error_chunk(failure))
+        self._actor.set_state(AgentState.idle())
+        self._publish_end(
+            status,
+            clip("; ".join(map(messages_of, self._failures)), MAX_ERROR_TEXT)
+            or describe_error(left if broken is None else broken),
+        )
+        return broken
+
+    async def _settle(self, status: TurnStatus) -> BaseException | None:
+        actor = self._actor
+        if status is not TurnStatus.COMPLETED:
+            await actor.children.end(of_turn=self)
+        progress = actor.output.close_tools()
+        actor.session.keep_open |= (waits := status is TurnStatus.WAITING)
+        repaired = actor.session.pair_tool_uses(told=progress, keep_unstarted=waits)
+        self.interruption.repaired = repaired
+        try:
+            await actor.flush()
+        except BaseException as refused:
+            if must_propagate(refused):
+                raise
+            return refused
+        return None
+
+    def _publish_end(self, status: TurnStatus, problem: str) -> None:
+        if status is not TurnStatus.COMPLETED:
+            self._value = None
+        new = _since(self._before, self._actor.session.history)
+        replies = [message for message in new if message.role == "assistant"]
+        asked = [reply for reply in replies if reply.model]  # others no model has written
+        self._actor.turns.compare_replies(len(asked), self.replies)
+        last = replies[-1] if replies else None
+        result = TurnResult(
+            status=status,
+            text=last.text if last else "",
+            stop_reason=_stop_reason(last, status),
+            usage=self.usage,
+            error=problem if status is TurnStatus.FAILED or self._failures else "",
+            value=self.value,
+            kind=type_name(self._failures[0]) if self._failures else "",
+        )
+        self._done = Done(
+            self.message.id, status, result.stop_reason, result.usage, result.error, self.value
+        )
+        self._actor.publish(self._done)
+        self._actor.turns.close(self, result)
+
+
+def _said(message: ConversationInput) -> Message:
+    """Return what an input adds to the conversation."""
+    return Message.user(message.content, id=message.id, sender=message.sender)
+
+
+def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
+    """Return what was said since; a compaction or a rewind may have moved all of it meanwhile."""
+    count = len(before)
+    if count <= len(now) and (not count or now[count - 1] is before[-1]):
+        return now[count:]
+    known = {id(message) for message in before}
+    return [message for message in now if id(message) not in known]
+
+
+def _stop_reason(last: Message | None, status: TurnStatus) -> StopReason | None:
+    """Say why the last reply ended; where it broke off with an error, the error says it."""
+    if last is None:
+        return None
+    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
+    return None if broke_off else last.stop_reason
+
+
+# -- the turns of one agent: which is open, which input each takes, and who waits for it -------------
+
+
+class Turns:
+    """Which turn is open, which ones are to come, and what waits for the end of each.
+
+    An input that was taken is about to get a turn, and an interrupt counts for it already. Which
+    task opens that turn is for the agent to decide: it may be another one than took the input, and
+    meanwhile the first may take the next. So turns and inputs belong together by the input's id.
+    """
+
+    def __init__(self, actor: "Actor") -> None:
+        """Start with none."""
+        self._actor = actor
+        self.count = 0
+        """How many have begun."""
+        self.current: Turn | None = None
+        """The open turn."""
+        self.last: Turn | None = None
+        """The one that ended last."""
+        # The turns whose messages were taken and which are not entered yet, by the messages' ids.
+        self._taken: dict[str, Turn] = {}
+        # Those whose messages were put back: an interrupt that was meant for one still is.
+        self._put_back: dict[str, Turn] = {}
+        self._said_uncounted = False
+        self.may_resume = True
+        """Whether this life has neither taken an input nor begun a turn."""
+        self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
+        """What to call at the end of the turn that takes an input, by the input's id."""
+
+    # -- the agent's side -----------------------------------------------------------------------
+
+    def await_input(self) -> None:
+        """The agent is about to wait for input."""
+        require_loop(self._actor.runtime, "receive()")
+        self._let_go()
+        if self.current is None:
+            self._actor.set_state(AgentState.idle())
+
+    def resume(self) -> Resume | None:
+        """Return what was left open before this life, where nothing else is its first input."""
+        session = self._actor.session
+        calls = session.unstarted if self.may_resume and session.keep_open else ()
+        self.may_resume = False
+        if not calls:
+            return None
+        self._actor.approvals.expect(session.open_questions)
+        return Resume(calls)
+
+    def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
+        """A task of the agent has taken a message: from now on an interrupt is meant for its turn.
+
+        One that is taken inside of a turn is part of that turn.
+        """
+        self.may_resume = False
+        if self.current is not None and self.current.encloses(task):
+            self.current.inputs.append(message.id)
+            return
+        if len(self._taken) >= self._actor.limits.mailbox:
+            self._drop(next(iter(self._taken.values())))
+        again = self._put_back.pop(message.id, None)
+        turn = self._taken[message.id] = Turn(self._actor, message) if again is None else again
+        turn.taker = task
+
+    def make(self, message: ConversationInput, *, steer: bool, append: bool) -> Turn:
+        """Return the turn of this message: the one that was taken, else a new one."""
+        taken = self._taken.get(message.id)
+        turn = Turn(self._actor, message) if taken is None else taken
+        turn.steer, turn.append = steer, append
+        return turn
+
+    def open(self, turn: Turn) -> None:
+        """A turn is entered."""
+        self._taken.pop(turn.message.id, None)
+        self.may_resume = False
+        self._let_go()
+        self._actor.mailbox.forget_interrupt()
+        self.current = turn
+        self.count += 1
+        self._actor.context.current_turn = self.count
+
+    def close(self, turn: Turn, result: TurnResult) -> None:
+        """A turn has ended: wake what waits for its result."""
+        actor = self._actor
+        self.current, self.last = None, turn
+        actor.output.partial.clear()
+        actor.approvals.expect(())
+        actor.children.turn_ended(result.status)
+        for tool_use_id in actor.client_results.drop():
+            logger.warning(
+                "%s: a result came for the call %s, for which nobody waited",
+                actor.signature,
+                tool_use_id,
+            )
+        self._wake(turn.inputs, result)
+
+    def is_in_turn(self) -> bool:
+        """Whether the caller runs inside of the open turn."""
+        return self.current is not None and self.current.encloses(trio.lowlevel.current_task())
+
+    def _let_go(self) -> None:
+        """What was taken before is answered, unless another task may still open its turn.
+
+        Nor is what another task has taken, though it may have ended since: it has passed that on.
+        """
+        task = trio.lowlevel.current_task()
+        is_alone = task is self._actor.task and not any(
+            nursery.child_tasks for nursery in task.child_nurseries
+        )
+        for turn in tuple(self._taken.values()):
+            if is_alone and turn.taker is task:
+                self._drop(turn)
+            else:
+                turn.is_handed_on = True
+
+    # -- the outside ----------------------------------------------------------------------------
+
+    @property
+    def taken(self) -> tuple[ConversationInput, ...]:
+        """The messages that were taken, and have no turn yet."""
+        return tuple(turn.message for turn in self._taken.values())
+
+    @property
+    def in_flight(self) -> Turn | None:
+        """The turn that an interrupt is meant for: the open one, or the one about to begin."""
+        about_to_begin = (turn for turn in self._taken.values() if not turn.is_handed_on)
+        return self.current or next(about_to_begin, None)
+
+    def find(self, input_id: str) -> Turn | None:
+        """Return the turn that has taken an input, if it is open or yet to begin."""
+        if self.current is not None and input_id in self.current.inputs:
+            return self.current
+        return self._taken.get(input_id)
+
+    def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
+        """Interrupt the turn in flight and return it; None where there is none to wait for.
+
+        For a message that may be on its way between two tasks, it is not known whether a turn of
+        it will begin. Should it, it ends at once.
+        """
+        turn = self.in_flight
+        if turn is not None:
+            turn.interruption.order(mode, grace)
+            return turn
+        self._actor.mailbox.interrupt()
+        for handed_on in tuple(self._taken.values())[:1]:
+            handed_on.interruption.order(mode, grace)
+        return None
+
+    def withdraw(self, input_ids: Sequence[str]) -> None:
+        """Inputs were taken back before a turn took them: answer what waits for that turn."""
+        self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
+
+    # -- the end of a life ----------------------------------------------------------------------
+
+    async def abandon(self) -> None:
+        """The function has ended: close a turn that it never left."""
+        if self.current is not None:
+            await self.current.abandon()
+
+    def drop_taken(self) -> None:
+        """Forget what was taken and answered without a turn."""
+        for turn in tuple(self._taken.values()):
+            self._drop(turn)
+
+    def put_back(self) -> None:
+        """The agent's function broke off: messages that it took and did not begin wait again.
+
+        They are not in the history yet, and would be lost.
+        """
+        for turn in reversed(self._taken.values()):
+            # An interrupt that waits for a boundary finds none in what is over.
+            turn.interruption.at_boundary()
+            turn.is_handed_on = False
+            self._actor.mailbox.put_back(turn.message)
+        self._put_back, self._taken = self._taken, {}
+
+    def end(self) -> None:
+        """No turn follows: wake what still waits for one."""
+        for turn in self._put_back.values():
+            turn.interruption.finish()
+        for wake in tuple(self.waiting.values()):
+            wake(None)
+        self.waiting.clear()
+
+    def _drop(self, turn: Turn) -> None:
+        del self._taken[turn.message.id]
+        turn.interruption.drop()
+        self._wake(turn.inputs, None)
+
+    def compare_replies(self, added: int, counted: int) -> None:
+        """Say once where replies were added that no model call has counted."""
+        if added > counted and not self._said_uncounted:
+            self._said_uncounted = True
+            logger.warning(
+                "%s added %d replies, of which %d came out of `agent.model_call`: budgets, usage and"
+                " instruments know nothing of the others",
+                self._actor.signature,
+                added,
+                counted,
+            )
+
+    def _wake(self, input_ids: Sequence[str], result: TurnResult | None) -> None:
+        for input_id in input_ids:
+            wake = self.waiting.pop(input_id, None)
+            if wake is not None:
+                wake(result)

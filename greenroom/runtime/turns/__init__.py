@@ -1,1 +1,0 @@
-"""Turns: what an interrupt cancels, and how it is cleaned up after."""
