@@ -1,4 +1,4 @@
-"""`greenroom sessions fork` and `rewind`: another way on from an earlier place."""
+"""Commands that make or change stored sessions: `greenroom sessions fork`, `rewind` and the like."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from greenroom.session import FileStore, SQLiteStore
 
 
-# ---- What `greenroom sessions rewind --files` tells of files, before it asks and when it is done.
-
 _WORDS = {
     "write": "write back   ",
     "delete": "delete       ",
@@ -37,22 +35,8 @@ _WORDS = {
 }
 
 
-def folder_of(session: AgentSession) -> Path:
-    """Return the folder that the session was used in last; the working directory if it is unknown.
-
-    Raises:
-        ConfigurationError: it is unknown, and the working directory is gone.
-    """
-    told = session.get_metadata("workspace")
-    return Path(told) if isinstance(told, str) else working_folder()
-
-
-async def show_plan(plan: "RestorePlan", page: OutputWriter) -> None:
-    """Print what would become of each file, and what is not known.
-
-    Raises:
-        OSError: it can't be written.
-    """
+async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
+    """Print what would become of each file, and what is not known."""
     if not plan.files and not plan.gaps:
         await page.text("\nNo file differs from what it was.")
         return
@@ -65,7 +49,7 @@ async def show_plan(plan: "RestorePlan", page: OutputWriter) -> None:
 
 
 @dataclass(frozen=True)
-class Restored:
+class _Restored:
     """What became of the files: the plan, and what was done of it."""
 
     plan: "RestorePlan"
@@ -74,11 +58,10 @@ class Restored:
     @property
     def not_restored(self) -> dict[str, str]:
         """Each file that tools changed and that is not as it was, and why."""
-        kept = {file.path: file.reason for file in self.plan.files if file.reason}
-        return kept | dict(self.report.failed)
+        left = {file.path: file.reason for file in self.plan.files if file.reason}
+        return left | dict(self.report.failed)
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         return {
             "restored": self.report.restored,
             "not_restored": self.not_restored,
@@ -86,11 +69,6 @@ class Restored:
         }
 
     async def show(self, page: OutputWriter) -> None:
-        """Print it.
-
-        Raises:
-            OSError: it can't be written.
-        """
         await page.text(f"{counted(len(self.report.restored), 'file')} restored.")
         labels = {file.path: file.label for file in self.plan.files}
         for path, why in self.not_restored.items():
@@ -118,34 +96,34 @@ async def fork_session(options: "SessionsOptions") -> int:
 
 
 async def rewind_session(options: "SessionsOptions") -> int:
-    """Go back to an earlier message, after showing what goes; the exit code is 1 if it is not to be.
+    """Go back to an earlier message, after showing what goes; the exit code is 1 after a no.
 
-    With `--files`, what tools have changed since then is put back as well, as far as it can be; the
+    With `--files`, what tools have changed since then is restored as well, as far as it can be; the
     exit code is 1 if a file could not be restored as planned.
 
     Raises:
         SessionError: the session is unknown, is being written, or has fewer messages.
         SessionStorageError: the disk refused.
-        ConfigurationError: there is nobody to ask, and `--yes` was not given.
+        ConfigurationError: no terminal to ask at, and no `--yes`.
     """
     session = await load_session(options.session_id, open_store(options))
     count = len(session.history)
-    gone = max(count - options.to, 0)
+    taken_back = max(count - options.to, 0)
     plan = await _plan_files(session, options.to) if options.files else None
-    if not options.yes and not await _is_wanted(session, options.to, gone, plan):
+    if not options.yes and not await _confirm_rewind(session, options.to, taken_back, plan):
         tell("nothing was taken back")
         return 1
     if options.to != count:
         await session.rewind(options.to)
-    restored = Restored(plan, await plan.apply()) if plan else None
+    restored = _Restored(plan, await plan.apply()) if plan else None
     out = OutputWriter()
     if options.json:
         left = len(session.history)  # one more than asked for where a call needed a result
-        done = {"session_id": session.session_id, "messages": left, "taken_back": gone}
+        done = {"session_id": session.session_id, "messages": left, "taken_back": taken_back}
         await out.line(serde.encode(done | (restored.as_json() if restored else {})))
     else:
         await out.text(
-            f"{counted(gone, 'message')} taken back; they stay on record in the session."
+            f"{counted(taken_back, 'message')} taken back; they stay in the session's file."
         )
         if restored:
             await restored.show(out)
@@ -155,27 +133,32 @@ async def rewind_session(options: "SessionsOptions") -> int:
 async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":
     from greenroom.agents import plan_restore  # all of the agents; no other verb needs them
 
-    return await plan_restore(session, to, folder_of(session))
+    folder = session.get_metadata("workspace")
+    return await plan_restore(
+        session, to, Path(folder) if isinstance(folder, str) else working_folder()
+    )
 
 
-async def _is_wanted(session: AgentSession, to: int, gone: int, plan: "RestorePlan | None") -> bool:
-    """Show what would go, and ask; where nothing would, nobody is asked."""
+async def _confirm_rewind(
+    session: AgentSession, to: int, count: int, plan: "RestorePlan | None"
+) -> bool:
+    """Show what would be taken back and restored, and ask; nothing needs no question."""
     files = len(plan.steps) if plan else 0
-    if not gone and not files:
+    if not count and not files:
         return True
     page = Page(2)
     await show_lines(
         (line for line in recap(session.history) if line.at >= to), page, len(session.history)
     )
     if plan:
-        await show_plan(plan, page)
-    back = f"take back {counted(gone, 'message')}" if gone else ""
+        await _print_plan(plan, page)
+    back = f"take back {counted(count, 'message')}" if count else ""
     restore = f"restore {counted(files, 'file')}" if files else ""
     question = " and ".join(part for part in (back, restore) if part)
     return await confirm(f"\n{question[0].upper()}{question[1:]}?")
 
 
-# ---- `greenroom sessions rm` and `archive`: sessions that nobody wants to see any more.
+# -- rm and archive -------------------------------------------------------------------------------
 
 
 async def remove_sessions(options: "SessionsOptions") -> int:
@@ -183,48 +166,48 @@ async def remove_sessions(options: "SessionsOptions") -> int:
 
     Raises:
         SessionError: one is unknown; nothing was removed.
-        ConfigurationError: there is nobody to ask, and `--yes` was not given.
+        ConfigurationError: no terminal to ask at, and no `--yes`.
     """
     store = open_store(options)
     listed = await store.list_all()
-    chosen = await _chosen(options, store)
+    chosen = await _find_ids(options, store)
     below = {each: _below(each, listed) for each in chosen}
-    # What goes with another one of them need not go by itself.
+    # A subagent's session is removed with its parent's, not by itself.
     chosen = [each for each in chosen if not any(each in ids for ids in below.values())]
     if not options.yes:
         # Beside the question, so that standard output holds results only.
-        await OutputWriter(2).text("\n".join(_going(chosen, below, listed)))
-        if not await confirm(f"Remove {_sessions(len(chosen))} for good?"):
+        await OutputWriter(2).text("\n".join(_describe(chosen, below, listed)))
+        if not await confirm(f"Remove {counted(len(chosen), 'session')} for good?"):
             tell("nothing was removed")
             return 1
 
     async def remove(session_id: str) -> None:
         await AgentSession.delete(session_id, store=store, children=bool(below[session_id]))
 
-    return await _each(chosen, remove, "removed", options, below)
+    return await _change_each(chosen, remove, "removed", options, below)
 
 
 async def archive_sessions(options: "SessionsOptions") -> int:
-    """Put sessions out of the lists, or back; the exit code is 1 if one could not be.
+    """Hide sessions from the lists, or show them again; the exit code is 1 if one could not be.
 
     Raises:
         SessionError: one is unknown; nothing was changed.
     """
     store = open_store(options)
     change = AgentSession.unarchive if options.undo else AgentSession.archive
-    chosen = await _chosen(options, store)
+    chosen = await _find_ids(options, store)
     word = "restored" if options.undo else "archived"
-    return await _each(chosen, lambda each: change(each, store=store), word, options, {})
+    return await _change_each(chosen, lambda each: change(each, store=store), word, options, {})
 
 
-async def _each(
+async def _change_each(
     chosen: Sequence[str],
     change: Callable[[str], Awaitable[None]],
     word: str,
     options: "SessionsOptions",
     below: Mapping[str, Sequence[str]],
 ) -> int:
-    """Change each session; what can't be done for one is told, and the others go on."""
+    """Change each session; where that fails for one, say so and go on with the others."""
     done, failed, out = list[str](), list[SessionError](), OutputWriter()
     for session_id in chosen:
         try:
@@ -242,8 +225,8 @@ async def _each(
     return 1 if failed else 0
 
 
-async def _chosen(options: "SessionsOptions", store: SessionStore) -> list[str]:
-    """Return the ids that are meant, each once; all of them are known before any is touched."""
+async def _find_ids(options: "SessionsOptions", store: SessionStore) -> list[str]:
+    """Return the whole ids, each once; all of them are known before any session is changed."""
     return list(dict.fromkeys([await full_session_id(each, store) for each in options.ids]))
 
 
@@ -251,28 +234,24 @@ def _below(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
     return [child for children in descendants(session_id, listed).values() for child in children]
 
 
-def _going(
+def _describe(
     chosen: Sequence[str], below: Mapping[str, Sequence[str]], listed: Sequence[SessionMetadata]
 ) -> list[str]:
-    """Say of each session that is to go what it is, as far as that can be read."""
+    """Describe each session, as far as it can be read."""
     known = {each.session_id: each for each in listed}
     lines = []
     for each in chosen:
         record = known.get(each)
-        said = f", {age(record.updated_at)}, {title_of(record)}" if record else ""
-        lines.append(f"{each}{said}{_with(len(below[each]))}")
+        about = f", {age(record.updated_at)}, {title_of(record)}" if record else ""
+        lines.append(f"{each}{about}{_with(len(below[each]))}")
     return lines
 
 
 def _with(count: int) -> str:
-    return f" with {_sessions(count)} of its subagents" if count else ""
+    return f" with {counted(count, 'session')} of its subagents" if count else ""
 
 
-def _sessions(count: int) -> str:
-    return f"{count} session{'' if count == 1 else 's'}"
-
-
-# ---- `greenroom sessions repair`: what is to be done with a session that is damaged.
+# -- repair ---------------------------------------------------------------------------------------
 
 
 async def repair_session(options: "SessionsOptions") -> int:
@@ -282,7 +261,7 @@ async def repair_session(options: "SessionsOptions") -> int:
         SessionError: the session is unknown, is being written, or can't be repaired.
     """
     store = open_store(options)
-    session_id = await _find(options.session_id, store)
+    session_id = await _find_damaged(options.session_id, store)
     report = await store.salvage(session_id)
     session = await load_session(session_id, store)
     out, count = OutputWriter(), len(session.history)
@@ -290,18 +269,18 @@ async def repair_session(options: "SessionsOptions") -> int:
         found = {"messages": count, "repair": report}
         await out.line(serde.encode({"session_id": session.session_id, **found}))
         return 0
-    said = "Nothing is damaged." if report is None else f"{report}."
-    await out.text(f"{said} The session has {counted(count, 'message')}.")
+    result = "Nothing is damaged." if report is None else f"{report}."
+    await out.text(f"{result} The session has {counted(count, 'message')}.")
     if report is not None and report.kept:
         await out.text(
             f"`greenroom sessions show {session_id}` shows where some are missing; "
-            f"`greenroom sessions fork {session_id} --at N` begins anew with the first N."
+            f"`greenroom sessions fork {session_id} --at N` makes a new session of the first N."
         )
     return 0
 
 
-async def _find(text: str, store: "FileStore | SQLiteStore") -> str:
-    """Return the id that is meant, also of a session that no list can show.
+async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
+    """Return the id that is meant, also of a session that can't be listed.
 
     Raises:
         SessionError: no session, or more than one, begins like this.
@@ -318,19 +297,19 @@ async def _find(text: str, store: "FileStore | SQLiteStore") -> str:
         return found[0]
 
 
-# ---- `greenroom sessions import`: a session from a text that was exported.
+# -- import ---------------------------------------------------------------------------------------
 
 
 async def import_from(options: "SessionsOptions") -> int:
     """Make a session of a JSON export, and print its id.
 
     Raises:
-        InvalidJSONError: it is no export; the message names the line or the field.
-        SessionError: it is of a newer version, or its id was to be kept and is taken.
+        InvalidJSONError: it is not an export; the message names the line or the field.
+        SessionError: it is of a newer version, or has an id that is in use, with `--keep-id`.
         SessionStorageError: the disk refused.
         OSError: the file can't be read.
     """
-    # Somebody who waits for a pipe may want to give up.
+    # A person who waits for a pipe may want to give up.
     data = await trio.to_thread.run_sync(_read, options.file, abandon_on_cancel=True)
     store = open_store(options)
     session = await import_session(data, keep_id=options.keep_id, store=store)
@@ -345,7 +324,7 @@ async def import_from(options: "SessionsOptions") -> int:
 
 
 def _read(path: str) -> bytes:
-    """Read what is to be imported, and no more of it than shows that it is too long."""
+    """Read an export, and no more of it than shows that it is too long."""
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_IMPORT + 1)
     with open(path, "rb") as file:

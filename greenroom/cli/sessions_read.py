@@ -1,6 +1,9 @@
-"""`greenroom sessions list`: which sessions there are."""
+"""Commands that read stored sessions: `greenroom sessions list`, `search`, `show` and `export`."""
 
+import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -19,19 +22,16 @@ from greenroom.cli.recap import (
     title_of,
 )
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
-from greenroom.cli.streams import NewFile, OutputWriter, Page, tell
+from greenroom.cli.streams import OutputWriter, Page, tell
 from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
+from greenroom.fs import durable
 from greenroom.session import AgentSession, Branch, SearchHit, SessionMetadata, SessionSearch
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from greenroom.cli.arguments import SessionsOptions
     from greenroom.export import ExportFormat
 
-_TOLD = 5
-
-_TOLD = 5  # damaged sessions that are named
+_NAMED = 5  # damaged sessions that are named
 _USUAL = 30  # rows for a person; a pipe gets all
 _MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out
 _TITLE = 8  # columns that a title has at the least
@@ -44,7 +44,7 @@ async def list_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
     """
     survey = await open_store(options).survey()
-    found = shown_sessions(survey.sessions, options)
+    found = _choose_shown(survey.sessions, options)
     page = Page()
     most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
     shown = found[:most]
@@ -53,30 +53,27 @@ async def list_sessions(options: "SessionsOptions") -> int:
     elif not found:
         await page.text(f"There are no sessions {'here' if options.here else 'yet'}.")
     else:
-        if page.columns is None:
-            await page.text(_plain(shown))
-        else:
-            await page.show(_table(shown, page.columns))
+        await page.text(_table(shown, page.columns))
         if len(found) > len(shown):
             await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
-    tell_damaged(survey.damaged)
+    _report_damaged(survey.damaged)
     return 1 if survey.damaged else 0
 
 
-def tell_damaged(damaged: Sequence[SessionError]) -> None:
+def _report_damaged(damaged: Sequence[SessionError]) -> None:
     """Say which sessions are left out, and what can be done about them."""
-    for error in damaged[:_TOLD]:
+    for error in damaged[:_NAMED]:
         tell(f"left out: {one_line(error.session_id)}: {error}")
-    if len(damaged) > _TOLD:
-        tell(f"left out: {counted(len(damaged) - _TOLD, 'more session')} that can't be read")
+    if len(damaged) > _NAMED:
+        tell(f"left out: {counted(len(damaged) - _NAMED, 'more session')} that can't be read")
 
 
-def shown_sessions(
+def _choose_shown(
     sessions: Sequence[SessionMetadata], options: "SessionsOptions"
 ) -> list[SessionMetadata]:
-    """Return those that the user wants to see: of this folder, also archived ones and subagents'.
+    """Return those that the user asked for: of this folder, also archived ones and subagents'.
 
-    A subagent's session whose parent is not stored stands for itself, and so does one that was imported.
+    A subagent's session belongs to its parent's, unless that is not stored or it was imported by itself.
     """
     here = str(working_folder()) if options.here else None
     known = {each.session_id for each in sessions}
@@ -89,52 +86,37 @@ def shown_sessions(
 
 
 def _belongs(session: SessionMetadata, known: Collection[str]) -> bool:
-    """Whether a session is a part of another one that is there."""
     return session.parent_session_id in known and "imported_from" not in session.metadata
 
 
-def _plain(sessions: Sequence[SessionMetadata]) -> str:
-    """Lay all of it out for a pipe; thousands of rows would take a table of a terminal seconds."""
-    from rich.cells import cell_len
+def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
+    """Lay sessions out in columns.
 
-    rows = [("session", "age", "model", "folder", "title")]
-    for each in sessions:
-        place = below_home(place_of(each))
-        told = age(each.updated_at), model_of(each), place, title_of(each)
-        rows.append((each.session_id, *told))
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    )
+    A narrow terminal shows no model, and a narrower one no folder; titles are cut. A pipe gets all.
+    """
+    from rich.cells import cell_len, set_cell_size
 
-
-def _table(sessions: Sequence[SessionMetadata], columns: int) -> "Table":
-    """Lay them out; on a narrow terminal the model is left out, then the folder, and titles are cut."""
-    from rich.table import Table
-    from rich.text import Text
-
+    width = columns or sys.maxsize
     parts: list[tuple[str, Callable[[SessionMetadata], str]]] = [
         ("session", lambda each: each.session_id),
         ("age", lambda each: age(each.updated_at)),
     ]
-    if columns >= _MODEL_FROM:
+    if width >= _MODEL_FROM:
         parts.append(("model", model_of))
-    if columns >= _FOLDER_FROM:
-        parts.append(("folder", partial(_short_place, most=columns // 4)))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    taken, rows = 0, [[Text(words(each)) for _, words in parts] for each in sessions]
-    for place, (name, _) in enumerate(parts):
-        table.add_column(name, no_wrap=True)
-        taken += max(len(name), *(row[place].cell_len for row in rows)) + 2
-    table.add_column("title", no_wrap=True)
-    for row, each in zip(rows, sessions, strict=True):
-        title = Text(title_of(each))
-        title.truncate(max(columns - taken, _TITLE), overflow="ellipsis")
-        table.add_row(*row, title)
-    return table
+    if width >= _FOLDER_FROM:
+        parts.append(("folder", partial(_short_place, most=width // 4)))
+    rows = [
+        [name for name, _ in parts],
+        *([write(each) for _, write in parts] for each in sessions),
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    room = max(width - sum(widths) - 2 * len(widths), _TITLE)
+    lines = []
+    for row, title in zip(rows, ["title", *map(title_of, sessions)], strict=True):
+        cells = [f"{set_cell_size(cell, most)}  " for cell, most in zip(row, widths, strict=True)]
+        cut = title if cell_len(title) <= room else f"{set_cell_size(title, room - 1)}…"
+        lines.append("".join(cells) + cut)
+    return "\n".join(lines)
 
 
 def _short_place(session: SessionMetadata, most: int) -> str:
@@ -143,14 +125,13 @@ def _short_place(session: SessionMetadata, most: int) -> str:
     return place if len(place) <= most else f"…{place[1 - most :]}"
 
 
-# ---- `greenroom sessions search`: in which session was that?
+# -- search: in which session was that? -----------------------------------------------------------
 
 _USUAL_HITS = 20  # sessions that are found, unless more are asked for
-_TOLD = 5  # damaged sessions that are told by name
 
 
 async def search_sessions(options: "SessionsOptions") -> int:
-    """Print the sessions that hold a text, each as it is found; the exit code is 1 after damage.
+    """Print the sessions that contain a text, each as it is found; the exit code is 1 after damage.
 
     Raises:
         SessionStorageError: the store can't be read.
@@ -158,7 +139,7 @@ async def search_sessions(options: "SessionsOptions") -> int:
     """
     store, page, found = open_store(options), Page(), list[SearchHit]()
     survey = await store.survey()
-    search = SessionSearch(options.text, shown_sessions(survey.sessions, options), store)
+    search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
     limit = options.limit or _USUAL_HITS
     while len(found) < limit and (hit := await anext(search, None)) is not None:
         found.append(hit)
@@ -167,14 +148,14 @@ async def search_sessions(options: "SessionsOptions") -> int:
     if options.json:
         await page.line(_hits_as_json(found, search))
     elif not found:
-        await page.text(f"Nothing was found in {_sessions(search.searched)}.")
+        await page.text(f"Nothing was found in {counted(search.searched, 'session')}.")
     if len(found) == limit and not options.json:
-        tell(f"the search ended at {_sessions(limit)}; --limit N looks for more")
-    for error in search.damaged[:_TOLD]:
+        tell(f"the search ended at {counted(limit, 'session')}; --limit N looks for more")
+    for error in search.damaged[:_NAMED]:
         tell(str(error))
-    if len(search.damaged) > _TOLD:
-        tell(f"and {_sessions(len(search.damaged) - _TOLD)} more could not be read")
-    tell_damaged(survey.damaged)
+    if len(search.damaged) > _NAMED:
+        tell(f"{counted(len(search.damaged) - _NAMED, 'more session')} could not be read")
+    _report_damaged(survey.damaged)
     return 1 if search.damaged or survey.damaged else 0
 
 
@@ -193,7 +174,7 @@ async def _show(hit: SearchHit, text: str, page: Page) -> None:
 
 
 def _place(hit: SearchHit) -> str:
-    """Say where it stands, with the numbers that `show` takes and gives."""
+    """Say where the text is, with the numbers that `show` takes and prints."""
     if hit.at is None:
         return "title"
     more = f" and {hit.count - 1} more" if hit.count > 1 else ""
@@ -216,11 +197,7 @@ def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
     return serde.encode({"hits": hits, "searched": search.searched, "damaged": damaged})
 
 
-def _sessions(count: int) -> str:
-    return f"{count} session{'' if count == 1 else 's'}"
-
-
-# ---- `greenroom sessions show`: a conversation, to be read.
+# -- show: a conversation, to be read -------------------------------------------------------------
 
 
 async def show_session(options: "SessionsOptions") -> int:
@@ -233,7 +210,7 @@ async def show_session(options: "SessionsOptions") -> int:
     if session.repair is not None:
         tell(str(session.repair))
     branches = await session.branches()
-    shown = _chosen(branches, options.branch)
+    shown = _find_branch(branches, options.branch)
     history = shown.history
     count = len(history)
     skipped = max(count - options.last, 0) if options.last else 0
@@ -244,14 +221,16 @@ async def show_session(options: "SessionsOptions") -> int:
         return 0
     if skipped and history[skipped].tool_results:
         skipped -= 1  # results are shown with their calls
-    await page.text("\n".join([*_heading(session.record, count), *_others(branches, shown)]))
+    await page.text(
+        "\n".join([*_heading(session.record, count), *_describe_branch(branches, shown)])
+    )
     if skipped:
         await page.text(f"\n… {counted(skipped, 'earlier message')} left out")
     await show_lines((line for line in recap(history) if line.at >= skipped), page, count)
     return 0
 
 
-def _chosen(branches: Sequence[Branch], number: int | None) -> Branch:
+def _find_branch(branches: Sequence[Branch], number: int | None) -> Branch:
     if number is None:
         return branches[-1]
     if number < len(branches):
@@ -259,11 +238,11 @@ def _chosen(branches: Sequence[Branch], number: int | None) -> Branch:
     raise SessionError(f"there is no branch {number}: the last is {len(branches) - 1}")
 
 
-def _others(branches: Sequence[Branch], shown: Branch) -> list[str]:
+def _describe_branch(branches: Sequence[Branch], shown: Branch) -> list[str]:
     if len(branches) == 1:
         return []
     last = len(branches) - 1
-    which = "the current one" if shown.is_current else f"left behind; the current one is {last}"
+    which = "the current one" if shown.is_current else f"not the current one, which is {last}"
     return [f"branch {shown.number} of 0 to {last}, {which} (--branch N shows another)"]
 
 
@@ -306,14 +285,14 @@ async def show_lines(lines: Iterable[RecapLine], page: Page, count: int) -> None
         row.add_column(min_width=len(str(count)), justify="right", no_wrap=True)
         row.add_column()
         number = "" if line.at == before else str(line.at + 1)
-        told = render_recap(line, scheme) if page.is_terminal else Text(str(line))
-        row.add_row(Text(number, scheme.note), told)
+        shown = render_recap(line, scheme) if page.is_terminal else Text(str(line))
+        row.add_row(Text(number, scheme.note), shown)
         await page.text("")
         await page.show(row)
         before = line.at
 
 
-# ---- `greenroom sessions export`: a session as a text to read or to carry away.
+# -- export: a session as a text to read or to carry away -----------------------------------------
 
 _ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 
@@ -328,7 +307,7 @@ async def export_to(options: "SessionsOptions") -> int:
     """
     if options.json and options.output is None:
         raise ConfigurationError(
-            "--json tells of the file that was written: add -o FILE",
+            "--json describes the file that is written: add -o FILE",
             hint="--format json writes the session as JSON",
         )
     session = await load_session(options.session_id, open_store(options))
@@ -338,21 +317,14 @@ async def export_to(options: "SessionsOptions") -> int:
     if options.output is None:
         await _write(session, out.write, options)
         return 0
-    await _write_file(session, options.output, options)
+    pieces = list[str]()
+    await _write(session, pieces.append, options)
+    write = partial(write_new_file, options.output, "".join(pieces), force=options.force)
+    await trio.to_thread.run_sync(write)
     if options.json:
         done = {"session_id": session.session_id, "messages": len(session.history)}
         await out.line(serde.encode({**done, "format": _format(options), "file": options.output}))
     return 0
-
-
-async def _write_file(session: AgentSession, path: str, options: "SessionsOptions") -> None:
-    file = await trio.to_thread.run_sync(NewFile, path, options.force)
-    try:
-        await _write(session, file.write, options)
-        await trio.to_thread.run_sync(file.finish)
-    finally:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(file.close)
 
 
 async def _write(
@@ -367,3 +339,39 @@ async def _write(
 def _format(options: "SessionsOptions") -> "ExportFormat":
     ending = PurePath(options.output or "").suffix.lower()
     return options.format or _ENDINGS.get(ending, "markdown")
+
+
+def write_new_file(path: str, text: str, *, force: bool) -> None:
+    """Write a file for this user alone, all of it or nothing; it blocks.
+
+    Args:
+        path: where.
+        text: what it says.
+        force: whether it may replace another.
+
+    Raises:
+        ConfigurationError: there is one, and it may not be replaced.
+        OSError: the disk refused.
+    """
+    path, data = os.path.abspath(path), text.encode("utf-8", "replace")
+    if force:
+        durable.replace(path, data)
+        return
+    if os.path.lexists(path):
+        raise _exists_error(path)
+    folder, name = os.path.split(path)
+    own = os.path.join(folder, f".{name[:100]}.{os.getpid()}")
+    durable.replace(own, data)
+    try:
+        os.link(own, path)  # which fails where there is a file by now
+    except FileExistsError:
+        raise _exists_error(path) from None
+    except OSError:  # a file system without links
+        os.replace(own, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(own)
+
+
+def _exists_error(path: str) -> ConfigurationError:
+    return ConfigurationError(f"{path} exists", hint="--force replaces it")

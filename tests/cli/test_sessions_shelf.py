@@ -78,7 +78,7 @@ def test_damaged_sessions_are_told_after_a_search(run, shelf):
     done = run("sessions", "search", "two", *shelf.here)
     assert done.code == 1
     assert "s-0" in done.out
-    assert "and 2 sessions more could not be read" in done.err
+    assert "2 more sessions could not be read" in done.err
     found = run("sessions", "search", "two", "--json", *shelf.here).json
     assert len(found["damaged"]) == 7
     assert all(set(each) == {"session_id", "error"} for each in found["damaged"])
