@@ -17,7 +17,7 @@ Example:
     >>> from greenroom.sandbox import Sandbox, confine, run_contained
     >>> async def run(*command: str) -> bytes:
     ...     output = []
-    ...     async with await confine(Sandbox("read-only"), Workspace(Path.cwd())) as held:
+    ...     async with confine(Sandbox("read-only"), Workspace(Path.cwd())) as held:
     ...         ended = await run_contained(
     ...             [*held.prefix, *command],
     ...             cwd=Path.cwd(),
@@ -30,7 +30,7 @@ Example:
     (0, b'hello\n')
 """
 
-from greenroom.sandbox.confinement import Confinement as Confinement, Unconfined as Unconfined
+from greenroom.sandbox.confinement import Confinement as Confinement
 from greenroom.sandbox.examination import (
     confine as confine,
     examine_sandbox as examine_sandbox,

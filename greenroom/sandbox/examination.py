@@ -5,8 +5,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import trio
 from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
 from greenroom.sandbox import enforce, trial
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.sandbox.confinement import Confinement, Unconfined, in_thread
+from greenroom.sandbox.confinement import Confinement, in_thread, open_confinement, setup_errors
 from greenroom.sandbox.policy import Sandbox, SandboxLimits
 from greenroom.sandbox.process import Cleanup, Exit, no_cleanup, our_python, run_contained
 from greenroom.sandbox.report import (
@@ -100,14 +100,13 @@ async def examine_sandbox(
     """
     if workspace is None:
         return report_on(sandbox, await _mechanisms())
-    try:
+    with setup_errors():
         report, _ = await _choose_user(sandbox, workspace, shown)
         ground = await in_thread(lambda: Ground.of(sandbox, workspace))
-    except OSError as error:
-        raise ToolError(f"the sandbox could not be set up: {error}") from error
     return in_place(report, sandbox, ground)
 
 
+@asynccontextmanager
 async def confine(
     sandbox: Sandbox | None,
     workspace: Workspace,
@@ -115,21 +114,27 @@ async def confine(
     shown: Sequence[str] = (),
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
-) -> Confinement | Unconfined:
-    """Return what holds one command to a policy; enter it, and put its prefix before the command.
+) -> AsyncIterator[Confinement]:
+    """Hold one command to a policy, for as long as the block is open; put the prefix before it.
+
+    Args:
+        sandbox: the policy; None holds it to nothing.
+        workspace: where the command works.
+        shown: files and folders that it must be able to read, whatever is hidden.
+        ignores_termination: SIGTERM is for the command, not for what stands around it.
+        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
     Raises:
         SandboxUnavailableError: something is required that nothing holds here.
-        ToolError: the workspace is gone.
+        ToolError: the workspace is gone, or the disk refuses.
     """
     if sandbox is None:
-        return Unconfined()
-    try:
+        yield Confinement()
+        return
+    with setup_errors():
         report, user = await _choose_user(sandbox, workspace, shown)
-    except OSError as error:
-        raise ToolError(f"the sandbox could not be set up: {error}") from error
     check_required(sandbox, report)
-    return Confinement(
+    async with open_confinement(
         sandbox,
         await _mechanisms(),
         report,
@@ -138,7 +143,8 @@ async def confine(
         shown=shown,
         ignores_termination=ignores_termination,
         cleanup=cleanup,
-    )
+    ) as confinement:
+        yield confinement
 
 
 def our_own_files() -> tuple[str, ...]:
@@ -259,7 +265,7 @@ async def _run_trial(
     if other:
         report = as_user(report, other.user)
         shown += other.read
-    async with Confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
+    async with open_confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
         questions = serde.dumps(asked).decode()
         command = ["--run"] if user else our_python("-I", "-S")
         return await run_contained(

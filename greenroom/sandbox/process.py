@@ -335,7 +335,7 @@ def our_python(*arguments: str) -> list[str]:
 # ---- The environment of a command: what it needs, and no secret of ours.
 
 _KEPT = frozenset(
-    {
+    [
         "PATH",
         "HOME",
         "USER",
@@ -368,7 +368,7 @@ _KEPT = frozenset(
         "SSL_CERT_DIR",
         "CI",
         "SOURCE_DATE_EPOCH",
-    }
+    ]
 )
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 _SET = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}

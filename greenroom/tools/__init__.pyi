@@ -44,7 +44,6 @@ from greenroom.tools.registry import (
     Call as Call,
     RegisteredTool as RegisteredTool,
     ToolRegistry as ToolRegistry,
-    ToolRegistryStatistics as ToolRegistryStatistics,
     run_batch as run_batch,
     run_each as run_each,
 )

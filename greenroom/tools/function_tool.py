@@ -4,7 +4,18 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import (
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from greenroom.core import (
     AgentContext,
@@ -84,7 +95,7 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the function can't be a tool.
         """
-        _check(function)
+        _check_function(function)
         functools.update_wrapper(self, function)
         self._function = function
         self._effects = effects
@@ -95,27 +106,59 @@ class FunctionTool(Generic[P, R]):
         self.description = docstring.description or self.name.replace("_", " ")
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
-        _check_timeout(self.name, timeout)
         self.timeout = timeout
         self.requires_permission = requires_permission
         self.concurrent = concurrent
         self.isolation = isolation
-        self._limits = limits or ProcessLimits()
+        self._limits = limits
         self.sandbox = sandbox
         self.runs_on = runs_on
         self.credentials = tuple(credentials)
         self.read_only, self.idempotent, self.destructive = read_only, idempotent, destructive
-        ToolFlags.of(self)
-        _check_isolation(self.name, isolation, limits or sandbox, self._is_async)
-        _check_runs_on(self.name, runs_on, isolation)
-        if self.credentials and isolation == "process":
-            raise ToolError(
-                f"tool {self.name}: a credential does not reach a process of its own",
-                hint="make it an async function, or leave isolation='process' out",
-            )
+        self._check_options()
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
         )
+
+    def _check_options(self) -> None:
+        """Refuse options that are unknown or contradict each other."""
+        ToolFlags.of(self)
+        place = f"tool {self.name}:"
+        if not isinstance(self.timeout, int | float) or not self.timeout > 0:
+            raise ToolError(
+                f"{place} the timeout is {self.timeout!r}", hint="give seconds, more than 0"
+            )
+        if self.isolation not in ("thread", "process"):
+            raise ToolError(
+                f"{place} isolation is {self.isolation!r}", hint="give 'thread' or 'process'"
+            )
+        if self.runs_on not in ("runtime", "client"):
+            raise ToolError(
+                f"{place} runs_on is {self.runs_on!r}", hint="give 'runtime' or 'client'"
+            )
+        if self.isolation == "process":
+            self._check_process(place)
+        elif self._limits or self.sandbox:
+            raise ToolError(
+                f"{place} limits and a sandbox hold in a process of its own",
+                hint="add isolation='process'",
+            )
+
+    def _check_process(self, place: str) -> None:
+        """Refuse what can't run in a process of its own."""
+        hint = "leave isolation='process' out"
+        if self._is_async:
+            raise ToolError(
+                f"{place} an async function runs in this process, where a cancel stops it",
+                hint=f"{hint}, or make it a plain function",
+            )
+        if self.runs_on == "client":
+            raise ToolError(f"{place} the client runs it, so it has no process here", hint=hint)
+        if self.credentials:
+            raise ToolError(
+                f"{place} a credential does not reach a process of its own",
+                hint=f"make it an async function, or {hint}",
+            )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, with nothing in between."""
@@ -148,7 +191,12 @@ class FunctionTool(Generic[P, R]):
         if self._reference:
             self._reference.check(self._function, self)
             return await run_isolated(
-                self._reference, self.name, input, context, self._limits, self.sandbox
+                self._reference,
+                self.name,
+                input,
+                context,
+                self._limits or ProcessLimits(),
+                self.sandbox,
             )
         call = functools.partial(self._call, input)
         outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
@@ -176,44 +224,31 @@ class FunctionTool(Generic[P, R]):
         return cast("_Function", self._function)(**self._arguments.bind(input, context))
 
 
+class ToolOptions(TypedDict, total=False):
+    """What `@tool` can be told; `tool` says what each means."""
+
+    name: str | None
+    category: str
+    timeout: float
+    requires_permission: bool
+    concurrent: bool
+    effects: EffectsFunction | None
+    isolation: Isolation
+    limits: ProcessLimits | None
+    sandbox: Sandbox | None
+    runs_on: RunsOn
+    credentials: Sequence[Credential]
+    read_only: bool | None
+    idempotent: bool | None
+    destructive: bool | None
+
+
 @overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
-    *,
-    name: str | None = None,
-    category: str = "other",
-    timeout: float = DEFAULT_TIMEOUT,
-    requires_permission: bool = True,
-    concurrent: bool = False,
-    effects: EffectsFunction | None = None,
-    isolation: Isolation = "thread",
-    limits: ProcessLimits | None = None,
-    sandbox: Sandbox | None = None,
-    runs_on: RunsOn = "runtime",
-    credentials: Sequence[Credential] = (),
-    read_only: bool | None = None,
-    idempotent: bool | None = None,
-    destructive: bool | None = None,
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(
-    function: Callable[P, R] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    category: str = "other",
-    timeout: float = DEFAULT_TIMEOUT,
-    requires_permission: bool = True,
-    concurrent: bool = False,
-    effects: EffectsFunction | None = None,
-    isolation: Isolation = "thread",
-    limits: ProcessLimits | None = None,
-    sandbox: Sandbox | None = None,
-    runs_on: RunsOn = "runtime",
-    credentials: Sequence[Credential] = (),
-    read_only: bool | None = None,
-    idempotent: bool | None = None,
-    destructive: bool | None = None,
+    function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -238,6 +273,7 @@ def tool(
 
     Args:
         function: the function, where the decorator is written without brackets.
+        options: any of these, by name.
         name: the name that the model calls; by default the function's.
         category: the kind that permission rules speak of, such as `read` or `network`.
         timeout: seconds that one call may take.
@@ -274,70 +310,18 @@ def tool(
     """
 
     def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
-        return FunctionTool(
-            decorated,
-            name=name,
-            category=category,
-            timeout=timeout,
-            requires_permission=requires_permission,
-            concurrent=concurrent,
-            effects=effects,
-            isolation=isolation,
-            limits=limits,
-            sandbox=sandbox,
-            runs_on=runs_on,
-            credentials=credentials,
-            read_only=read_only,
-            idempotent=idempotent,
-            destructive=destructive,
-        )
+        return FunctionTool(decorated, **options)
 
     return decorate if function is None else decorate(function)
 
 
-def _check(function: object) -> None:
+def _check_function(function: object) -> None:
     if not inspect.isroutine(function):
         raise ToolError(f"{function!r} is no function", hint="@tool decorates functions")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolError(
             f"{function.__name__} yields, so it has no single result",
             hint="return the result; report progress with context.progress(text)",
-        )
-
-
-def _check_timeout(name: str, timeout: float) -> None:
-    if not isinstance(timeout, int | float) or not timeout > 0:
-        raise ToolError(
-            f"tool {name}: the timeout is {timeout!r}", hint="give seconds, more than 0"
-        )
-
-
-def _check_isolation(
-    name: str, isolation: str, bounds: ProcessLimits | Sandbox | None, is_async: bool
-) -> None:
-    if isolation not in ("thread", "process"):
-        raise ToolError(
-            f"tool {name}: isolation is {isolation!r}", hint="give 'thread' or 'process'"
-        )
-    if isolation == "process" and is_async:
-        raise ToolError(
-            f"tool {name}: an async function runs in this process, where a cancel stops it",
-            hint="leave isolation='process' out, or make it a plain function",
-        )
-    if isolation == "thread" and bounds is not None:
-        raise ToolError(
-            f"tool {name}: limits and a sandbox hold in a process of its own",
-            hint="add isolation='process'",
-        )
-
-
-def _check_runs_on(name: str, runs_on: str, isolation: str) -> None:
-    if runs_on not in ("runtime", "client"):
-        raise ToolError(f"tool {name}: runs_on is {runs_on!r}", hint="give 'runtime' or 'client'")
-    if runs_on == "client" and isolation == "process":
-        raise ToolError(
-            f"tool {name}: the client runs it, so it has no process here",
-            hint="leave isolation='process' out",
         )
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -233,19 +232,6 @@ def _timeout(tool: Tool) -> float:
     return float(value)
 
 
-@dataclass(frozen=True)
-class ToolRegistryStatistics:
-    """A look at one registry.
-
-    Attributes:
-        tools: tools that can be called, those of the registry below included.
-        categories: how many of them stand in each category.
-    """
-
-    tools: int
-    categories: Mapping[str, int]
-
-
 class ToolRegistry:
     """Tools by name, empty unless tools are given. It may change while agents run.
 
@@ -315,11 +301,6 @@ class ToolRegistry:
 
     def _all(self) -> dict[str, RegisteredTool]:
         return self._tools
-
-    def statistics(self) -> ToolRegistryStatistics:
-        """Return how many tools there are, by category."""
-        tools = self._all().values()
-        return ToolRegistryStatistics(len(tools), Counter(tool.category for tool in tools))
 
     def get_category(self, name: str) -> str | None:
         """Return the category of the tool of this name, or None where there is none."""

@@ -8,7 +8,7 @@ import trio
 
 from greenroom.core import AgentContext, ToolError, Workspace
 from greenroom.sandbox import confinement, examination
-from greenroom.sandbox.confinement import Confinement
+from greenroom.sandbox.confinement import open_confinement
 from greenroom.sandbox.report import Mechanisms, report_on
 from greenroom.sandbox.resolved_policy import Ground
 from greenroom.sandbox.wrappers import bubblewrap_command, seatbelt_profile
@@ -129,7 +129,7 @@ async def test_what_can_not_be_made_is_told_and_what_was_made_goes(
 
     monkeypatch.setattr(confinement.Cgroup, "make", refuse)
     sandbox, way = Sandbox(), Mechanisms("limits")
-    held = Confinement(sandbox, way, report_on(sandbox, way), Workspace(root))
+    held = open_confinement(sandbox, way, report_on(sandbox, way), Workspace(root))
     with pytest.raises(ToolError, match=r"could not be set up.*No space left"):
         await held.__aenter__()
     assert [path.name for path in tmp_path.iterdir()] == ["workspace"]

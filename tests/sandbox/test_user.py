@@ -468,4 +468,4 @@ async def test_a_workspace_that_is_gone_is_told(owned: Held) -> None:
     with pytest.raises(ToolError, match=r"could not be set up.*No such file"):
         await report(owned, BOUND)
     with pytest.raises(ToolError, match=r"could not be set up.*No such file"):
-        await examination.confine(BOUND, owned.context.workspace)
+        await examination.confine(BOUND, owned.context.workspace).__aenter__()

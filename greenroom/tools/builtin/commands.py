@@ -176,9 +176,7 @@ async def run_command(
     """
     output = OutputBuffer(_KEPT_CHARACTERS)
     live = LiveOutput(context.progress)
-    async with await confine(
-        sandbox, context.workspace, shown=shown, cleanup=context.cleanup
-    ) as held:
+    async with confine(sandbox, context.workspace, shown=shown, cleanup=context.cleanup) as held:
         ended = await run_contained(
             [*held.prefix, *command],
             cwd=cwd,

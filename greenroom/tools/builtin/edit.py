@@ -17,13 +17,14 @@ from greenroom.core import (
     clip,
     usual_effects,
 )
-from greenroom.tools.builtin.atomic_file import open_regular, read_pieces, replace_file
+from greenroom.fs import open_regular, replace_file
 from greenroom.tools.builtin.file_access import (
     FileStamps,
     Stamp,
     in_thread,
     os_errors,
     path_lock,
+    read_pieces,
     resolve_and_show,
 )
 
@@ -349,7 +350,7 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
     with path_lock(real), os_errors("edit", label):
         if not real.exists():
             raise ToolError(f"there is no file {label}", hint="make it with Write")
-        with open_regular(real, label) as file:
+        with open_regular(real) as file:
             size = os.fstat(file.fileno()).st_size
             if size > _MAX_BYTES:
                 raise ToolError(
@@ -360,7 +361,7 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
         content = TextContent.decode(data)
         text, count = change.apply(content, label)
         data = content.encode(text)
-        status = replace_file(real, data, label, lambda now: stamps.read_seen(real, now, label))
+        status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
     return _Edited(label, count, unified_diff(content.text, text, label))
 
@@ -371,7 +372,7 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
 class Write:
     """Makes a file with its folders, or replaces one that the agent has read and nobody changed.
 
-    The replacement is atomic, and keeps the file's mode; see `replace_file`.
+    The replacement is atomic, and keeps the file's mode; see `greenroom.fs.replace_file`.
     """
 
     name = "Write"
@@ -437,11 +438,11 @@ def _write(path: str, content: bytes, stamps: FileStamps, context: AgentContext)
         if real.is_dir():
             raise ToolError(f"{label} is a folder")
         if real.exists():
-            with open_regular(real, label) as file:
+            with open_regular(real) as file:
                 seen = stamps.read_seen(real, file, label)
                 before = seen.read(MAX_DIFF_CHARACTERS + 1).decode("utf-8", "replace")
             created = False
-        status = replace_file(real, content, label, lambda now: stamps.read_seen(real, now, label))
+        status = replace_file(real, content, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, content))
     return _Written(label, created, unified_diff(before, content.decode(), label))
 

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import trio
+
 from greenroom.core import AgentContext, ToolError
+from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
-from greenroom.tools.builtin.atomic_file import read_pieces
 from greenroom.tools.execution import SpillFolder
+
+_PIECE = 1 << 20
 
 in_thread = FileThreads("file tools", 8).run
 """Does the work of file tools, apart from function tools, whose calls may keep their threads for good."""
@@ -80,8 +84,23 @@ def os_errors(action: str, path: str) -> Iterator[None]:
     """Turn what the system refuses into a `ToolError` that says what was tried, where, and why."""
     try:
         yield
+    except NotRegularError as error:
+        raise ToolError(f"{path} {error}") from error
     except OSError as error:
         raise ToolError(f"can't {action} {path}: {error.strerror or error}") from error
+
+
+def read_pieces(file: BinaryIO, limit: int) -> bytes:
+    """Read up to `limit` bytes in a thread of trio's; a cancel ends it at the next piece.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    content = bytearray()
+    while piece := file.read(min(_PIECE, limit - len(content))):
+        trio.from_thread.check_cancelled()
+        content += piece
+    return bytes(content)
 
 
 # ---- Stamps: what an agent has seen of a file, so that it changes nothing that it has not seen.

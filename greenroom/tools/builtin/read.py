@@ -21,13 +21,14 @@ from greenroom.core import (
     usual_effects,
     valid_unicode,
 )
-from greenroom.tools.builtin.atomic_file import open_regular, read_pieces
+from greenroom.fs import open_regular
 from greenroom.tools.builtin.edit import is_binary
 from greenroom.tools.builtin.file_access import (
     FileStamps,
     Stamp,
     in_thread,
     os_errors,
+    read_pieces,
     resolve_and_show,
 )
 from greenroom.tools.validation import integer
@@ -211,7 +212,7 @@ def _read(
             raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
         if not real.exists():
             raise ToolError(f"there is no file {path}", hint=_near_names(real))
-        with open_regular(real, path) as file:
+        with open_regular(real) as file:
             stamp, content = Stamp.read(file)
             start = content.read(_SNIFFED_BYTES)
             content.seek(0)

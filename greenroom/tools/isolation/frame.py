@@ -299,20 +299,12 @@ class ContextFields(Wire, frozen=True):
     @classmethod
     def of(cls, context: AgentContext) -> "ContextFields":
         """Take them out of a context."""
-        return cls(
-            session_id=context.session_id,
-            agent_type=context.agent_type,
-            name=context.name,
-            description=context.description,
-            parent_session_id=context.parent_session_id,
-            parent_tool_use_id=context.parent_tool_use_id,
-            current_turn=context.current_turn,
-            current_tool_use_id=context.current_tool_use_id,
-            metadata=context.metadata,
-            root=str(context.workspace.root),
-            cwd=str(context.workspace.cwd),
-            spill_folder=context.spill_folder,
-        )
+        same = {name: getattr(context, name) for name in SAME_FIELDS}
+        return cls(root=str(context.workspace.root), cwd=str(context.workspace.cwd), **same)
+
+
+SAME_FIELDS = tuple(name for name in ContextFields.__struct_fields__ if name not in ("root", "cwd"))
+"""Those that a context has under the same name."""
 
 
 class CallFrame(Wire, frozen=True, tag="call"):

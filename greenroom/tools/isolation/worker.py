@@ -36,6 +36,7 @@ from greenroom.sandbox import NOTE_FD, become_subreaper
 from greenroom.tools.execution import LIVE_CHARACTERS, describe_failure
 from greenroom.tools.function_tool import FunctionTool
 from greenroom.tools.isolation.frame import (
+    SAME_FIELDS,
     AbandonedFrame,
     BegunFrame,
     CallFrame,
@@ -131,19 +132,13 @@ class Worker:
                 )
 
     def _context(self, fields: ContextFields) -> AgentContext:
+        same = {name: getattr(fields, name) for name in SAME_FIELDS}
+        # A copy, so that it is seen what the call changes in them.
+        same["metadata"] = serde.decode(serde.encode(fields.metadata), dict[str, object])
         return AgentContext(
-            session_id=fields.session_id,
-            agent_type=fields.agent_type,
-            name=fields.name,
-            description=fields.description,
-            parent_session_id=fields.parent_session_id,
-            parent_tool_use_id=fields.parent_tool_use_id,
-            current_turn=fields.current_turn,
-            current_tool_use_id=fields.current_tool_use_id,
+            **same,
             workspace=Workspace(fields.root, fields.cwd),
-            metadata=serde.decode(serde.encode(fields.metadata), dict[str, object]),
             resources=_NoResources(),
-            spill_folder=fields.spill_folder,
             on_progress=self._progress,
             on_cleanup=_no_cleanup,
             on_abandon=lambda what: self._connection.send(AbandonedFrame(str(what))),

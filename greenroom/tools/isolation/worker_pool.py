@@ -20,7 +20,6 @@ from greenroom.sandbox import (
     ContainedProcess,
     Report,
     Sandbox,
-    Unconfined,
     confine,
     no_cleanup,
     our_own_files,
@@ -79,7 +78,7 @@ class WorkerProcess:
         """The last that it printed."""
 
     @classmethod
-    async def start(cls, held: Confinement | Unconfined) -> "WorkerProcess":
+    async def start(cls, held: Confinement) -> "WorkerProcess":
         """Start a worker; it need not be up yet to be given a call.
 
         Args:
@@ -257,9 +256,7 @@ class WorkerPool:
             ended=self._ended,
         )
 
-    async def _run(
-        self, call: CallFrame, context: AgentContext, held: Confinement | Unconfined
-    ) -> ToolResult:
+    async def _run(self, call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
         """Run one call once there is a place, and return when nothing of it runs any more."""
         data = pack(call)
         async with self._places:
@@ -287,7 +284,7 @@ class WorkerPool:
                 await over.wait()
 
     async def _answer(
-        self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement | Unconfined
+        self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement
     ) -> EndedFrame:
         """Give the call to one worker; to the next one where that had died before it began."""
         while True:
@@ -306,7 +303,7 @@ class WorkerPool:
             if worker.has_begun or worker.is_new:
                 raise ToolError(_fate(call, worker, report))
 
-    async def _worker(self, held: Confinement | Unconfined) -> WorkerProcess:
+    async def _worker(self, held: Confinement) -> WorkerProcess:
         """Take the worker that was used last, or start one; what is held gets one of its own."""
         if self._idle and not held.prefix:
             return self._idle.pop()
@@ -319,7 +316,7 @@ class WorkerPool:
         worker: WorkerProcess,
         call: CallFrame,
         context: AgentContext,
-        held: Confinement | Unconfined,
+        held: Confinement,
     ) -> Report:
         self._ended += 1
         report = await worker.aclose(context.cleanup)
@@ -354,7 +351,7 @@ async def run_isolated(
     call = CallFrame(
         tool, function, input, ContextFields.of(context), limits, tuple(sys.path), _folder()
     )
-    async with await confine(
+    async with confine(
         sandbox,
         context.workspace,
         shown=files_of(function),
@@ -370,9 +367,7 @@ async def run_isolated(
         return add_sandbox_report(result, held.report, sandbox)
 
 
-async def _run_in_pool(
-    call: CallFrame, context: AgentContext, held: Confinement | Unconfined
-) -> ToolResult:
+async def _run_in_pool(call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
     pool = context.resources.get(WorkerPool)
     if pool is not None:
         return await pool._run(call, context, held)

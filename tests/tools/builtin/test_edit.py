@@ -10,8 +10,9 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
+from greenroom.fs import real_file
 from greenroom.tools import Edit, Read, ToolRegistry
-from greenroom.tools.builtin import atomic_file, edit as edit_module, edit as text_diff
+from greenroom.tools.builtin import edit as edit_module, edit as text_diff
 from greenroom.tools.builtin.edit import Replacement, TextContent, unified_diff
 
 
@@ -202,7 +203,7 @@ def test_a_change_in_the_very_last_moment_is_seen(call, root: Path, monkeypatch)
     def interfere(*_: object) -> None:
         (root / "a.txt").write_text("theirs\n")
 
-    monkeypatch.setattr(atomic_file.os, "fsync", interfere)
+    monkeypatch.setattr(real_file.os, "fsync", interfere)
     with pytest.raises(ToolError, match="changed by somebody else"):
         call(Edit(), file_path="a.txt", old_string="one", new_string="two")
     assert (root / "a.txt").read_text() == "theirs\n"
