@@ -124,49 +124,24 @@ def make_answer(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
     )
 
 
-def _table(text: str) -> frozenset[tuple[str, ...]]:
-    """Read programs, perhaps with a group of verbs, and behind the colon the verbs of each."""
-    rows = (line.partition(":") for line in text.strip().splitlines())
-    pairs = (product(programs.split("|"), verbs.split()) for programs, _, verbs in rows)
-    return frozenset(tuple(" ".join(each).split()) for row in pairs for each in row)
+def _read_tables(text: str) -> dict[str, frozenset[tuple[str, ...]]]:
+    """Read the tables of a file by their titles; `suggestions.txt` says what stands in a row."""
+    tables: dict[str, set[tuple[str, ...]]] = {}
+    rows = set[tuple[str, ...]]()
+    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
+        if line.startswith("["):
+            rows = tables.setdefault(line.strip("[]"), set())
+            continue
+        programs, _, verbs = line.partition(":")
+        each = product(programs.split("|"), verbs.split())
+        rows.update(tuple(" ".join(words).split()) for words in each)
+    return {title: frozenset(rows) for title, rows in tables.items()}
 
 
-# What is run all day, with other words each time.
-_DAILY = _table("""
-    : black eslint flake8 isort jest mypy prettier pylint pyright pytest tsc vitest
-    bun|npm|pnpm|yarn: build dev lint list ls outdated start test typecheck view why
-    bun run|npm run|pnpm run|yarn run: *
-    cargo|go: bench build check clippy doc fmt list test tree vet
-    docker|docker compose: build events images logs ps top
-    docker compose: down restart start stop up
-    gh issue|gh pr|gh run: checks list status view watch
-    git: add apply cherry-pick commit merge mv rebase revert
-    pip|poetry|uv|uv pip: build check freeze list show tree
-    ruff: check format rule
-""")
-# What is asked about each time, some of them modules of Python; and whatever runs other programs.
-_NEVER = _table("""
-    : . IPython alias apk apt apt-get aria2c asyncio at aws az batch bdb brew cProfile code
-    : composer crontab curl deno dnf elixir eval expect export find ftp gcloud gem gh ghci guile helm
-    : http http.server ipython jshell kill killall luajit mount nc ncat netcat osascript
-    : pacman pdb pip pkill poweroff powershell profile pwsh pypy reboot rsync runpy scala scp set
-    : sftp shutdown snap socat source su swift systemctl tclsh telnet terraform timeit tofu trace
-    : trap twine wget yum zypper
-    cargo|dotnet|go: add env get install nuget publish tool
-    git: bisect clean clone daemon difftool filter-branch instaweb mergetool rm submodule update-ref
-""") | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
+_TABLES = _read_tables(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+_DAILY, _WRITERS, _LEADS = _TABLES["daily"], _TABLES["writers"], _TABLES["leads"]
+_NEVER = _TABLES["never"] | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
 _GROUPS = {each[:-1] for each in _DAILY | _NEVER} | {(each,) for each in RUNNERS}
-_INTERPRETERS = _table(": irb julia lua node nodejs perl php python R Rscript ruby ts-node tsx")
-# They write what they name, so that has to lie in the workspace.
-_WRITERS = _table(": chmod cp dd ln mkdir mv rm rmdir sed tar tee touch truncate unzip venv")
-# What runs the program behind it; and of these, what fetches it where the project has none.
-_LEADS = _table("""
-    : npx
-    bundle|npm|pnpm|yarn: exec
-    pdm|pipenv|poetry|rye|uv: run
-    python: -m
-""")
-_FETCHERS = ("npm", "npx", "pnpm", "yarn")
 # What runs the program, or the text, that its words name.
 _RUN_OTHERS = {".", "eval", "source", *SHELLS, *WRAPPERS}
 # Commands, joined by NUL, that install what the project lists, or contact this machine alone.
@@ -307,7 +282,7 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
     name, others = _name(program), words[1:]
     words = [program if "/" in program else name, *others]
     if (lead := _begin(words, _LEADS)) and words[lead:]:
-        there = name not in _FETCHERS or _own_program(
+        there = (name,) not in _TABLES["fetchers"] or _own_program(
             f"node_modules/.bin/{words[lead]}", fact, call
         )
         length = _length(words[lead:], fact, call) if there else None
@@ -338,7 +313,7 @@ def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
 
 def _is_broad(name: str, others: Sequence[str]) -> bool:
     """Tell whether even a rule for exactly these words lets too much run, or gives up too much."""
-    if (name,) in _INTERPRETERS:
+    if (name,) in _TABLES["interpreters"]:
         # A script is named first, with nothing before it that could be a program's text.
         return not others or others[0].startswith("-")
     if name == "git":
