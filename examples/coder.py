@@ -1,9 +1,7 @@
 """A coding agent with nothing hidden: the whole loop, written with the primitives alone.
 
-`greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here
-when you want another policy somewhere in between. Without a key it runs on the offline model.
-
-    python examples/coder.py "read README.md"
+`greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here when
+you want another policy. Without a key it runs offline: python examples/coder.py "read README.md"
 """
 
 import sys
@@ -101,8 +99,8 @@ async def may_run(
     found = rules.explain(tool, call.input, agent.context)
     if found.decision is not gr.RuleDecision.ASK:
         return found.decision is gr.RuleDecision.ALLOW
-    action = tool.info(call.input).action
-    return (await agent.request_permission(call.name, action, input=call.input)).allowed
+    what = tool.info(call.input).action
+    return (await agent.request_permission(call.name, what, input=call.input)).allowed
 
 
 async def main(prompt: str) -> None:
