@@ -34,7 +34,7 @@ from greenroom.sandbox.confinement import Confinement as Confinement
 from greenroom.sandbox.examination import (
     confine as confine,
     examine_sandbox as examine_sandbox,
-    our_own_files as our_own_files,
+    list_python_files as list_python_files,
 )
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.sandbox.process import (

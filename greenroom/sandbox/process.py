@@ -53,11 +53,11 @@ def signal_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """What the launcher told, as far as it got; a command may have meddled with it.
+    """What the launcher reported, as far as it got; a command may have meddled with it.
 
     Attributes:
         pid: the command's process id, or None where it did not begin.
-        complete: whether the launcher has told everything.
+        complete: whether the launcher has reported everything.
         code: the command's exit code; negative where a signal of that number killed it; None where
             it was stopped before its end.
         left: whether something that it started may still run.
@@ -95,10 +95,10 @@ class ContainedProcess:
     def __init__(self, process: trio.Process) -> None:
         """Take over a launcher that was just started."""
         self._process = process
-        self._told = bytearray()
+        self._reported = bytearray()
         self._report: Report | None = None
         self.rest = b""
-        """The output that nobody has read, known once it is closed."""
+        """The output that was not read before, known once it is closed."""
 
     @classmethod
     async def start(
@@ -157,7 +157,7 @@ class ContainedProcess:
         return _drain(_stream(self._process.stdout))
 
     async def aclose(self, cleanup: Cleanup = no_cleanup, *, notice: float = 0.0) -> Report:
-        """Kill what runs, wait until all of it is gone, and return what the launcher told.
+        """Kill what runs, wait until all of it is gone, and return what the launcher reported.
 
         Args:
             cleanup: opens the scope for it; a cancel can't cut it short.
@@ -182,7 +182,7 @@ class ContainedProcess:
         if self.has_ended:
             return
         self._listen(_drain(_stream(self._process.stderr)))
-        Report.parse(bytes(self._told)).signal_group(signal.SIGTERM)
+        Report.parse(bytes(self._reported)).signal_group(signal.SIGTERM)
         with trio.move_on_after(notice):
             await self._process.wait()
 
@@ -208,7 +208,7 @@ class ContainedProcess:
     def _close_pipes(self) -> Report:
         output, told = _stream(self._process.stdout), _stream(self._process.stderr)
         self.rest = _drain(output)
-        report = Report.parse(bytes(self._told) + _drain(told))
+        report = Report.parse(bytes(self._reported) + _drain(told))
         output.close()
         told.close()
         if not report.complete:
@@ -217,8 +217,8 @@ class ContainedProcess:
         return report
 
     def _listen(self, data: bytes) -> None:
-        # The report is short, but whoever finds the pipe can fill it, and must not block it.
-        self._told.extend(data[: _CHUNK - len(self._told)])
+        # The report is short, but a process that finds the pipe can fill it, and must not block it.
+        self._reported.extend(data[: _CHUNK - len(self._reported)])
 
 
 async def _read(stream: trio.lowlevel.FdStream, on_output: Callable[[bytes], None]) -> None:
