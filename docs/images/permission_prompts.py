@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-PAGE = Path(__file__).parents[1] / "permission-prompts.md"
+PAGE = Path(__file__).parents[1] / "how-to" / "permission-prompts.md"
 RULES = {
     "version": 1,
     "rules": [
@@ -70,7 +70,7 @@ def play(scene: str) -> None:
     """Let the coder say what the scene holds, and ask the person in this terminal."""
     from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry, coder
     from greenroom.cli import ConsoleRenderer
-    from greenroom.cli.run.rules import rules_of_run
+    from greenroom.cli.run_rules import rules_of_run
     from greenroom.testing import ScriptedProvider
     from greenroom.tools import builtin_tools
 

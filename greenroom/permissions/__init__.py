@@ -8,7 +8,10 @@ settles what no rule decides. `explanation` says why; `suggestions` are rules ma
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool
-from greenroom.permissions.explanation import Explanation as Explanation
+from greenroom.permissions.explanation import (
+    Explanation as Explanation,
+    Judgement as Judgement,
+)
 from greenroom.permissions.manager import (
     PermissionManager as PermissionManager,
     PermissionStatistics as PermissionStatistics,

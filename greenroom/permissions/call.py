@@ -1,6 +1,8 @@
 """A tool call as the rules see it: its tool, its category and its facts."""
 
+import hashlib
 import logging
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain, islice
+from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -29,7 +32,7 @@ from greenroom.core import (
     usual_effects,
     visible,
 )
-from greenroom.permissions.patterns import Anchors, Host, Segments, expand_braces, segments
+from greenroom.permissions.patterns import Anchors, Host, Segments, list_alternatives, segments
 from greenroom.shell import (
     UNKNOWN,
     Change,
@@ -164,6 +167,23 @@ class Call:
         real = place.disk.real
         return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
 
+    @property
+    def runs_commands(self) -> bool:
+        """Whether it runs commands, which may name files."""
+        return any(isinstance(fact, Command) for fact in self.facts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 of what would run: equal ones mean the same call with the same meaning on this disk.
+
+        What is meant follows from what is stated and from where the paths lead.
+        """
+        place = self.place
+        where = (place.root, place.folder, os.path.realpath(place.folder))
+        paths = [use for use in self.facts if isinstance(use, PathUse)]
+        stated = (self.tool, _canonical(self.input), self.effects, where, paths)
+        return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
+
     def paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
         """Go through the paths that a use may mean, and where patterns begin for each."""
         written, followed = self.anchors
@@ -178,6 +198,18 @@ class Call:
         return all(
             segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)
         )
+
+
+def _canonical(value: object) -> object:
+    """Put what has no order into one; what JSON does not know is told apart by its repr."""
+    if isinstance(value, Mapping):
+        pairs = ((repr(key), _canonical(each)) for key, each in value.items())
+        return "mapping", sorted(pairs, key=itemgetter(0))
+    if isinstance(value, set | frozenset):
+        return "set", sorted(repr(_canonical(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    return value
 
 
 def read_call(
@@ -247,7 +279,7 @@ def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
     if not pattern or pattern.startswith("!"):
         return
     try:
-        alternatives = expand_braces(pattern)
+        alternatives = list_alternatives(pattern)
     except RuleFileError:
         alternatives = [pattern]
     for each in alternatives:

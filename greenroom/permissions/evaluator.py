@@ -95,12 +95,12 @@ def _verdict(fact: Fact, call: Call, about: Iterable[PermissionRule], rules: Rul
         return Verdict(fact, RuleDecision.DENY, fact.reason)
     # A text that can't be read, or that a program runs, may hold whatever a rule denies.
     is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
-    may_hide = is_opaque and any(not rule.expired for rule in rules.denials)
+    may_hide = is_opaque and not all(map(_is_over, rules.denials))
     said: list[Verdict] = []
     for rule in about:
         if may_hide and rule.decision is RuleDecision.ALLOW and rule.matcher.about_calls:
             continue
-        decision = None if rule.expired else _decision(rule, fact, call)
+        decision = None if _is_over(rule) else _decision(rule, fact, call)
         if decision is None:
             continue
         doubt = rule.decision is RuleDecision.DENY is not decision
@@ -112,6 +112,10 @@ def _verdict(fact: Fact, call: Call, about: Iterable[PermissionRule], rules: Rul
     if len(said) == 1 or said[-1].decision is RuleDecision.DENY:
         return said[-1]
     return replace(said[0], doubt=any(each.doubt for each in said))
+
+
+def _is_over(rule: PermissionRule) -> bool:
+    return rule.expires is not None and rule.expired
 
 
 def _runs_more(fact: Command) -> bool:

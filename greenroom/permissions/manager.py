@@ -4,19 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import STRICTNESS, Verdict, combine, judge
-from greenroom.permissions.explanation import Explanation, explain
+from greenroom.permissions.evaluator import STRICTNESS, combine, judge
+from greenroom.permissions.explanation import Explanation, Judgement, explain
 from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
-from greenroom.permissions.scopes import Audience, choose_rules
+from greenroom.permissions.scopes import Audience, choose_rules, order_of
 from greenroom.permissions.suggestions import (
     ANSWER,
     GrantKeeper,
@@ -141,7 +140,7 @@ class PermissionManager:
 
     def _hold(self, rules: Iterable[PermissionRule]) -> None:
         """Hold these rules and no others."""
-        self._rules = tuple(sorted(rules, key=attrgetter("order")))
+        self._rules = tuple(sorted(rules, key=order_of))
         self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
@@ -177,7 +176,8 @@ class PermissionManager:
         binding = _Binding(ref(session), str(root), session.grants)
         if all(manager._bound.get(session.session_id) == binding for manager in self._line()):
             return ()
-        rules, notes = read_grants(binding.grants, session.session_id, binding.root)
+        id_, grants = session.session_id, binding.grants  # of which most sessions have none
+        rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
         for manager in self._line():
             manager._forget_answers(session.session_id)
             manager._bound[session.session_id] = binding
@@ -221,7 +221,25 @@ class PermissionManager:
             context: for whom, and in which workspace.
             sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
         """
-        return self._judge(read_call(tool, input, context, sandbox), Audience.of(context))[0]
+        return self.judge(tool, input, context, sandbox=sandbox).decision
+
+    def judge(
+        self,
+        tool: AnyTool,
+        input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+        context: AgentContext,
+        *,
+        sandbox: SandboxReport | None = None,
+    ) -> Judgement:
+        """Decide on a call as `check` does; the digest of what was judged comes with it.
+
+        Args:
+            tool: as for `check`.
+            input: as for `check`.
+            context: as for `check`.
+            sandbox: as for `check`.
+        """
+        return self._judge(read_call(tool, input, context, sandbox), Audience.of(context))
 
     def explain(
         self,
@@ -242,12 +260,12 @@ class PermissionManager:
             files: whether to read the files of commands that are asked about, for the digest.
                 Without, `Explanation.with_files` does so, which may take a while.
         """
-        call = read_call(tool, input, context, sandbox)
-        decision, verdicts = self._judge(call, Audience.of(context))
-        found = explain(call, decision, verdicts)
-        if decision is not RuleDecision.ASK:
+        judged = self.judge(tool, input, context, sandbox=sandbox)
+        found = explain(judged)
+        if judged.decision is not RuleDecision.ASK:
             return found
-        found = replace(found, remembers=suggest(call, verdicts), forbids=forbid(call, verdicts))
+        rules, denials = suggest(judged.call, judged.verdicts), forbid(judged.call, judged.verdicts)
+        found = replace(found, remembers=rules, forbids=denials)
         return found.with_files() if files else found
 
     def child(
@@ -369,21 +387,21 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, who: Audience) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge(self, call: Call, audience: Audience) -> Judgement:
         """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
-        found = self._seen(call, who)
+        found = self._judge_by_rules(call, audience)
         if self._parent is None or self._spawner is None:
             return found
         above = self._parent._judge(call, self._spawner)
-        return above if above[0] is RuleDecision.DENY is not found[0] else found
+        return above if above.decision is RuleDecision.DENY is not found.decision else found
 
-    def _seen(self, call: Call, who: Audience) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge_by_rules(self, call: Call, audience: Audience) -> Judgement:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
         if self._own is not None:
-            found.append(self._own._judge(call, who))
+            found.append(self._own._judge(call, audience))
         elif self._rules or self._parent is None:
-            rules = self._index(call.tool, call.category, who)
+            rules = self._index(call.tool, call.category, audience)
             verdicts = apply_mode(
                 judge(call, rules),
                 call,
@@ -392,17 +410,17 @@ class PermissionManager:
                 read_only=self.read_only,
                 careful=rules.care.paths,
             )
-            found.append((combine(verdicts), verdicts))
+            found.append(Judgement(call, combine(verdicts), verdicts))
         if self._parent is not None:
             spawner = self._spawner
-            below = who.below(spawner, pass_grants=self._pass_grants) if spawner else who
-            above = self._parent._seen(call, below)
-            if not (call.tool in self._consents and _says_nothing(above)):
+            below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
+            above = self._parent._judge_by_rules(call, below)
+            if not (call.tool in self._consents and _is_unruled(above)):
                 found.append(above)
-        return max(found, key=lambda each: STRICTNESS[each[0]])
+        return max(found, key=lambda each: STRICTNESS[each.decision])
 
 
-def _says_nothing(found: tuple[RuleDecision, tuple[Verdict, ...]]) -> bool:
+def _is_unruled(found: Judgement) -> bool:
     """Tell whether a call is asked about only since no rule is about it."""
-    asked = (verdict for verdict in found[1] if verdict.decision is not RuleDecision.ALLOW)
-    return found[0] is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)
+    asked = (verdict for verdict in found.verdicts if verdict.decision is not RuleDecision.ALLOW)
+    return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

@@ -175,6 +175,7 @@ class RuleMatcher:
         object.__setattr__(self, "all", not narrowed)
         # Reading them here makes a bad one an error at once, not at the first call.
         _ = self.settings, self.paths, self.hosts, self.expressions, self.targets
+        _ = self.prefixes, self.exact, self.about_calls
 
     @cached_property
     def about_commands(self) -> bool:
@@ -228,11 +229,6 @@ class RuleMatcher:
     def expressions(self) -> tuple[Expression, ...]:
         """The regular expressions, read."""
         return tuple(Expression(each) for each in self.regex)
-
-    def concerns(self, tool: str, category: str) -> bool:
-        """Tell whether the tool is one that this matcher is about."""
-        is_tool = not self.tool or tool in self.tool
-        return is_tool and (not self.category or category in self.category)
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Protocol, Self, TypedDict, Unpack
 
 from greenroom.core import RuleDecision, RuleFileError, clock
@@ -21,7 +20,6 @@ class RuleScope(StrEnum):
 
 
 _ALLOW, _DENY, _ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
-_STRICTEST_FIRST, _SCOPES = (_DENY, _ASK, _ALLOW), tuple(RuleScope)
 
 
 class _Options(TypedDict, total=False):
@@ -181,14 +179,6 @@ class PermissionRule:
         """The name that a rule without an id of its own is given."""
         limits = ", ".join(filter(None, (self.agent, self.session)))
         return f"{self} for {limits}" if limits else str(self)
-
-    @cached_property
-    def order(self) -> tuple[bool, int, int, int]:
-        """Its place among the rules; what compares less is asked first."""
-        scope, decision = _SCOPES.index(self.scope), _STRICTEST_FIRST.index(self.decision)
-        if self.final:  # nothing overrides one, so of several the strictest is asked first
-            return (False, decision, scope, -self.priority)
-        return (True, scope, -self.priority, decision)
 
     @property
     def expired(self) -> bool:

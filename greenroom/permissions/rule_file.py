@@ -22,7 +22,7 @@ from greenroom.permissions.call import Call, read_call
 from greenroom.permissions.evaluator import combine, judge
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.scopes import RuleIndex
+from greenroom.permissions.scopes import RuleIndex, is_about_tool
 from greenroom.shell import read_beginning
 
 MAX_SIZE = 1 << 20
@@ -95,7 +95,7 @@ def check_rule(rule: PermissionRule, ids: Container[str]) -> None:
 
 def _meets(rule: PermissionRule, example: str) -> bool:
     call = _example_call(rule, example)
-    if rule.matcher.about_calls and not rule.matcher.concerns(call.tool, call.category):
+    if rule.matcher.about_calls and not is_about_tool(rule.matcher, call.tool, call.category):
         return False
     verdicts = judge(call, RuleIndex([replace(rule, expires=None)]))
     is_about = any(verdict.rule is not None for verdict in verdicts)

@@ -24,7 +24,7 @@ from types import FrameType
 import trio
 
 from greenroom.core import notice, visible
-from greenroom.runtime.task_tree import actor_of
+from greenroom.runtime.task_tree import owner_of
 
 # -- what the event loop runs at a moment, seen from another thread by its frames --------------------
 
@@ -93,11 +93,10 @@ def _frame_of(task: trio.lowlevel.Task) -> object:
 
 
 def _name(task: trio.lowlevel.Task) -> str:
-    actor = actor_of(task)
-    if actor is None:
+    owner = owner_of(task)
+    if owner is None:
         return visible(f"the task {task.name!r} of no agent")
-    path = "/".join(actor.lineage())
-    return visible(f"the agent {path} ({actor.session.session_id}), task {task.name!r}")
+    return visible(f"the agent {owner}, task {task.name!r}")
 
 
 def _is_theirs(frame: FrameType) -> bool:

@@ -30,10 +30,14 @@ from greenroom.shell.effects import (
     Unknown as Unknown,
 )
 from greenroom.shell.glob import (
+    Fits as Fits,
     Glob as Glob,
+    expand_braces as expand_braces,
     fold as fold,
     fold_path as fold_path,
+    match_names as match_names,
     read_glob as read_glob,
+    read_names as read_names,
 )
 from greenroom.shell.parser import parse as parse
 from greenroom.shell.programs import (

@@ -155,7 +155,7 @@ class Analyser:
         if script is None:
             script = self._scripts[text] = self._parse(text)
         for node in script.found:
-            if isinstance(node, SimpleCommand):
+            if isinstance(node, SimpleCommand) and (node.redirections or len(node.words) > 1):
                 self._written.update(files_written(node))
         concerned = list(filter(concerns_variables, script.found))
         # A text that a command runs sees the variables of the text around it.

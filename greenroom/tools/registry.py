@@ -2,9 +2,10 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast
+from functools import partial
+from typing import TypeAlias, TypeVar, cast
 
 import trio
 
@@ -34,6 +35,7 @@ _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _LONGEST = 64  # what the strictest API takes
 _log = logging.getLogger("greenroom.tools")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,24 +362,31 @@ Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
 
 
-class Gate(Protocol):
-    """What calls go through: a registry, or something of the caller's in front of one."""
+async def run_each(runs: Sequence[Callable[[], Awaitable[_T]]], limit: int) -> list[_T]:
+    """Run these side by side, at most `limit` at a time and begun in order; return their results in it.
 
-    def get(self, name: str) -> RegisteredTool | None:
-        """Return the tool of this name, or None."""
+    At least one runs at a time. An exception of one stops all.
+    """
+    results: dict[int, _T] = {}
+    waiting = iter(enumerate(runs))
 
-    async def execute(
-        self,
-        name: str,
-        input: dict[str, object],  # noqa: A002
-        context: AgentContext,
-    ) -> ToolResult:
-        """Run one call; what fails is a result."""
+    async def work() -> None:
+        for index, run in waiting:
+            results[index] = await run()
+
+    workers = min(limit, len(runs))
+    if workers > 1:
+        async with trio.open_nursery() as nursery:
+            for _ in range(workers):
+                nursery.start_soon(work)
+    else:
+        await work()
+    return [results[index] for index in range(len(runs))]
 
 
 async def run_batch(
     calls: Sequence[Call],
-    gate: Gate,
+    tools: ToolRegistry,
     limit: int = 5,
     on_result: Callable[[int, ToolResult], None] | None = None,
 ) -> list[ToolResult]:
@@ -388,7 +397,7 @@ async def run_batch(
 
     Args:
         calls: name, input and context of each call.
-        gate: what each goes through; usually the registry.
+        tools: what each goes through.
         limit: how many run at a time; at least one does.
         on_result: called with the index and the result of each call as soon as it has ended; so on a
             cancel, the caller knows of every call that had ended.
@@ -403,20 +412,15 @@ async def run_batch(
         >>> [result.text for result in trio.run(run_batch, calls, ToolRegistry([double]))]
         ['2', '4']
     """
-    results: dict[int, ToolResult] = {}
-    waiting = iter(enumerate(calls))
 
-    async def work() -> None:
-        for index, (name, arguments, context) in waiting:
-            results[index] = await gate.execute(name, arguments, context)
-            if on_result:
-                on_result(index, results[index])
+    async def run(index: int) -> ToolResult:
+        result = await tools.execute(*calls[index])
+        if on_result:
+            on_result(index, result)
+        return result
 
-    tools = [gate.get(name) for name, _, _ in calls]
-    if all(tool is not None and tool.concurrent for tool in tools):
-        async with trio.open_nursery() as nursery:
-            for _ in range(max(1, min(limit, len(calls)))):
-                nursery.start_soon(work)
-    else:
-        await work()
-    return [results[index] for index in range(len(calls))]
+    found = [tools.get(name) for name, _, _ in calls]
+    concurrent = all(tool is not None and tool.concurrent for tool in found)
+    return await run_each(
+        [partial(run, index) for index in range(len(calls))], limit if concurrent else 1
+    )

@@ -116,7 +116,7 @@ async def test_each_that_begins_ends_once_when_it_is_cut_off(
         elif way == "kill":
             handle.kill()
         else:
-            runtime._nursery.cancel_scope.cancel()
+            runtime._kernel.nursery.cancel_scope.cancel()
     assert ledger.unfinished == []
     assert ledger.ends[what] == end
     assert ledger.ends["turn"] == (TurnStatus.INTERRUPTED,)

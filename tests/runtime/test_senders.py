@@ -89,9 +89,9 @@ async def test_what_comes_of_a_subagent_is_said_by_the_runtime(runtime, seen):
         ({"sender": "memory"}, ValueError, "it marks what is quoted"),
         ({"metadata": {"x": object()}}, InvalidJSONError, "the input's metadata can't be stored"),
         ({"metadata": {1: 2}}, InvalidJSONError, "the input's metadata can't be stored"),
-        ({"id": ""}, ValueError, "'' is no id of an input"),
-        ({"id": "a\nb"}, ValueError, "is no id of an input"),
-        ({"id": "x" * 129}, ValueError, "is no id of an input: use 1 to 128"),
+        ({"id": ""}, ValueError, "'' can't be the id of an input"),
+        ({"id": "a\nb"}, ValueError, "can't be the id of an input"),
+        ({"id": "x" * 129}, ValueError, "can't be the id of an input: use 1 to 128"),
     ],
 )
 async def test_what_can_not_be_is_refused_where_it_is_sent(handle, seen, options, error, words):

@@ -321,7 +321,7 @@ async def test_a_result_that_comes_twice_late_or_for_nobody(runtime, caplog):
         await handle.send_tool_result("unknown", ToolResult.ok("?"))
     await handle.send_tool_result("t1", ToolResult.ok("one"))
     await wait_all_tasks_blocked()
-    assert "the call unknown, for which nobody waited" in caplog.text
+    assert "the call unknown, and nothing waited for it" in caplog.text
     with pytest.raises(ToolError, match="no turn is open"):
         await handle.send_tool_result("t1", ToolResult.ok("late"))
 

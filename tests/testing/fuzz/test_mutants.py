@@ -168,7 +168,7 @@ def a_task_is_leaked_into_the_runtime(patch):
     enter = turn.Turn.__aenter__
 
     async def leak(self):
-        self._actor.runtime._nursery.start_soon(trio.sleep_forever)
+        self._agent.kernel.nursery.start_soon(trio.sleep_forever)
         return await enter(self)
 
     patch.setattr(turn.Turn, "__aenter__", leak)
@@ -211,7 +211,7 @@ def an_interrupt_ends_the_agent(patch):
     interrupt = turn.Turns.interrupt
 
     def interrupt_all(self, mode, grace):
-        self._actor.scope.cancel()
+        self.agent.scope.cancel()
         return interrupt(self, mode, grace)
 
     patch.setattr(turn.Turns, "interrupt", interrupt_all)
