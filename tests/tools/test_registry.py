@@ -85,7 +85,7 @@ def test_a_class_or_a_bare_function_is_told_what_to_do():
         ({"category": 3}, "its category is not text"),
         ({"info": "text"}, "its info can't be called"),
         ({"execute": None}, "its execute can't be called"),
-        ({"parameters": []}, "no JSON Schema object"),
+        ({"parameters": []}, "not a JSON Schema object"),
         ({"timeout": 0}, "its timeout is 0"),
         ({"timeout": "1"}, "its timeout is '1'"),
         ({"timeout": True}, "its timeout is True"),
