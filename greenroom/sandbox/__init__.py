@@ -1,11 +1,12 @@
-r"""The sandbox: what the operating system holds a command to, and processes that leave nothing behind.
+r"""The sandbox: what the system holds a command to, and processes that leave nothing behind.
 
-`policy` says what is asked for; `resolved_policy` what that means in one workspace; `examination` finds
-what of it holds on this machine, by running `trial` under it; `report` says so; `confinement` holds one
-command to it. By what means: `wrappers` (bubblewrap, Seatbelt) and Landlock say what may be reached,
-`seccomp` which system calls, `cgroup` how much; `enforce` is the small program that puts it into force and
-becomes the command, `temporary` what is put on the disk for it. `process` runs a command and ends it;
-`process_tree` is the launcher in front of each, which finds and kills everything that it has started.
+`policy` says what is asked for; `resolved_policy` what that means in one workspace; `examination`
+finds what of it holds on this machine, by running `trial` under it; `report` says so; `confinement`
+holds one command to it. By what means: `wrappers` (bubblewrap, Seatbelt) and Landlock say what may
+be reached, `seccomp` which system calls, `cgroup` how much; `enforce` is the small program that
+puts it into force and becomes the command, `temporary` what is put on the disk for it. `process`
+runs a command and ends it; `process_tree` is the launcher in front of each, which finds and kills
+everything that it has started.
 
 It knows of no agent: anything can be run so.
 

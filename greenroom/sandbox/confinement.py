@@ -43,7 +43,7 @@ class Confinement:
         prefix: what to put before the command.
         environment: variables that the command needs on top of its own.
         report: what is held, and by what; None without a policy.
-        adds_to_signals: whether an exit code tells of a signal as a shell does, with 128 and its number.
+        adds_to_signals: whether an exit code tells of a signal as shells do, by 128 and its number.
     """
 
     prefix: tuple[str, ...] = ()

@@ -4,9 +4,8 @@ This file runs as a program of its own, with the standard library alone:
 
     python -I -S enforce.py SPECIFICATION COMMAND [ARGUMENT ...]
 
-It is between the launcher and the command: one process with one thread, so that nothing else
-can be caught in what it does to itself. The specification is a JSON object, in which all may be
-left out:
+It is between the launcher and the command: one process with one thread, so that nothing else can be
+caught in what it does to itself. The specification is a JSON object, in which all may be left out:
 
 - `cgroups`: files to write our process id to.
 - `limits`: resource limits by their names in the module `resource`.
@@ -20,8 +19,8 @@ left out:
 - `drops_capabilities`: give up what root can do beyond owning files.
 - `ignores_termination`: SIGTERM is for the program below the command, not for the command.
 
-Where all that needs root has been done, also in bubblewrap, it runs once more to stop being root for
-good:
+Where all that needs root has been done, also in bubblewrap, it runs once more to stop being root
+for good:
 
     python -I -S enforce.py --become USER GROUP FOLDER COMMAND [ARGUMENT ...]
 

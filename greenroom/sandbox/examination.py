@@ -1,4 +1,4 @@
-"""The examination of a machine: each way to hold commands is tried, the best that works is taken."""
+"""The examination of a machine: each way to hold commands is tried; the best that works is taken."""
 
 import os
 import shutil
@@ -30,6 +30,33 @@ from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserTrial
 from greenroom.sandbox.seccomp import seccomp_filter
 from greenroom.sandbox.temporary import remove_stale
 from greenroom.sandbox.wrappers import SANDBOX_EXEC
+
+# ---- Theory of operation
+#
+# What holds on a machine is not read off versions, which containers and kernels contradict; it is
+# tried. `list_candidates` names the ways to hold a command, the best first: bubblewrap, Landlock,
+# limits alone; Seatbelt on macOS. In each, `trial` runs as any command would, under a policy that
+# asks for all that one command can try. It tries to do everything that should be refused, in a
+# folder outside, on a hidden file, a socket and a process of ours, and answers with the parts for
+# which every attempt failed. What should work must work, or the way is passed over, as is one that
+# takes more than 20 seconds or leaves a process; the report says why.
+#
+# There are three reports, each of which can only take away from the one before:
+#
+#     report_on         this machine: the way that was found, and what it held. Found once for this
+#                       process; a cancel before the end leaves it unfound, and two tasks may find
+#                       the same twice
+#     report_as_user,   this workspace, where we are root: whether its owner can run commands there.
+#     report_as_root    Kept for each user and place, unless a trial may have failed for what else
+#                       ran at that time. One trial at a time, since the limit that it tries counts
+#                       all processes of a user
+#     report_in_place   this call: symbolic links in protected places, hidden files of two names
+#
+# So a policy that requires a part runs nothing unless that part was seen to hold; between the
+# report of a call and its command, only another program can change what was looked at.
+#
+# A kill leaves the folder of the trial or of a command. Those of commands are locked while their
+# process lives, and the next first examination removes the ones that no process has locked.
 
 # ---- What this machine may have to hold commands with; whether it works is found by trying.
 
@@ -317,7 +344,7 @@ def _prepare_trial(
 
 def _give(folder: Path, user: User) -> None:
     """Give a user the folder of a trial, the deepest first."""
-    # It is closed to all but root until it is given itself, so that no one puts a link into it meanwhile.
+    # It is closed to all but root until it is given itself, so no one puts a link into it.
     for path in (*sorted(folder.rglob("*"), reverse=True), folder):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 

@@ -1,8 +1,8 @@
 """A child process that can't outlive us, whatever it does.
 
-Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe from us, its
-lifeline. When the pipe closes, because we let go of the process or because this very process was killed, the
-launcher kills everything that the command has started and ends.
+Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe
+from us, its lifeline. When the pipe closes, because we let go of the process or because this very
+process was killed, the launcher kills everything that the command has started and ends.
 """
 
 import os
@@ -49,6 +49,45 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "unnamed"
+
+
+# ---- Theory of operation
+#
+#     we --lifeline--> launcher ----> parent ----> command ----> whatever it starts
+#        <--report----                                |
+#        <--output------------------------------------+
+#
+# The launcher is a child subreaper: a descendant that loses its parent becomes its child. So
+# whatever a command does (`setsid`, forking twice), all of it is below the launcher, and can be
+# listed from /proc. The parent only waits for the command. It is there so that `kill $PPID` reaches
+# it and not the launcher; the kernel kills the parent when the launcher dies, and the command when
+# the parent dies.
+#
+# The report only grows, and says how far things are:
+#
+#     nothing                             the command has not begun         pid is None
+#     "<pid>"                             it runs                           complete is False
+#     "<pid>" "<code>" "gone|left" note   it has ended, and all below it    complete is True
+#
+# From running to ended there are three ways. The command ends: what is left below the launcher is
+# killed, and the code reported. The lifeline closes (`aclose`, after a time-out or a cancel; or our
+# death): all is killed, and the code is empty. The command kills the parent: the same.
+#
+# A cancel may fall into `follow`, anywhere: what was not read waits in the pipe, and `aclose` keeps
+# it as `rest`. In `aclose` no cancel takes effect within its grace: SIGTERM to the command's group
+# and the notice, if one is given; the lifeline; SIGCONT to the launcher every 0.1 seconds, since
+# what it kills may have stopped it. When the grace is over, we kill what is below the launcher
+# ourselves, for a second at the most, and then the launcher.
+#
+# What each death leaves behind:
+#
+#     ours, by SIGKILL as well   nothing: the kernel closes the lifeline
+#     the launcher's             parent and command die with it, and `aclose` kills the command's
+#                                group; what has left that may live on: `left` is True
+#     ours and the launcher's    parent and command die; what the command has started may live on
+#
+# Out of reach are processes of another user, and what a service starts for a command, such as a
+# container. Where there is no subreaper (not Linux), what has left the group gets away.
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def prctl(option: int, value: int) -> bool:
 
 
 def become_subreaper() -> bool:
-    """Become the parent of what this process's descendants leave behind; false where the system has no such thing."""
+    """Become the parent of what this process's descendants leave behind; false where that is unknown."""
     return prctl(_SET_CHILD_SUBREAPER, 1)
 
 

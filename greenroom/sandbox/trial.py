@@ -8,10 +8,10 @@ or by `main` in a process that `enforce` has made another user's.
 
 The questions are a JSON object: the folders `inside` and `outside`, a `hidden` file, the name of a
 `protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and the
-namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how many
-`processes` may be started, and paths that this user must be allowed to read and to write, with a NUL
-between them, as far as modes say. The answer is a JSON list of the parts that were held. What can't
-be asked here, since it needs more than one command, is not in it.
+namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how
+many `processes` may be started, and paths that this user must be allowed to read and to write, with
+a NUL between them, as far as modes say. The answer is a JSON list of the parts that were held. What
+can't be asked here, since it needs more than one command, is not in it.
 """
 
 import contextlib

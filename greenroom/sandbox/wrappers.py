@@ -1,4 +1,4 @@
-"""The programs that hold a command they are put in front of: bubblewrap on Linux, Seatbelt on macOS."""
+"""The programs that hold the command behind them: bubblewrap on Linux, Seatbelt on macOS."""
 
 import os
 from collections.abc import Iterable, Iterator

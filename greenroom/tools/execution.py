@@ -1,7 +1,7 @@
 """Execution: how one call runs behind the gate.
 
-A tool's failure is a result, its time is bounded, and a text that is too long is cut and kept in a file. A
-plain function runs in a thread, which can be left behind but not stopped.
+A tool's failure is a result, its time is bounded, and a text that is too long is cut and kept in a
+file. A plain function runs in a thread, which can be left behind but not stopped.
 """
 
 import dataclasses

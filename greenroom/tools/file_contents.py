@@ -1,7 +1,7 @@
 """The files of a workspace: how one path is, what it held, and how it is put back.
 
-`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function here
-blocks: call them in a thread of trio's.
+`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function
+here blocks: call them in a thread of trio's.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Tools out of what is at hand: `@tool` makes one of a typed function, `as_tool` of what is nearly one."""
+"""`@tool` makes a tool of a typed function, `as_tool` of what is nearly a tool."""
 
 import functools
 import inspect

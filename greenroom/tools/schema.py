@@ -1,4 +1,4 @@
-"""The schema of a tool: what a function's signature and docstring say, as JSON Schema and as arguments."""
+"""The schema of a tool, made of a function's signature and docstring, and its typed arguments."""
 
 import functools
 import inspect

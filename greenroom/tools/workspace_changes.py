@@ -1,8 +1,8 @@
 """What calls do to the files of a workspace: seen and kept. It knows of no session.
 
-A `Window` is the time during which the calls of one reply run; `WorkspaceRecorder` opens and closes it. When
-it opens, the files that calls name are kept, and before a command all files are surveyed (`Coverage`); when
-it closes, what has changed is found by comparing.
+A `Window` is the time during which the calls of one reply run; `WorkspaceRecorder` opens and closes
+it. When it opens, the files that calls name are kept, and before a command all files are surveyed
+(`Coverage`); when it closes, what has changed is found by comparing.
 """
 
 import os

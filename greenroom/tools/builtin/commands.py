@@ -1,4 +1,4 @@
-"""`Bash` and `run_python`: tools that run a command, in a sandbox if one is given, and leave nothing running."""
+"""`Bash` and `run_python`: tools that run a command, in a sandbox or not, and leave nothing running."""
 
 import codecs
 import os

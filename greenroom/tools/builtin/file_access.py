@@ -1,4 +1,4 @@
-"""What file tools share: where they may go, what the agent has seen, and one change at a time to a file."""
+"""What file tools share: where they may go, what the agent has seen, one change at a time."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ from greenroom.tools.execution import SpillFolder
 _PIECE = 1 << 20
 
 in_thread = FileThreads("file tools", 8).run
-"""Does the work of file tools, apart from function tools, whose calls may keep their threads for good."""
+"""Does the work of file tools, apart from function tools, which may keep threads for good."""
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:

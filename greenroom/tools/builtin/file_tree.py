@@ -1,4 +1,4 @@
-"""Which files there are below a folder, as git would see them, and which of them a pattern describes."""
+"""The files below a folder, as git would see them, and those of them that a pattern describes."""
 
 import itertools
 import os

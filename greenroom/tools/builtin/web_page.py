@@ -1,4 +1,4 @@
-"""One web page: fetched by GET, with every host on the way judged before it is contacted, and as text."""
+"""One web page as text; every host on the way is judged before it is contacted."""
 
 import codecs
 import re

@@ -1,8 +1,8 @@
 """Frames: what crosses between us and a worker process, as JSON of a stated length.
 
-We send one `CallFrame` for each call: where its function is, its input, and its limits. The worker answers
-with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one `EndedFrame`. Nothing of it
-can run code: no pickle.
+We send one `CallFrame` for each call: where its function is, its input, and its limits. The worker
+answers with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one
+`EndedFrame`. Nothing of it can run code: no pickle.
 """
 
 import functools
