@@ -226,7 +226,6 @@ from greenroom.core.serde import (
     JSON as JSON,
 )
 from greenroom.core.state import (
-    TRANSITIONS as TRANSITIONS,
     AgentState as AgentState,
     StateKind as StateKind,
 )
